@@ -1,0 +1,60 @@
+// The line between kernel code and the SIMT machine's runtime.
+//
+// Kernel code (compiled by the system C++ compiler with a forced header) calls these; runtime/ defines them. They are out
+// of line on purpose: the return address of each call is a code address in the kernel, and so a source line.
+// Every header function that reaches a hook is always_inline for the same reason.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#define SIMT_INLINE static inline __attribute__((always_inline))
+
+struct uint3;  // vector_types.h
+struct dim3;   // vector_types.h
+
+extern "C" {
+// Where am I. The pointers stay valid while the thread runs.
+const uint3* simt_thread_idx();
+const uint3* simt_block_idx();
+const dim3* simt_block_dim();
+const dim3* simt_grid_dim();
+unsigned char* simt_dynamic_shared();  // the block's dynamic shared memory
+
+// Block barrier. op: 0 plain, 1 count, 2 and, 3 or. Gives the reduced predicate.
+int simt_barrier(int op, int predicate);
+void simt_syncwarp(unsigned mask);
+// 0 block, 1 device, 2 system
+void simt_fence(int scope);
+
+// Warp exchange: every lane of mask gives `bytes` (at most 16) and takes those of its source lane.
+// mode: 0 idx, 1 up, 2 down, 3 xor; width as in __shfl_sync.
+void simt_shuffle(unsigned mask, int mode, int operand, int width, const void* in, void* out, unsigned bytes);
+unsigned simt_ballot(unsigned mask, int predicate);
+unsigned simt_active_mask();
+// op: 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor
+unsigned simt_reduce(unsigned mask, int op, unsigned value, int is_signed);
+unsigned simt_match_any(unsigned mask, unsigned long long value);
+unsigned simt_match_all(unsigned mask, unsigned long long value, int* predicate);
+
+// Collective over the whole warp that needs every lane's registers (wmma, later mma): each lane gives `bytes` from `in`;
+// afterwards *all points at 32 consecutive records (lane order), valid until the lane's next collective.
+void simt_warp_gather(unsigned mask, const void* in, unsigned bytes, const void** all);
+
+// Atomics: one call, one recorded atomic access. kind: see SimtAtomicType. op: 0 add, 1 sub, 2 exch, 3 min, 4 max, 5 and,
+// 6 or, 7 xor, 8 inc, 9 dec, 10 cas. Writes the old value to `old`.
+void simt_atomic(int op, int type, void* address, const void* operand, const void* compare, void* old);
+
+// A copy that is recorded as ONE read of `bytes` at source and one write at destination (float4 and friends).
+void simt_copy(void* destination, const void* source, unsigned bytes);
+// A recorded access without data movement (wrappers that move data themselves).
+void simt_record(const void* address, unsigned bytes, int is_write);
+
+long long simt_clock64();
+int simt_printf(const char* format, ...);
+void simt_assert_fail(const char* expression, const char* file, int line);
+void simt_trap();
+}
+
+enum SimtAtomicType {
+    SIMT_I32, SIMT_U32, SIMT_I64, SIMT_U64, SIMT_F32, SIMT_F64, SIMT_F16, SIMT_BF16, SIMT_F16X2, SIMT_BF16X2, SIMT_U16
+};

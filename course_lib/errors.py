@@ -1,0 +1,68 @@
+"""The error family of the course. Every message is a sentence: what was expected, what came, what to do.
+
+May import: nothing of the course.
+"""
+
+
+class CourseError(Exception):
+    """Base of everything that the course raises on purpose."""
+
+
+class ToolchainError(CourseError):
+    """Something the machine itself must have (a C++ compiler, a driver, NVRTC) is missing; the message says how to get it."""
+
+
+class CompileError(CourseError):
+    """A kernel did not compile.
+
+    Attributes
+    ----------
+    filename : str, the author's file or cell, as shown to them
+    line : int or None, the author's own line number of the first error
+    log : str, the compiler's log with the author's line numbers
+    """
+
+    def __init__(self, message, *, filename="", line=None, log=""):
+        super().__init__(message)
+        self.filename, self.line, self.log = filename, line, log
+
+
+class SignatureError(CourseError):
+    """The named kernel is not in the source, or its parameters cannot be understood."""
+
+
+class ArgumentError(CourseError):
+    """A launch got a wrong number or kind of arguments; the message names the parameter."""
+
+
+class LaunchError(CourseError):
+    """A launch configuration that no GPU accepts (0 blocks, 2048 threads, too much shared memory), or a launch that failed."""
+
+
+class KernelFault(CourseError):
+    """A kernel did something that a GPU would punish: out of bounds, deadlock, endless loop, stack overflow.
+
+    Attributes
+    ----------
+    findings : tuple of Finding, empty when only the fact is known (fast build)
+    """
+
+    def __init__(self, message, findings=()):
+        super().__init__(message)
+        self.findings = tuple(findings)
+
+
+class ShapeError(CourseError):
+    """A tensor has the wrong shape, dtype, device or layout."""
+
+
+class UnsupportedError(CourseError):
+    """The request is outside the contract on this machine; the message says what does work."""
+
+
+class CheckFailed(CourseError):
+    """Raised by ``check`` under COURSE_STRICT=1 when the verdict is not PASS; ``verdict`` holds it."""
+
+    def __init__(self, message, verdict=None):
+        super().__init__(message)
+        self.verdict = verdict

@@ -1,0 +1,90 @@
+"""What travels between the judge and the child that runs an answer: plain data, no behaviour.
+
+The judge (judge.py) turns an exercise and an answer into one ChildTask; isolation.py runs it in a child process of its
+own session and gives back one ChildResult. The child never says "pass".
+
+May import: nothing of the course.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Stands for the tensor `name` (an input or an output of the run) in a run's arguments."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call of the answer.
+
+    language "cuda":   ``kernel(grid, block, *arguments, shared_bytes=…)``, compiled with `constants` as -D
+    language "triton": ``kernel[grid](*arguments, **constants)`` (num_warps and num_stages may be among them)
+    language "python": ``function(*arguments, **constants)``; what it returns are the outputs, in order of `outputs`
+    """
+
+    name: str
+    inputs: dict[str, Any]  # name -> CPU tensor; copied for the answer, compared afterwards
+    outputs: dict[str, tuple[tuple[int, ...], str]]  # name -> (shape, dtype name); allocated by the child, filled with `poison`
+    arguments: tuple[Any, ...]  # Ref | int | float | bool, in the order of the parameters
+    grid: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] = (1, 1, 1)
+    shared_bytes: int = 0
+    constants: dict[str, Any] = field(default_factory=dict)
+    poison: float = float("nan")
+    schedules: tuple[str, ...] = ()  # additionally run on the SIMT machine / shuffled interpreter under these schedules
+
+
+@dataclass(frozen=True)
+class ChildTask:
+    language: str  # "cuda" | "triton" | "python"
+    source: str  # the answer's text
+    entry: str  # kernel or function name
+    runs: tuple[Run, ...]
+    filename: str = "answer"
+    first_line: int = 1
+    engine: str = "cpu"  # "cpu" | "gpu"
+    wall_seconds: float = 20.0
+    memory_bytes: int = 4 << 30
+    output_bytes: int = 16 << 10
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a task or a run gave no usable result.
+
+    kind: compile_error, missing_function, wrong_signature, launch_configuration, out_of_bounds, misaligned, race,
+    divergent_barrier, deadlock, uninitialised_read, timeout, out_of_memory, exited, killed, exception, recursion,
+    wrong_return, no_launch, not_verified_here
+    """
+
+    kind: str
+    message: str  # one sentence for the learner
+    line: int | None = None  # in the learner's own numbering
+    other_line: int | None = None
+    detail: str = ""  # compiler log, traceback
+
+
+@dataclass
+class RunResult:
+    name: str
+    outputs: dict[str, Any] | None = None  # name -> CPU tensor, as the answer left it
+    returned: str | None = None  # python answers: type and shapes of what came back, for a wrong_return sentence
+    inputs_modified: tuple[str, ...] = ()
+    launches: int = 0  # kernel launches counted while the answer ran
+    fault: Fault | None = None
+    findings: tuple[Fault, ...] = ()  # from the SIMT machine, all schedules, without repeats
+    schedule_outputs: dict[str, dict[str, Any]] = field(default_factory=dict)  # schedule -> outputs
+    ledger: dict[str, Any] | None = None  # report.ledger() of the first schedule: bytes, sectors, wavefronts, conflicts
+    seconds: float = 0.0
+
+
+@dataclass
+class ChildResult:
+    runs: list[RunResult]
+    fault: Fault | None = None  # set when the task as a whole failed (compile error, timeout, exited, …)
+    printed: str = ""  # what the answer printed, cut to output_bytes
+    seconds: float = 0.0

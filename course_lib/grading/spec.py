@@ -1,0 +1,58 @@
+"""What an exercise is, for the judge: contract, cases, oracle, probes, hints. One module a chapter in exercises/.
+
+May import: protocol, verdict, torch. Never ops, triton_kernels or the course's own kernels: the judge gets every answer,
+the solution too, as text.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .protocol import Run
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input of a check: sizes, the distribution of the values, and what else is special about it."""
+
+    name: str  # shown to the learner: "one above a tile"
+    sizes: dict[str, int]  # {"num_rows": 37, "num_cols": 53}
+    values: str = "normal"  # a distribution of grading/inputs.py
+    dtype: str = "float32"
+    options: dict[str, Any] = field(default_factory=dict)
+    schedules: tuple[str, ...] = ()  # small cases name SIMT schedules; large ones run on the fast build alone
+
+
+@dataclass(frozen=True)
+class Probe:
+    """After a failure: one more run whose right answer is a number that the learner can read (grading.md, Probes)."""
+
+    name: str
+    case: Case
+    read: Callable[..., Any]  # (inputs, outputs) -> a reading (number, list, string) for `diagnose`
+
+
+@dataclass(frozen=True)
+class Exercise:
+    id: str  # "03.2"
+    title: str
+    language: str  # "cuda" | "triton" | "python"
+    entry: str  # name of the kernel or function that the learner writes
+    signature: str  # as shown when it is missing or wrong
+    contract: str  # shapes, dtypes, what is guaranteed
+    size_lines: int
+    minutes: int
+    solution: str  # where the solution's text stands: "kernels_cu/softmax/03_online_warp.cu" or "course_lib/triton_kernels/softmax.py#name"
+    cases: tuple[Case, ...]
+    make_inputs: Callable[..., dict[str, Any]]  # (case, generator) -> inputs
+    make_run: Callable[..., Run]  # (case, inputs) -> Run
+    oracle: Callable[..., dict[str, Any]]  # (case, inputs) -> float64 outputs
+    baseline: Callable[..., dict[str, Any]]  # (case, inputs) -> outputs with every intermediate rounded to the case's dtype
+    rules: dict[str, str]  # output -> "forward" | "backward" | "lse" | "exact"
+    hints: tuple[str, str, str]
+    explanation: str
+    probes: tuple[Probe, ...] = ()
+    diagnose: Callable[..., Any] | None = None  # (Evidence) -> Diagnosis or None; shared readings are in diagnosis.py
+    bound_bytes: Callable[..., tuple[int, str]] | None = None  # (case) -> (fewest bytes, why)
+    tile: Callable[..., tuple[int, int]] | None = None  # (case) -> tile borders of the error map
+    min_launches: int = 1  # for cuda and triton
