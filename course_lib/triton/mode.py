@@ -1,0 +1,76 @@
+"""Which Triton is it: the interpreter or the GPU? Decided once, before triton is imported.
+
+``@triton.jit`` looks at TRITON_INTERPRET when a function is decorated, and triton decorates its own library while it is
+imported. So the choice must fall before the first ``import triton`` of the process; afterwards it is too late.
+
+May import: errors. Importing this module must not import triton: ``import course_lib`` runs it.
+"""
+
+import os
+import sys
+
+from ..errors import CourseError
+
+_TRUE = {"1", "true", "yes", "on", "y"}
+
+
+def choose_interpreter(has_gpu):
+    """Choose Triton's interpreter on a machine without a GPU.
+
+    A TRITON_INTERPRET that is already set is respected: "1" on a GPU machine asks for the interpreter there, "0" on a
+    machine without a GPU asks for the compiler alone (the compile gate does; nothing can be launched then).
+
+    Parameters
+    ----------
+    has_gpu : bool
+
+    Returns
+    -------
+    interpreted : bool, True when Triton functions run on the interpreter in this process
+
+    Raises
+    ------
+    CourseError   triton was imported before the choice, in the other mode
+    """
+    wanted = _interpret_from_environment()
+    if wanted is None:
+        wanted = not has_gpu
+    loaded = loaded_mode()
+    if loaded is not None and (loaded == "interpreter") != wanted:
+        raise CourseError(_too_late(loaded, has_gpu))
+    if wanted:
+        os.environ["TRITON_INTERPRET"] = "1"
+    return wanted
+
+
+def is_interpreted():
+    """True when Triton functions run (or will run, once triton is imported) on the interpreter in this process."""
+    loaded = loaded_mode()
+    return bool(_interpret_from_environment()) if loaded is None else loaded == "interpreter"
+
+
+def loaded_mode():
+    """Return "interpreter", "compiler", or None while triton is not imported.
+
+    The witness is a library function that triton itself decorated when it was imported.
+    """
+    library = sys.modules.get("triton.language.standard")
+    witness = getattr(library, "softmax", None) or getattr(library, "cdiv", None)
+    if witness is None:
+        return None
+    return "interpreter" if type(witness).__name__ == "InterpretedFunction" else "compiler"
+
+
+def _interpret_from_environment():
+    value = os.environ.get("TRITON_INTERPRET", "").strip().lower()
+    return None if not value else value in _TRUE
+
+
+def _too_late(loaded, has_gpu):
+    machine = "has a GPU" if has_gpu else "has no NVIDIA GPU"
+    needed = "the interpreter" if loaded == "compiler" else "the compiler"
+    return (
+        f"triton was imported before course_lib, in {loaded} mode, but this machine {machine} and needs {needed}. "
+        "Import course_lib first, before triton and before anything that imports it, then restart the kernel "
+        "(in Jupyter: Kernel, Restart) and run again."
+    )
