@@ -1,7 +1,7 @@
 """What machine is this: a GPU or a CPU, how large are its memories, how fast may it be at best.
 
-Light on purpose: the driver is asked through ctypes, so that ``import course_lib`` loads neither torch nor cupy. Every peak
-rate carries its source; what the driver can say about the card in hand is read from the driver.
+Light on purpose: the driver is asked through ctypes, so that ``import course_lib`` loads neither torch nor cupy. Every
+peak rate carries its source; what the driver can say about the card in hand is read from the driver.
 
 May import: errors.
 """
@@ -57,7 +57,7 @@ class Device:
 
     @property
     def arch(self):
-        """str or None: the name of the machine code this device runs best, "sm_90a" on Hopper."""
+        """str or None: the machine code that this device runs best, "sm_90a" on Hopper."""
         if self.capability is None:
             return None
         major, minor = self.capability
@@ -68,25 +68,25 @@ def _gpu(name, capability, sms, smem_kib, threads, l2_mib, memory_gb, gbps, bf16
     """One row of the table; a block may use all of the SM's shared memory but 1 KiB (all of it on Turing)."""
     per_block = smem_kib if capability < (8, 0) else smem_kib - 1
     return Device("gpu", name, capability, sms, smem_kib * KIB, per_block * KIB, 65536, threads, l2_mib * MIB,
-                  memory_gb * GB, gbps, bf16, fp16, fp32, source)
+                  memory_gb * GB, gbps, bf16, fp16, fp32, f"{source}; {_LIMITS}")
 
 
-_LIMITS = "shared memory and threads: CUDA C++ Programming Guide, table of technical specifications by compute capability"
+_LIMITS = "CUDA C++ Programming Guide, technical specifications by compute capability (shared memory, threads)"
 KNOWN_GPUS = {
     "A100": _gpu("NVIDIA A100-SXM4-80GB", (8, 0), 108, 164, 2048, 40, 80, 2039.0, 312.0, 312.0, 19.5,
-                 f"NVIDIA A100 Tensor Core GPU datasheet (80 GB SXM) and architecture whitepaper (L2, SMs); {_LIMITS}"),
+                 "NVIDIA A100 datasheet (80 GB SXM); NVIDIA A100 architecture whitepaper (L2, SMs)"),
     "H100": _gpu("NVIDIA H100 80GB HBM3", (9, 0), 132, 228, 2048, 50, 80, 3350.0, 989.4, 989.4, 66.9,
-                 f"NVIDIA H100 Tensor Core GPU architecture whitepaper (SXM5; dense is half of the sparse figure); {_LIMITS}"),
+                 "NVIDIA H100 architecture whitepaper (SXM5; dense tensor rates are half of the sparse ones)"),
     "H200": _gpu("NVIDIA H200", (9, 0), 132, 228, 2048, 60, 141, 4800.0, 989.4, 989.4, 66.9,
-                 "NVIDIA H200 Tensor Core GPU datasheet (SXM, memory); compute as H100 whitepaper (same chip); L2 as the "
-                 f"driver reports it; {_LIMITS}"),
+                 "NVIDIA H200 datasheet (SXM, memory); NVIDIA H100 architecture whitepaper (the same chip's rates); "
+                 "L2 as the driver reports it"),
     "RTX 4090": _gpu("NVIDIA GeForce RTX 4090", (8, 9), 128, 100, 1536, 72, 24, 1008.0, 165.2, 165.2, 82.6,
-                     f"NVIDIA Ada GPU architecture whitepaper, appendix (fp16 with fp32 accumulation, dense); {_LIMITS}"),
+                     "NVIDIA Ada GPU architecture whitepaper, appendix (dense, fp32 accumulation)"),
     "T4": _gpu("Tesla T4", (7, 5), 40, 64, 1024, 4, 16, 320.0, None, 65.0, 8.1,
-               f"NVIDIA T4 Tensor Core GPU datasheet; NVIDIA Turing GPU architecture whitepaper (L2, SMs); {_LIMITS}"),
+               "NVIDIA T4 datasheet; NVIDIA Turing GPU architecture whitepaper (L2, SMs)"),
     "L4": _gpu("NVIDIA L4", (8, 9), 58, 100, 1536, 48, 24, 300.0, 121.0, 121.0, 30.3,
-               "NVIDIA L4 Tensor Core GPU datasheet (tensor rates there are with sparsity; dense is half); NVIDIA Ada GPU "
-               f"architecture whitepaper (L2, SMs); {_LIMITS}"),
+               "NVIDIA L4 datasheet (its tensor rates are sparse; dense is half); NVIDIA Ada GPU architecture "
+               "whitepaper (L2, SMs)"),
 }
 
 
@@ -102,13 +102,13 @@ def has_gpu():
     """
     wanted = os.environ.get("COURSE_ENGINE", "").strip().lower()
     if wanted not in ("", "auto", "cpu", "gpu"):
-        raise CourseError(f'COURSE_ENGINE is "{wanted}"; set it to "cpu" or "gpu", or leave it unset to let the course look.')
+        raise CourseError(f'COURSE_ENGINE is "{wanted}"; set it to "cpu" or "gpu", or leave it unset.')
     if wanted == "cpu":
         return False
     found = _gpu_count() > 0 and _visible()
     if wanted == "gpu" and not found:
-        raise CourseError("COURSE_ENGINE=gpu asks for a GPU, but the NVIDIA driver shows none here. Unset COURSE_ENGINE "
-                          "to run on the CPU.")
+        raise CourseError("COURSE_ENGINE=gpu asks for a GPU, but the NVIDIA driver shows none here. "
+                          "Unset COURSE_ENGINE to run on the CPU.")
     return found
 
 
@@ -191,8 +191,9 @@ def _current_gpu():
     text = name.value.decode()
     row = known(text)
     rates = {key: getattr(row, key, None) for key in ("memory_gbps", "bf16_tflops", "fp16_tflops", "fp32_tflops")}
-    source = "sizes: the CUDA driver; " + (f"rates: {row.source}" if row else "peak rates of this card are not in the table")
-    return Device(kind="gpu", name=text, capability=capability, memory_bytes=total.value, source=source, **read, **rates)
+    source = f"sizes: the CUDA driver; rates: {row.source if row else 'this card is not in the table'}"
+    return Device(kind="gpu", name=text, capability=capability, memory_bytes=total.value, source=source,
+                  **read, **rates)
 
 
 @functools.cache
@@ -203,8 +204,9 @@ def _current_cpu():
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
         memory = None
-    return Device("cpu", _cpu_name(), None, os.cpu_count() or 1, hopper.shared_bytes_per_sm, hopper.shared_bytes_per_block,
-                  hopper.registers_per_sm, hopper.threads_per_sm, None, memory, None, None, None, None,
+    return Device("cpu", _cpu_name(), None, os.cpu_count() or 1, hopper.shared_bytes_per_sm,
+                  hopper.shared_bytes_per_block, hopper.registers_per_sm, hopper.threads_per_sm, None, memory,
+                  None, None, None, None,
                   "the operating system; limits of a block as on Hopper, which the SIMT machine stands in for")
 
 
