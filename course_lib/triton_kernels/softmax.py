@@ -39,11 +39,11 @@ def three_pass_softmax_kernel(
     # endregion
 
     # region: pass_3_write
-    inv_l = tl.where(l > 0.0, 1.0 / l, 0.0)
+    l_safe = tl.where(l > 0.0, l, 1.0)  # a row of -inf: 0 / 1
     for start in range(0, num_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         scores = tl.load(x_row + cols, mask=cols < num_cols, other=-float("inf"))
-        tl.store(out_row + cols, tl.exp(scores - m) * inv_l, mask=cols < num_cols)
+        tl.store(out_row + cols, tl.exp(scores - m) / l_safe, mask=cols < num_cols)
     # endregion
 
 
@@ -78,11 +78,11 @@ def online_softmax_kernel(
     # endregion
 
     # region: write
-    inv_l = tl.where(l > 0.0, 1.0 / l, 0.0)
+    l_safe = tl.where(l > 0.0, l, 1.0)  # a row of -inf: 0 / 1
     for start in range(0, num_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         scores = tl.load(x_row + cols, mask=cols < num_cols, other=-float("inf"))
-        tl.store(out_row + cols, tl.exp(scores - m) * inv_l, mask=cols < num_cols)
+        tl.store(out_row + cols, tl.exp(scores - m) / l_safe, mask=cols < num_cols)
     # endregion
 
 
@@ -115,11 +115,11 @@ def online_softmax_tile_kernel(
 
     # region: write_tile
     shift = tl.where(m == -float("inf"), 0.0, m)
-    inv_l = tl.where(l > 0.0, 1.0 / l, 0.0)
+    l_safe = tl.where(l > 0.0, l, 1.0)  # a row of -inf: 0 / 1
     for start in range(0, num_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         scores = tl.load(x_row + cols, mask=cols < num_cols, other=-float("inf"))
-        tl.store(out_row + cols, tl.exp(scores - shift) * inv_l, mask=cols < num_cols)
+        tl.store(out_row + cols, tl.exp(scores - shift) / l_safe, mask=cols < num_cols)
     # endregion
     ### END SOLUTION
 
@@ -149,7 +149,7 @@ def log_sum_exp_kernel(
     # endregion
 
     # region: write
-    tl.store(lse_ptr + row, m + tl.log(l))  # a row of -inf: -inf + log(0) is -inf
+    tl.store(lse_ptr + row, m + tl.log(tl.where(l > 0.0, l, 1.0)))  # a row of -inf: m is -inf, and so is the sum
     # endregion
 
 
@@ -163,7 +163,7 @@ def masked_softmax_kernel(
     seq_len_kv,
     BLOCK_N: tl.constexpr,  # columns of one tile
 ):
-    """05_masked: causal (bottom-right) and length mask; a row without keys gives 0 and -inf. Grid (seq_len_q, batch_size)."""
+    """05_masked: causal (bottom-right) and length mask; row without keys: 0 and -inf. Grid (seq_len_q, batch_size)."""
     q_row, batch = tl.program_id(0), tl.program_id(1)
     row = batch.to(tl.int64) * seq_len_q + q_row
     scores_row = scores_ptr + row * seq_len_kv
@@ -187,10 +187,10 @@ def masked_softmax_kernel(
 
     # region: write
     shift = tl.where(m == -float("inf"), 0.0, m)
-    inv_l = tl.where(l > 0.0, 1.0 / l, 0.0)
+    l_safe = tl.where(l > 0.0, l, 1.0)  # a row of -inf: 0 / 1
     for start in range(0, seq_len_kv, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         scores = tl.load(scores_row + cols, mask=cols < num_visible, other=-float("inf"))
-        tl.store(out_row + cols, tl.exp(scores - shift) * inv_l, mask=cols < seq_len_kv)
-    tl.store(lse_ptr + row, m + tl.log(l))
+        tl.store(out_row + cols, tl.exp(scores - shift) / l_safe, mask=cols < seq_len_kv)
+    tl.store(lse_ptr + row, m + tl.log(l_safe))
     # endregion
