@@ -1,0 +1,47 @@
+# The course in two commands: `make lab` to learn, `make test` to check everything. `make help` lists the rest.
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup lab test test-gpu bench notebooks readme lint format clean system-packages
+
+help:  ## what each command does
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
+
+lab: setup  ## set up if needed and open the first chapter in JupyterLab
+	@bash scripts/lab.sh
+
+test: setup  ## set up if needed and run everything that needs no GPU
+	@bash scripts/test.sh
+
+test-gpu: setup  ## the tests that need an NVIDIA GPU
+	$(BIN)/python -m pytest -m gpu tests/gpu
+
+bench: setup  ## measure this machine; rows go to benchmarks/results
+	$(BIN)/course bench
+
+notebooks: setup  ## chapters/ to notebooks/, exercises/ and solutions/; lectures are executed on the CPU
+	$(BIN)/python -m course_lib.build
+
+readme: setup  ## refresh the generated tables of README.md
+	$(BIN)/python -m course_lib.build.readme
+
+lint: setup  ## ruff and the search for stray files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/stray_files.py
+
+format: setup  ## let ruff tidy the Python files
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+setup:  ## make .venv and install the course into it
+	@bash scripts/setup.sh
+
+system-packages:  ## Debian and Ubuntu: install what pip cannot (asks for sudo)
+	@bash scripts/system_packages.sh
+
+clean:  ## remove the environment and caches; never your answers in work/
+	rm -rf $(VENV) build artifacts .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -not -path './work/*' -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,119 @@
+"""Read chapters/NN_stem.md: MyST Markdown with code cells, split into parts.
+
+A line ``+++ {"part": "lecture"}`` or ``+++ {"part": "exercises"}`` starts a part; before the first one it is the lecture.
+
+May import: errors, regions.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jupytext
+
+from ..errors import CourseError
+from .regions import expand_includes
+
+PARTS = ("lecture", "exercises")
+ROOT = Path(__file__).resolve().parents[2]
+_PART = re.compile(r"\+\+\+ (\{.*\"part\".*\})\s*$")
+_FENCE = re.compile(r"(`{3,}|~{3,}|:{3,})")
+
+
+@dataclass(frozen=True)
+class Cell:
+    kind: str  # "markdown" | "code"
+    source: str  # includes expanded, solution marks still there
+    part: str
+    metadata: dict = field(default_factory=dict)
+
+    @property
+    def tags(self):
+        return tuple(self.metadata.get("tags", ()))
+
+    @property
+    def exercise(self):
+        """The id of the exercise that this cell answers, or None."""
+        return self.metadata.get("exercise") if "exercise" in self.tags else None
+
+    @property
+    def language(self):
+        """"cuda" for a ``%%cuda`` cell, "triton" when it decorates with @triton.jit, otherwise "python"."""
+        if self.source.lstrip().startswith("%%cuda"):
+            return "cuda"
+        return "triton" if "@triton.jit" in self.source else "python"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    stem: str  # "03_online_softmax"
+    title: str  # the text of the first heading
+    header: dict  # the YAML header
+    cells: tuple[Cell, ...]
+
+    @property
+    def number(self):
+        return self.stem[:2]
+
+    def part(self, name):
+        return [cell for cell in self.cells if cell.part == name]
+
+
+def chapter_files(root=ROOT):
+    """The chapters in order, as paths."""
+    return sorted((Path(root) / "chapters").glob("[0-9][0-9]_*.md"))
+
+
+def read_chapter(path, root=ROOT):
+    """One chapter as data.
+
+    Raises
+    ------
+    CourseError  an unknown part, a missing include, an exercise cell without its id, or no title
+    """
+    path = Path(path)
+    header, segments = _split_parts(path.read_text(), path.name)
+    cells, metadata = [], {}
+    for part, text in segments:
+        notebook = jupytext.reads(header + text, fmt="md:myst")
+        metadata = metadata or notebook.metadata
+        cells += [_cell(raw, part, root, path.name) for raw in notebook.cells if raw.source.strip()]
+    title = next((line[2:].strip() for cell in cells for line in cell.source.splitlines() if line.startswith("# ")), "")
+    if not title:
+        raise CourseError(f"{path.name}: the chapter has no title; expected a first heading '# …'")
+    return Chapter(path.stem, title, dict(metadata), tuple(cells))
+
+
+def _cell(raw, part, root, filename):
+    if raw.cell_type not in ("markdown", "code"):
+        raise CourseError(f"{filename}: a {raw.cell_type} cell; a chapter holds Markdown and code cells only")
+    cell = Cell(raw.cell_type, expand_includes(raw.source, root), part, dict(raw.metadata))
+    if "exercise" in cell.tags and not cell.exercise:
+        raise CourseError(f'{filename}: an exercise cell without its id; expected :exercise: "NN.k" beside its tags')
+    return cell
+
+
+def _split_parts(text, filename):
+    """(YAML header, [(part, text), …]); markers inside a fence are text."""
+    lines = text.splitlines()
+    if lines[:1] != ["---"] or "---" not in lines[1:]:
+        raise CourseError(f"{filename}: expected a YAML header between two lines '---' at the top")
+    end = lines.index("---", 1) + 1
+    segments, fence = [("lecture", [])], None
+    for line in lines[end:]:
+        opened = _FENCE.match(line)
+        if opened and fence is None:
+            fence = opened[1]
+        elif opened and line.strip() == fence:
+            fence = None
+        marker = _PART.match(line) if fence is None else None
+        if marker:
+            part = json.loads(marker[1])["part"]
+            if part not in PARTS:
+                raise CourseError(f"{filename}: unknown part {part!r}; expected one of {', '.join(PARTS)}")
+            segments.append((part, []))
+        else:
+            segments[-1][1].append(line)
+    header = "\n".join(lines[:end]) + "\n\n"
+    return header, [(part, "\n".join(body) + "\n") for part, body in segments if any(map(str.strip, body))]

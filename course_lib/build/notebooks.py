@@ -1,0 +1,140 @@
+"""Chapters to notebooks: the lecture, the starter and the solved exercises; running a lecture and keeping its outputs small.
+
+May import: errors, regions, chapters.
+"""
+
+import base64
+import hashlib
+import os
+from collections import Counter
+from dataclasses import dataclass
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from ..errors import CourseError
+from . import regions
+from .chapters import ROOT
+
+MAX_PNG_BYTES = 120_000  # one picture
+MAX_OUTPUT_BYTES = 1_000_000  # one notebook
+CELL_SECONDS = 300
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_SAVED_METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "pygments_lexer": "ipython3"},
+}
+
+
+@dataclass(frozen=True)
+class Built:
+    """The notebooks of one chapter; exercises and solutions are None when the chapter has no exercises yet."""
+
+    stem: str
+    lecture: nbformat.NotebookNode
+    exercises: nbformat.NotebookNode | None
+    solutions: nbformat.NotebookNode | None
+
+    def files(self):
+        """(folder, notebook) pairs that exist."""
+        pairs = [("notebooks", self.lecture), ("exercises", self.exercises), ("solutions", self.solutions)]
+        return [(folder, notebook) for folder, notebook in pairs if notebook is not None]
+
+
+def build(chapter):
+    """The three notebooks of `chapter`, without outputs."""
+    exercises = chapter.part("exercises")
+    lecture = _notebook(chapter, "lecture", [(cell, cell.source) for cell in chapter.part("lecture")])
+    if not exercises:
+        return Built(chapter.stem, lecture, None, None)
+    starter = _notebook(chapter, "exercises", [(cell, _starter_text(cell)) for cell in exercises])
+    solved = _notebook(chapter, "solutions", [(cell, regions.solved(cell.source)) for cell in exercises])
+    return Built(chapter.stem, lecture, starter, solved)
+
+
+def fingerprint(text):
+    """A short hash of a cell's text; tells a learner's edit from an older starter."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _starter_text(cell):
+    if cell.exercise is None:
+        return regions.solved(cell.source)
+    return regions.starter(cell.source, cell.exercise, cell.language)
+
+
+def _notebook(chapter, part, sources):
+    seen, cells = Counter(), []
+    for cell, text in sources:
+        metadata = dict(cell.metadata)
+        if part == "exercises" and (cell.exercise or "predict" in cell.tags):
+            metadata["starter"] = fingerprint(text)
+        name = f"answer-{cell.exercise}".replace(".", "-") if cell.exercise else fingerprint(cell.source)
+        seen[name] += 1
+        suffix = "" if seen[name] == 1 else f"-{seen[name]}"
+        make = new_code_cell if cell.kind == "code" else new_markdown_cell
+        cells.append(make(text, metadata=metadata, id=f"c{chapter.number}-{name}{suffix}"))
+    return new_notebook(cells=cells, metadata=dict(_SAVED_METADATA))
+
+
+def execute(notebook, *, root=ROOT, seconds=CELL_SECONDS):
+    """A copy of `notebook` with the outputs of a run on the CPU engine, from top to bottom.
+
+    Raises
+    ------
+    CourseError  a cell raised; the message holds the cell and its traceback
+    """
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+
+    notebook = nbformat.from_dict(notebook)
+    environment = {**os.environ, "COURSE_ENGINE": "cpu", "COURSE_STRICT": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    client = NotebookClient(
+        notebook,
+        timeout=seconds,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(root)}},
+        record_timing=False,
+        store_widget_state=False,
+    )
+    try:
+        client.execute(env=environment)
+    except CellExecutionError as error:
+        raise CourseError(f"a cell of the notebook raised:\n{error}") from None
+    notebook.metadata = dict(_SAVED_METADATA)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [_static(output) for output in cell.outputs]
+    return notebook
+
+
+def _static(output):
+    """An output as a page can show it: a widget lives in a running kernel only, so a sentence stands in for it."""
+    data = output.get("data", {})
+    if _WIDGET in data:
+        del data[_WIDGET]
+        if set(data) <= {"text/plain"}:
+            data["text/plain"] = "Interactive: run this cell to use it."
+    return output
+
+
+def check_outputs(notebook, name):
+    """Refuse outputs that would swell the repository.
+
+    Raises
+    ------
+    CourseError  a picture above MAX_PNG_BYTES, or outputs above MAX_OUTPUT_BYTES in sum
+    """
+    total = 0
+    for number, cell in enumerate(notebook.cells):
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {"text": output.get("text", "")})
+            total += sum(len(str(value)) for value in data.values())
+            png = len(base64.b64decode(data["image/png"])) if "image/png" in data else 0
+            if png > MAX_PNG_BYTES:
+                raise CourseError(
+                    f"{name}, cell {number}: a picture of {png:,} bytes, at most {MAX_PNG_BYTES:,} are kept; "
+                    "draw it smaller or with fewer points"
+                )
+    if total > MAX_OUTPUT_BYTES:
+        raise CourseError(f"{name}: outputs of {total:,} bytes, at most {MAX_OUTPUT_BYTES:,} are kept")

@@ -1,0 +1,139 @@
+"""Text that a chapter borrows from the sources: regions, includes, and what a learner sees of a solution.
+
+A region stands between ``// region: NAME`` and ``// endregion`` in .cu and .cuh files, ``# region: NAME`` and
+``# endregion`` in Python. A solution stands between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` in Python,
+``// BEGIN SOLUTION`` and ``// END SOLUTION`` in CUDA.
+
+May import: errors.
+"""
+
+import ast
+import re
+import textwrap
+from pathlib import Path
+
+from ..errors import CourseError
+
+_REGION = re.compile(r"\s*(?://|#) region: (\S+)\s*$")
+_ENDREGION = re.compile(r"\s*(?://|#) endregion\b.*$")
+_INCLUDE = re.compile(r"\s*@include (\S+)\s*$")
+_BEGIN = re.compile(r"(\s*)(?:###|//) BEGIN SOLUTION\s*$")
+_END = re.compile(r"\s*(?:###|//) END SOLUTION\s*$")
+
+
+def region(text, name, *, filename="<text>"):
+    """The lines of region `name` in `text`, dedented and without markers.
+
+    Raises
+    ------
+    CourseError  no such region, the region opens twice, or it is never closed
+    """
+    body, inside, depth, found = [], False, 0, 0
+    for line in text.splitlines():
+        opened = _REGION.match(line)
+        if opened and not inside and opened[1] == name:
+            inside, found = True, found + 1
+        elif inside and opened:
+            depth += 1
+        elif inside and _ENDREGION.match(line):
+            inside, depth = depth > 0, max(depth - 1, 0)
+        elif inside:
+            body.append(line)
+    if found != 1 or inside:
+        problem = {0: "is not there", 1: "is never closed"}.get(found, f"opens {found} times")
+        raise CourseError(f"{filename}: region {name!r} {problem}; expected exactly one 'region: {name}' … 'endregion'")
+    return textwrap.dedent("\n".join(body)).strip("\n")
+
+
+def function(text, name, *, filename="<text>"):
+    """The source of the top-level function or class `name` of a Python text, decorators included.
+
+    Raises
+    ------
+    CourseError  no such function
+    """
+    for node in ast.parse(text, filename).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            lines = text.splitlines()[first - 1 : node.end_lineno]
+            return without_region_marks("\n".join(lines))
+    raise CourseError(f"{filename}: there is neither a region nor a function called {name!r}")
+
+
+def without_region_marks(text):
+    """`text` without its region and endregion lines: a notebook has no use for them."""
+    kept = [line for line in text.splitlines() if not _REGION.match(line) and not _ENDREGION.match(line)]
+    return "\n".join(kept).strip("\n")
+
+
+def included(reference, root):
+    """What ``@include reference`` stands for: ``PATH``, ``PATH#REGION`` or, for Python, ``PATH#function_name``."""
+    path, _, name = reference.partition("#")
+    file = Path(root) / path
+    if not file.is_file():
+        raise CourseError(f"@include {reference}: there is no file {path} in the course")
+    text = file.read_text()
+    if not name:
+        return without_region_marks(text)
+    if file.suffix == ".py" and not re.search(rf"^\s*# region: {re.escape(name)}\s*$", text, re.MULTILINE):
+        return function(text, name, filename=path)
+    return region(text, name, filename=path)
+
+
+def expand_includes(source, root):
+    """`source` with every ``@include`` line replaced by the text that it names."""
+    lines = []
+    for line in source.splitlines():
+        match = _INCLUDE.match(line)
+        lines.append(included(match[1], root) if match else line)
+    return "\n".join(lines)
+
+
+def _split_solutions(text):
+    """Yield (indent, lines): indent is None outside a solution region and its indentation inside one."""
+    outside, inside, indent = [], [], None
+    for number, line in enumerate(text.splitlines(), start=1):
+        begin = _BEGIN.match(line)
+        if begin and indent is None:
+            yield None, outside
+            outside, inside, indent = [], [], begin[1]
+        elif _END.match(line) and indent is not None:
+            yield indent, inside
+            indent = None
+        elif begin or _END.match(line):
+            raise CourseError(f"line {number}: BEGIN SOLUTION and END SOLUTION must alternate")
+        else:
+            (outside if indent is None else inside).append(line)
+    if indent is not None:
+        raise CourseError("BEGIN SOLUTION without END SOLUTION")
+    yield None, outside
+
+
+def starter(text, exercise_id, language):
+    """What the learner begins with: every solution region of `text` replaced by a stub.
+
+    Parameters
+    ----------
+    language : "cuda", "triton" or "python"; the stub is a TODO comment in CUDA, so that the starter compiles, and raises
+        NotImplementedError otherwise
+
+    Raises
+    ------
+    CourseError  no solution region, or its marks do not alternate
+    """
+    if language == "cuda":
+        stub = f"// TODO {exercise_id}: your code here"
+    else:
+        stub = f'raise NotImplementedError("{exercise_id}")'
+    lines, regions = [], 0
+    for indent, block in _split_solutions(text):
+        regions += indent is not None
+        lines += block if indent is None else [indent + stub]
+    if not regions:
+        raise CourseError(f"exercise {exercise_id}: its source has no BEGIN SOLUTION … END SOLUTION region")
+    return "\n".join(lines)
+
+
+def solved(text):
+    """`text` with its solutions in place and the marks gone."""
+    return "\n".join(line for _, block in _split_solutions(text) for line in block)

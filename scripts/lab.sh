@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Open JupyterLab at the first chapter; without a display print the address instead of starting a browser.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+first=$(find notebooks -name '[0-9][0-9]_*.ipynb' | sort | head -n 1)
+options=()
+if [ "$(uname -s)" = Linux ] && [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] && ! grep -qi microsoft /proc/version; then
+    options=(--no-browser)
+    echo "No display here: open the address that JupyterLab prints below."
+fi
+exec .venv/bin/jupyter lab "${options[@]+"${options[@]}"}" ${first:+"$first"}

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Make .venv and install the course with its pinned packages; does nothing when that is already done.
+# An install that was interrupted is noticed by its marker and started afresh.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv=.venv
+stamp=$venv/.installed
+marker=$venv/.installing
+# the environment belongs to this folder, these pins and this script
+key="$(cat pyproject.toml constraints.txt scripts/setup.sh | cksum) $PWD"
+
+say() { echo "[setup] $*"; }
+stop() { echo "[setup] $*" >&2; exit 1; }
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3 python3.13 python3.12 python3.11; do
+        if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    stop "The course needs Python 3.11 or newer, and found none: install it (Debian, Ubuntu: sudo apt install python3 python3-venv)," \
+         "or name one: make lab PYTHON=/path/to/python3.12"
+}
+
+has_nvidia_driver() {
+    [ -e /proc/driver/nvidia/version ] || [ -e /usr/lib/wsl/lib/libcuda.so.1 ] || nvidia-smi -L >/dev/null 2>&1
+}
+
+cpu_index=https://download.pytorch.org/whl/cpu
+cpu_index_answers() {  # a few seconds decide; a name server that does not answer counts as no
+    timeout 6 "$venv/bin/python" -c \
+        "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=4)" "$cpu_index/torch/" >/dev/null 2>&1
+}
+
+check_compiler() {
+    command -v "${CXX:-g++}" >/dev/null || command -v clang++ >/dev/null || command -v c++ >/dev/null ||
+        stop "No C++ compiler found; CUDA kernels are compiled with it where there is no GPU. Install one:" \
+             "sudo apt install g++   (Debian, Ubuntu)   |   xcode-select --install   (macOS)   |   conda install cxx-compiler"
+}
+
+make_venv() {
+    local python
+    python=$(find_python)
+    "$python" -c 'import venv, ensurepip' 2>/dev/null ||
+        stop "Python's venv module is missing; install it: sudo apt install python3-venv"
+    say "making $venv with $("$python" --version)"
+    "$python" -m venv --clear "$venv"
+}
+
+install_course() {
+    local extra=()
+    if [ "$(uname -s)" = Linux ] && ! has_nvidia_driver; then
+        if cpu_index_answers; then
+            extra=(--extra-index-url "$cpu_index")
+            say "no NVIDIA driver here: taking torch's CPU build"
+        else
+            say "no NVIDIA driver here, and PyTorch's CPU index does not answer: taking the torch that pip's own index has"
+        fi
+    fi
+    say "installing; about 2.5 GB on disk, one to ten minutes by the speed of your line"
+    # torch stands in the same command as everything else: without its pin another package would pull a CUDA build of several GB
+    "$venv/bin/python" -m pip install --disable-pip-version-check "${extra[@]+"${extra[@]}"}" \
+        --constraint constraints.txt "$(grep '^torch==' constraints.txt)" --editable ".[dev]"
+}
+
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ]; then
+    exit 0
+fi
+check_compiler
+if [ -e "$marker" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    make_venv
+fi
+touch "$marker"
+rm -f "$stamp"
+started=$SECONDS
+install_course
+echo "$key" >"$stamp"
+rm -f "$marker"
+say "ready after $((SECONDS - started)) s"

@@ -1,0 +1,64 @@
+"""Every file of the repository has a place: report tracked or unignored files that stand where nothing expects them.
+
+    python scripts/stray_files.py        exit status 1 and one line a file when something is astray
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+STEP = r"[0-9]{2}_[a-z0-9_]+"
+MAX_BYTES = 1_000_000
+
+# what may exist; a path matches as a whole
+ALLOWED = [
+    r"(README|CONTRIBUTING|GLOSSARY)\.md|LICENSE|Makefile|pyproject\.toml|constraints\.txt|environment\.yml|\.gitignore",
+    r"\.ci/run|\.devcontainer/devcontainer\.json|scripts/[a-z_]+\.(sh|py)",
+    rf"chapters/({STEP}|glossary)\.md",
+    rf"(notebooks|exercises|solutions)/{STEP}\.ipynb",
+    r"notebooks/glossary\.md",
+    r"solutions/(wrong|right)/[0-9]{2}_[a-z0-9_]+\.(py|cu)",
+    rf"kernels_cu/(common/[a-z0-9_]+\.cuh|[a-z0-9_]+/{STEP}\.cu)",
+    r"course_lib/([a-z0-9_]+/)*[a-z0-9_]+\.py",
+    r"course_lib/cuda/simt/([a-z_]+/)*[a-z0-9_]+\.(h|hpp|cpp|c|inc|cuh)",
+    r"benchmarks/([a-z0-9_]+/)*[a-z0-9_]+\.(py|sh|md|cu)|benchmarks/results/[A-Za-z0-9_.-]+/[a-z0-9_]+\.(csv|json|md)",
+    r"tests/([a-z0-9_]+/)*[A-Za-z0-9_.-]+\.(py|cu|cuh|cpp|h|json|csv|cfg|txt|md)",
+]
+_ALLOWED = re.compile("|".join(f"(?:{pattern})" for pattern in ALLOWED))
+
+
+def listed_files():
+    """Tracked files and those that git neither tracks nor ignores, as paths relative to the root."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    return sorted(name for name in set(names) if name and (ROOT / name).is_file())
+
+
+def problems(names, sizes):
+    """One sentence for each file that has no place, has an unreadable name, or is too large.
+
+    Parameters
+    ----------
+    names : list of str, paths relative to the root
+    sizes : dict, name -> bytes
+    """
+    found = []
+    for name in names:
+        if not _ALLOWED.fullmatch(name):
+            found.append(f"{name}: no rule says what this file is; move it, ignore it, or add a rule to scripts/stray_files.py")
+        elif sizes[name] > MAX_BYTES:
+            found.append(f"{name}: {sizes[name]:,} bytes; at most {MAX_BYTES:,} are kept in the repository")
+    return found
+
+
+def main():
+    names = listed_files()
+    found = problems(names, {name: (ROOT / name).stat().st_size for name in names})
+    print("\n".join(found) if found else f"{len(names)} files, each in its place")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
