@@ -1,0 +1,177 @@
+"""Arguments of a launch, checked and converted by the declared parameters, the same way for both engines.
+
+A tensor must have the element type that the kernel declares; a number must fit the declared type without losing what was
+meant. Every error names the kernel and the parameter, and says what came.
+
+May import: errors, signature.
+"""
+
+import math
+import struct
+
+import torch
+
+from ..errors import ArgumentError
+from .signature import SCALARS, VECTORS
+
+# element type of a pointer -> torch dtypes that hold it
+_DTYPES = {
+    "float": ("float32",), "double": ("float64",), "half": ("float16",), "bfloat16": ("bfloat16",),
+    "int": ("int32",), "unsigned int": ("uint32", "int32"), "short": ("int16",), "unsigned short": ("uint16", "int16"),
+    "long long": ("int64",), "unsigned long long": ("uint64", "int64"), "long": ("int64",),
+    "unsigned long": ("uint64", "int64"), "bool": ("bool",), "char": ("int8",), "signed char": ("int8",),
+    "unsigned char": ("uint8", "bool", "float8_e4m3fn", "float8_e5m2"),
+    "fp8_e4m3": ("float8_e4m3fn", "uint8"), "fp8_e5m2": ("float8_e5m2", "uint8"),
+}
+_FLOAT_MAX = {"float": 3.4028234663852886e38, "half": 65504.0, "bfloat16": 3.3895313892515355e38}
+_FLOATS = ("float", "double", "half", "bfloat16")
+
+
+def check(kernel_name, parameters, args, *, device=None):
+    """The arguments, converted.
+
+    Parameters
+    ----------
+    kernel_name : str, for messages
+    parameters : list of Parameter
+    args : sequence; a torch tensor or None (a null pointer) for a pointer, a number for a scalar, a sequence of numbers
+        for a vector (float4), bytes for a struct
+    device : "cpu", "cuda" or None (any): where tensors must be
+
+    Returns
+    -------
+    values : list of torch.Tensor, None, bool, int, float, or bytes (half, bfloat16, fp8, vectors, structs by value)
+
+    Raises
+    ------
+    ArgumentError   a wrong number of arguments, or one that does not fit its parameter
+    """
+    if len(args) != len(parameters):
+        declared = ", ".join(f"{parameter.ctype} {parameter.name}" for parameter in parameters)
+        raise ArgumentError(f"{kernel_name} takes {len(parameters)} arguments ({declared or 'none'}), got {len(args)}."
+                            + _odd_one(parameters, args))
+    return [_convert(f"{kernel_name}: parameter {parameter.name} ({parameter.ctype})", parameter, value, device)
+            for parameter, value in zip(parameters, args, strict=True)]
+
+
+def _odd_one(parameters, args):
+    """A second sentence: the parameter that nothing was given for, or the argument that nothing takes."""
+    if len(args) < len(parameters):
+        return f" Nothing was given for {parameters[len(args)].name}."
+    return f" Nothing takes argument {len(parameters) + 1}, {_describe(args[len(parameters)])}."
+
+
+def _convert(where, parameter, value, device):
+    """One argument."""
+    if parameter.is_pointer:
+        return _tensor(where, parameter, value, device)
+    if isinstance(value, torch.Tensor):
+        raise ArgumentError(f"{where} wants a number, got {_describe(value)}. Pass {parameter.name}.item().")
+    if parameter.is_struct or isinstance(value, (bytes, bytearray)):
+        return _raw(where, parameter, value)
+    if parameter.element in VECTORS:
+        return _vector(where, parameter, value)
+    number = _number(where, parameter.element, value)
+    return number if parameter.element not in ("half", "bfloat16", "fp8_e4m3", "fp8_e5m2") \
+        else _pack(parameter.element, number)
+
+
+def _tensor(where, parameter, value, device):
+    """A tensor for a pointer: dtype, device, alignment."""
+    if value is None:
+        return None
+    if not isinstance(value, torch.Tensor):
+        raise ArgumentError(f"{where} wants a torch tensor, got {_describe(value)}.")
+    if device is not None and value.device.type != device:
+        move = f"{parameter.name}.cuda()" if device == "cuda" else f"{parameter.name}.cpu()"
+        raise ArgumentError(f"{where} wants a tensor on {'the GPU' if device == 'cuda' else 'the CPU'}, where this kernel "
+                            f"runs, got {_describe(value)}. Pass {move}.")
+    scalar, count = VECTORS.get(parameter.element, (parameter.element, 1))
+    dtypes = _DTYPES.get(scalar)
+    got = str(value.dtype).removeprefix("torch.")
+    if dtypes and got not in dtypes:
+        raise ArgumentError(f"{where} wants a {dtypes[0]} tensor, got {_describe(value)}. "
+                            f"Pass {parameter.name}.to(torch.{dtypes[0]}).")
+    width = SCALARS[scalar][0] * count if scalar in SCALARS else 1
+    alignment = 1 if count == 3 else min(width, 16)
+    if alignment > 1 and value.numel() and value.data_ptr() % alignment:
+        raise ArgumentError(f"{where} wants an address that is a multiple of {alignment} bytes, and this tensor starts "
+                            f"{value.data_ptr() % alignment} bytes after one. Pass a tensor that is no odd slice.")
+    return value
+
+
+def _number(where, element, value):
+    """A Python bool, int or float for a scalar type."""
+    value = value.item() if hasattr(value, "item") and not isinstance(value, (bool, int, float)) else value
+    if not isinstance(value, (bool, int, float)):
+        raise ArgumentError(f"{where} wants a number, got {_describe(value)}.")
+    if element in _FLOATS or element.startswith("fp8"):
+        return _float(where, element, value)
+    if isinstance(value, float):
+        if not math.isfinite(value) or value != int(value):
+            raise ArgumentError(f"{where} wants a whole number, got {value!r}. Round it first, so that it is clear how.")
+        value = int(value)
+    if element == "bool":
+        if value not in (0, 1):
+            raise ArgumentError(f"{where} wants True or False, got {value!r}.")
+        return bool(value)
+    low, high = _range(element)
+    if not low <= value <= high:
+        raise ArgumentError(f"{where} holds {low} to {high}, got {value}.")
+    return int(value)
+
+
+def _float(where, element, value):
+    """A float that the type can hold; infinities and NaN pass."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    largest = _FLOAT_MAX.get(element)
+    if (largest and math.isfinite(number) and abs(number) > largest) or (math.isinf(number) and isinstance(value, int)):
+        raise ArgumentError(f"{where} holds numbers up to {largest or 1.7976931348623157e308:g}, got {value!r}.")
+    return number
+
+
+def _range(element):
+    """Smallest and largest value of an integer type."""
+    bits = 8 * SCALARS[element][0]
+    unsigned = element.startswith("unsigned")
+    return (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def _vector(where, parameter, value):
+    """The bytes of a vector passed by value."""
+    scalar, count = VECTORS[parameter.element]
+    if not isinstance(value, (tuple, list)) or len(value) != count:
+        raise ArgumentError(f"{where} wants {count} numbers, as in ({', '.join(['0'] * count)}), got {_describe(value)}.")
+    return b"".join(_pack(scalar, _number(where, scalar, item)) for item in value)
+
+
+def _pack(scalar, number):
+    """The bytes of one number."""
+    if SCALARS[scalar][1]:
+        return struct.pack(f"<{SCALARS[scalar][1]}", number)
+    dtype = getattr(torch, _DTYPES[scalar][0])
+    return bytes(torch.tensor([number], dtype=dtype).view(torch.uint8).tolist())
+
+
+def _raw(where, parameter, value):
+    """Bytes for a struct passed by value."""
+    if not isinstance(value, (bytes, bytearray)):
+        raise ArgumentError(f"{where} is passed by value; give its bytes, got {_describe(value)}.")
+    if parameter.size_bytes and len(value) != parameter.size_bytes:
+        raise ArgumentError(f"{where} takes {parameter.size_bytes} bytes, got {len(value)}.")
+    return bytes(value)
+
+
+def _describe(value):
+    """What came, in a few words."""
+    if isinstance(value, torch.Tensor):
+        dtype = str(value.dtype).removeprefix("torch.")
+        return f"a {dtype} tensor of shape {tuple(value.shape)} on {value.device}"
+    if value is None or isinstance(value, (bool, int, float)):
+        return repr(value)
+    kind = type(value)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return f"a {module}{kind.__name__}"

@@ -1,0 +1,260 @@
+"""The declared parameters of a kernel, read from its source once, so that both engines pass the same bytes.
+
+A raw launch has no types: four bytes of an int where eight of a long long are expected shift every later argument. Here
+the C declaration is parsed, and arguments.py converts by it.
+
+May import: errors.
+"""
+
+import re
+from dataclasses import dataclass
+
+from ..errors import SignatureError
+
+# name -> (bytes, struct format or None). One spelling per type; _ALIASES maps the others to it.
+SCALARS = {
+    "bool": (1, "?"), "char": (1, "b"), "signed char": (1, "b"), "unsigned char": (1, "B"),
+    "short": (2, "h"), "unsigned short": (2, "H"), "int": (4, "i"), "unsigned int": (4, "I"),
+    "long": (8, "q"), "unsigned long": (8, "Q"), "long long": (8, "q"), "unsigned long long": (8, "Q"),
+    "float": (4, "f"), "double": (8, "d"), "half": (2, "e"), "bfloat16": (2, None),
+    "fp8_e4m3": (1, None), "fp8_e5m2": (1, None), "void": (0, None),
+}
+_ALIASES = {
+    "__half": "half", "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16",
+    "__half2": "half2", "__nv_bfloat162": "bfloat162", "nv_bfloat162": "bfloat162",
+    "__nv_fp8_e4m3": "fp8_e4m3", "__nv_fp8_e5m2": "fp8_e5m2", "__nv_fp8_storage_t": "unsigned char",
+    "unsigned": "unsigned int", "signed": "int", "signed int": "int", "size_t": "unsigned long long",
+    "ptrdiff_t": "long long", "uintptr_t": "unsigned long long", "intptr_t": "long long",
+    "int8_t": "signed char", "uint8_t": "unsigned char", "int16_t": "short", "uint16_t": "unsigned short",
+    "int32_t": "int", "uint32_t": "unsigned int", "int64_t": "long long", "uint64_t": "unsigned long long",
+    "uint": "unsigned int", "uchar": "unsigned char", "ushort": "unsigned short", "ulong": "unsigned long",
+    "short int": "short", "long int": "long", "long long int": "long long", "unsigned short int": "unsigned short",
+    "unsigned long int": "unsigned long", "unsigned long long int": "unsigned long long",
+    "long unsigned int": "unsigned long", "long unsigned": "unsigned long", "wchar_t": "int",
+}
+_VECTOR_BASES = {
+    "char": "signed char", "uchar": "unsigned char", "short": "short", "ushort": "unsigned short", "int": "int",
+    "uint": "unsigned int", "long": "long", "ulong": "unsigned long", "longlong": "long long",
+    "ulonglong": "unsigned long long", "float": "float", "double": "double",
+}
+# vector name -> (element, count)
+VECTORS = {f"{base}{count}": (scalar, count) for base, scalar in _VECTOR_BASES.items() for count in (1, 2, 3, 4)}
+VECTORS |= {"half2": ("half", 2), "bfloat162": ("bfloat16", 2)}
+
+_QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__", "struct"}
+_KERNEL = re.compile(r"\b__global__\b")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One declared parameter of a kernel.
+
+    Attributes
+    ----------
+    name : str
+    ctype : str, the declaration without the name, canonical: "const float*", "int", "unsigned long long"
+    is_pointer : bool
+    element : str, what it points to, or the value's own type: a key of SCALARS or VECTORS, or a struct's name
+    is_const : bool, the pointee (or the value) is const
+    size_bytes : int, bytes of the parameter itself (8 for a pointer); 0 for a struct, whose size the caller's bytes give
+    """
+
+    name: str
+    ctype: str
+    is_pointer: bool
+    element: str
+    is_const: bool
+    size_bytes: int
+
+    @property
+    def is_struct(self):
+        """True for a by-value parameter whose type is no CUDA scalar or vector: it is passed as bytes."""
+        return not self.is_pointer and self.element not in SCALARS and self.element not in VECTORS
+
+    @property
+    def format(self):
+        """str or None: the value's `struct` format character; None for pointers, vectors, bfloat16, fp8 and structs."""
+        return None if self.is_pointer else SCALARS.get(self.element, (0, None))[1]
+
+
+def kernel_names(source):
+    """Names of the ``__global__`` functions in `source`, in order.
+
+    Parameters
+    ----------
+    source : str, CUDA C++
+
+    Returns
+    -------
+    names : list of str
+    """
+    return [name for name, _, _ in _declarations(strip_comments(source))]
+
+
+def choose(source, name=None, *, filename="<cell>"):
+    """The kernel's name: `name` when it is there, else the only ``extern "C"`` kernel of the source.
+
+    Raises
+    ------
+    SignatureError   no kernel, several and no name, or another name: the message lists what there is
+    """
+    names = list(dict.fromkeys(kernel_names(source)))
+    there = ", ".join(names) if names else "none"
+    if name is None:
+        if len(names) == 1:
+            return names[0]
+        what = "has no __global__ function" if not names else f"has {len(names)} kernels ({there}); say which one"
+        raise SignatureError(f"{filename} {what}.")
+    if name not in names:
+        raise SignatureError(f'{filename} has no kernel called "{name}". Kernels there: {there}.')
+    return name
+
+
+def parse(source, name, *, defines=None, filename="<cell>"):
+    """The parameters of kernel `name`.
+
+    Parameters
+    ----------
+    source : str, CUDA C++
+    name : str
+    defines : mapping of macro name to value; a macro that names a type is replaced in the declarations
+
+    Returns
+    -------
+    parameters : list of Parameter
+
+    Raises
+    ------
+    SignatureError   no such kernel, a template, not ``extern "C"``, or a declaration that cannot be read
+    """
+    name = choose(source, name, filename=filename)
+    text = strip_comments(source)
+    found = [(prefix, inside) for kernel, prefix, inside in _declarations(text) if kernel == name]
+    prefix, inside = found[-1]
+    where = f"{filename}: kernel {name}"
+    if re.search(r"\btemplate\b", prefix):
+        raise SignatureError(f"{where} is a template, which has no single name to launch. Take the parameter as a "
+                             'macro (-D) and declare the kernel extern "C".')
+    if 'extern "C"' not in prefix and not _inside_extern_block(text, name):
+        raise SignatureError(f'{where} must be declared extern "C" __global__, so that its name stays as written.')
+    names = _typedefs(text) | {key: str(value) for key, value in (defines or {}).items()}
+    return [_parameter(piece, index, names, where) for index, piece in enumerate(_split(inside))]
+
+
+def strip_comments(source):
+    """`source` with comments blanked out; lines keep their numbers, and strings are left alone."""
+    pattern = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+    def blank(match):
+        text = match.group()
+        return re.sub(r"[^\n]", " ", text) if text.startswith("/") else text
+
+    return pattern.sub(blank, source)
+
+
+def _declarations(text):
+    """(name, text before the name, text between the parentheses) of every __global__ function in comment-free text."""
+    for match in _KERNEL.finditer(text):
+        position = match.end()
+        while True:
+            found = re.compile(r"\s*([A-Za-z_]\w*)").match(text, position)
+            if not found:
+                break
+            word, position = found.group(1), found.end()
+            opening = re.compile(r"\s*\(").match(text, position)
+            if not opening:
+                continue
+            closing = _closing(text, opening.end())
+            if word in ("__launch_bounds__", "__maxnreg__", "__cluster_dims__", "__block_size__", "__attribute__"):
+                position = closing + 1
+                continue
+            start = max(text.rfind(mark, 0, match.start()) for mark in ";}#")
+            yield word, text[start + 1 : found.start()], text[opening.end() : closing]
+            break
+
+
+def _closing(text, position):
+    """Index of the parenthesis that closes the one just before `position`."""
+    depth = 1
+    for index in range(position, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[index], 0)
+        if depth == 0:
+            return index
+    raise SignatureError("A parenthesis of a kernel's declaration is never closed.")
+
+
+def _inside_extern_block(text, name):
+    """True when the kernel stands in an ``extern "C" { … }`` block."""
+    for match in re.finditer(r'extern\s+"C"\s*\{', text):
+        depth = 1
+        for index in range(match.end(), len(text)):
+            depth += {"{": 1, "}": -1}.get(text[index], 0)
+            if depth == 0:
+                break
+        if re.search(rf"\b{name}\b", text[match.end() : index]):
+            return True
+    return False
+
+
+def _typedefs(text):
+    """Names that the source gives to types: ``typedef A B;``, ``using B = A;`` and object-like ``#define B A``."""
+    names = {}
+    for old, new in re.findall(r"\btypedef\s+([\w\s]+?)\s+(\w+)\s*;", text):
+        names[new] = old
+    for new, old in re.findall(r"\busing\s+(\w+)\s*=\s*([\w\s]+?)\s*;", text):
+        names[new] = old
+    macro = r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([A-Za-z_][\w \t]*?)[ \t]*$"
+    for new, old in re.findall(macro, text, re.MULTILINE):
+        names[new] = old
+    return names
+
+
+def _split(inside):
+    """The comma-separated declarations of a parameter list; `void` alone is none."""
+    inside = inside.strip()
+    return [] if inside in ("", "void") else [piece.strip() for piece in inside.split(",")]
+
+
+def _parameter(text, index, names, where):
+    """One declaration, parsed."""
+    cleaned = re.sub(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|__attribute__\s*\(\(.*?\)\)", " ", text)
+    if "&" in cleaned:
+        raise SignatureError(f'{where}: parameter {index + 1} "{text}" is a reference; kernels take values and pointers.')
+    array = re.search(r"\[[^\]]*\]\s*$", cleaned)
+    if array:
+        cleaned = cleaned[: array.start()]
+    stars = cleaned.count("*") + bool(array)
+    head, _, tail = cleaned.rpartition("*") if "*" in cleaned else (cleaned, "", "")
+    words = _IDENTIFIER.findall(cleaned.replace("*", " "))
+    type_words = [word for word in words if word not in _QUALIFIERS]
+    if len(type_words) < 2 or (stars and not [word for word in _IDENTIFIER.findall(tail or "x")]):
+        raise SignatureError(f'{where}: parameter {index + 1} "{text}" needs a type and a name: "const float* x".')
+    name = type_words[-1]
+    element = _canonical(" ".join(type_words[:-1]), names)
+    is_const = "const" in _IDENTIFIER.findall(head if stars else cleaned)
+    if stars > 1:
+        element = "void"  # a pointer to pointers: any 8-byte element, seldom useful from Python
+    if element == "void" and not stars:
+        raise SignatureError(f'{where}: parameter {index + 1} "{text}" is void, which has no value.')
+    size = 8 if stars else _size(element)
+    ctype = f"{'const ' if is_const else ''}{element}{'*' * stars}"
+    return Parameter(name, ctype, bool(stars), element, is_const, size)
+
+
+def _canonical(text, names):
+    """The one spelling of a type after the source's own names are resolved."""
+    for _ in range(8):
+        text = " ".join(names.get(word, word) for word in text.split())
+        text = " ".join(word for word in text.split() if word not in _QUALIFIERS)
+        if text in SCALARS or text in VECTORS or text in _ALIASES or not any(word in names for word in text.split()):
+            break
+    return _ALIASES.get(text, text)
+
+
+def _size(element):
+    """Bytes of a by-value parameter, 0 for a struct."""
+    if element in SCALARS:
+        return SCALARS[element][0]
+    scalar, count = VECTORS.get(element, ("void", 0))
+    return SCALARS[scalar][0] * count

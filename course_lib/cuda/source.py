@@ -1,0 +1,136 @@
+"""Kernel source: where it lives, what it includes, and what a compiler says about it.
+
+One root for ``#include "common/…"`` on both engines, one ``#line`` in front so that every message carries the author's
+own line, one function that turns an NVRTC log into a CompileError.
+
+May import: errors.
+"""
+
+import hashlib
+import re
+from pathlib import Path
+
+from ..errors import CompileError
+
+KERNELS_ROOT = Path(__file__).resolve().parents[2] / "kernels_cu"
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
+_DIAGNOSTIC = re.compile(
+    r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?P<kind>error|catastrophic error|warning)(?P<text>.*)$", re.MULTILINE)
+
+
+def read(path):
+    """(text, name to show) of a kernel file.
+
+    Parameters
+    ----------
+    path : str or Path, relative to kernels_cu/ ("softmax/02_online.cu") or absolute
+
+    Raises
+    ------
+    FileNotFoundError   with the kernel files that there are in that folder
+    """
+    file = Path(path)
+    file = file if file.is_absolute() else KERNELS_ROOT / file
+    if not file.is_file():
+        folder = file.parent
+        there = sorted(item.name for item in folder.glob("*.cu")) if folder.is_dir() else []
+        listing = f"{folder.name}/ holds: {', '.join(there)}" if there else f"no kernels are in {folder.name}/"
+        raise FileNotFoundError(f"kernels_cu has no file {path}; {listing}.")
+    inside = file.is_relative_to(KERNELS_ROOT)
+    return file.read_text(encoding="utf-8"), str(file.relative_to(KERNELS_ROOT.parent)) if inside else str(file)
+
+
+def included_files(text, *, filename="<cell>"):
+    """The course headers that `text` includes, directly or through another, each once.
+
+    Parameters
+    ----------
+    text : str, CUDA C++; only ``#include "…"`` counts, system headers are the compiler's business
+
+    Raises
+    ------
+    CompileError   an include that kernels_cu/ does not have, with its line
+    """
+    found, queue = {}, [(text, filename)]
+    while queue:
+        current, name = queue.pop()
+        for match in _INCLUDE.finditer(current):
+            header = KERNELS_ROOT / match.group(1)
+            if header in found:
+                continue
+            if not header.is_file():
+                line = current.count("\n", 0, match.start()) + 1
+                there = ", ".join(sorted(f"common/{item.name}" for item in (KERNELS_ROOT / "common").glob("*")))
+                message = (f'{name}, line {line}: #include "{match.group(1)}" is not under kernels_cu/. '
+                           f"Headers there: {there or 'none'}.")
+                raise CompileError(message, filename=name, line=line, log=message)
+            found[header] = header.read_text(encoding="utf-8")
+            queue.append((found[header], match.group(1)))
+    return found
+
+
+def with_headers_digest(text, *, filename="<cell>"):
+    """`text` plus a comment that changes when an included course header changes.
+
+    Compilers' disk caches look at the text they are given; without this an edited header would not be seen.
+    """
+    headers = included_files(text, filename=filename)
+    if not headers:
+        return text
+    digest = hashlib.sha256("\0".join(f"{path.name}\0{body}" for path, body in sorted(headers.items())).encode())
+    return f"{text.rstrip()}\n// headers {digest.hexdigest()[:16]}\n"
+
+
+def with_line_numbers(text, filename, first_line):
+    """`text` with a ``#line`` in front: messages then name the author's file and line."""
+    escaped = filename.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line {first_line} "{escaped}"\n{text}'
+
+
+def normalise_defines(defines):
+    """Macros as name -> text: True is 1, False is 0, None is empty.
+
+    Raises
+    ------
+    CompileError   a name that is no C identifier
+    """
+    clean = {}
+    for name, value in (defines or {}).items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
+            raise CompileError(f'"{name}" cannot be a macro name; use letters, digits and _, as in BLOCK_M.')
+        clean[name] = "" if value is None else str(int(value)) if isinstance(value, bool) else str(value)
+    return clean
+
+
+def define_options(defines):
+    """``-DNAME=VALUE`` options of normalised defines, in order of name."""
+    return [f"-D{name}={value}" if value else f"-D{name}" for name, value in sorted(defines.items())]
+
+
+def compile_error(log, *, name, filename, defines, engine):
+    """The CompileError for an NVRTC log.
+
+    Parameters
+    ----------
+    log : str, messages of the form ``file(line): error: …``
+    name : str, the kernel
+    filename : str, as given to with_line_numbers
+    engine : str, who compiled: "NVRTC for sm_90a"
+
+    Returns
+    -------
+    error : CompileError; .line is the first error in the author's own file, or None
+    """
+    errors = [match for match in _DIAGNOSTIC.finditer(log) if "error" in match["kind"]]
+    own = next((match for match in errors if match["file"].strip() == filename), None)
+    first = own or (errors[0] if errors else None)
+    line = int(own["line"]) if own else None
+    if first is None:
+        lines = [text for text in log.splitlines() if text.strip()]
+        what = lines[0] if lines else "the compiler gave no reason"
+    else:
+        what = re.sub(r"^[ #\d\-A-Z]*: *", "", first["text"]).strip() or first["text"].strip()
+    where = f"{filename}, line {line}" if line else f"{first['file']}, line {first['line']}" if first else filename
+    options = " ".join(define_options(defines)) or "no macros"
+    message = f"{where}: {what}\n(kernel {name}, {engine}, {options})\n{log.strip()}"
+    return CompileError(message, filename=filename, line=line, log=log)
