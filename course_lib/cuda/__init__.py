@@ -1,0 +1,53 @@
+"""CUDA source -> Kernel: one API, two engines (a real GPU through CuPy, any laptop through the SIMT machine).
+
+    from course_lib import cuda
+    kernel = cuda.load("softmax/02_online.cu", defines={"BLOCK": 128})
+    kernel(grid, block, x, out, num_rows, num_cols)
+    report = kernel.profile(grid, block, x, out, num_rows, num_cols)
+
+May import: errors, notation, device.
+"""
+
+from .kernel import Kernel, launch_count
+from .source import KERNELS_ROOT, read
+
+__all__ = ["KERNELS_ROOT", "Kernel", "compile", "launch_count", "load"]
+
+
+def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1):  # noqa: A001 - the API's word
+    """Compile CUDA C++ text.
+
+    Parameters
+    ----------
+    source : str, CUDA C++ with an ``extern "C" __global__`` function; ``#include "common/…"`` finds kernels_cu/common
+    name : str or None; None takes the only kernel of the source
+    defines : mapping of macro name to number or text, passed as -D
+    filename, first_line : shown in messages, so that an error names the author's own line
+
+    Returns
+    -------
+    kernel : Kernel
+
+    Raises
+    ------
+    SignatureError   no such kernel, or several and no name
+    CompileError     the compiler refused it: file, line, the -D set and the log
+    ToolchainError   no compiler on this machine; says what to install
+    """
+    return Kernel(source, name, defines=defines, filename=filename, first_line=first_line)
+
+
+def load(path, name=None, *, defines=None):
+    """Compile a kernel file.
+
+    Parameters
+    ----------
+    path : str, relative to kernels_cu/, as in "softmax/02_online.cu"
+    name, defines : as in `compile`
+
+    Returns
+    -------
+    kernel : Kernel
+    """
+    text, shown = read(path)
+    return Kernel(text, name, defines=defines, filename=shown)

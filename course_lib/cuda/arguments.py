@@ -1,7 +1,7 @@
 """Arguments of a launch, checked and converted by the declared parameters, the same way for both engines.
 
-A tensor must have the element type that the kernel declares; a number must fit the declared type without losing what was
-meant. Every error names the kernel and the parameter, and says what came.
+A tensor must have the element type that the kernel declares; a number must fit the declared type without losing what
+was meant. Every error names the kernel and the parameter, and says what came.
 
 May import: errors, signature.
 """
@@ -83,9 +83,9 @@ def _tensor(where, parameter, value, device):
     if not isinstance(value, torch.Tensor):
         raise ArgumentError(f"{where} wants a torch tensor, got {_describe(value)}.")
     if device is not None and value.device.type != device:
-        move = f"{parameter.name}.cuda()" if device == "cuda" else f"{parameter.name}.cpu()"
-        raise ArgumentError(f"{where} wants a tensor on {'the GPU' if device == 'cuda' else 'the CPU'}, where this kernel "
-                            f"runs, got {_describe(value)}. Pass {move}.")
+        place, move = ("the GPU", "cuda") if device == "cuda" else ("the CPU", "cpu")
+        raise ArgumentError(f"{where} wants a tensor on {place}, where this kernel runs, got {_describe(value)}. "
+                            f"Pass {parameter.name}.{move}().")
     scalar, count = VECTORS.get(parameter.element, (parameter.element, 1))
     dtypes = _DTYPES.get(scalar)
     got = str(value.dtype).removeprefix("torch.")
@@ -96,7 +96,7 @@ def _tensor(where, parameter, value, device):
     alignment = 1 if count == 3 else min(width, 16)
     if alignment > 1 and value.numel() and value.data_ptr() % alignment:
         raise ArgumentError(f"{where} wants an address that is a multiple of {alignment} bytes, and this tensor starts "
-                            f"{value.data_ptr() % alignment} bytes after one. Pass a tensor that is no odd slice.")
+                            f"{value.data_ptr() % alignment} bytes after one. Pass a whole tensor.")
     return value
 
 
@@ -109,7 +109,7 @@ def _number(where, element, value):
         return _float(where, element, value)
     if isinstance(value, float):
         if not math.isfinite(value) or value != int(value):
-            raise ArgumentError(f"{where} wants a whole number, got {value!r}. Round it first, so that it is clear how.")
+            raise ArgumentError(f"{where} wants a whole number, got {value!r}. Round it first.")
         value = int(value)
     if element == "bool":
         if value not in (0, 1):
@@ -128,7 +128,8 @@ def _float(where, element, value):
     except OverflowError:
         number = math.inf
     largest = _FLOAT_MAX.get(element)
-    if (largest and math.isfinite(number) and abs(number) > largest) or (math.isinf(number) and isinstance(value, int)):
+    too_large = largest and math.isfinite(number) and abs(number) > largest
+    if too_large or (math.isinf(number) and isinstance(value, int)):
         raise ArgumentError(f"{where} holds numbers up to {largest or 1.7976931348623157e308:g}, got {value!r}.")
     return number
 
@@ -144,7 +145,8 @@ def _vector(where, parameter, value):
     """The bytes of a vector passed by value."""
     scalar, count = VECTORS[parameter.element]
     if not isinstance(value, (tuple, list)) or len(value) != count:
-        raise ArgumentError(f"{where} wants {count} numbers, as in ({', '.join(['0'] * count)}), got {_describe(value)}.")
+        example = ", ".join(["0"] * count)
+        raise ArgumentError(f"{where} wants {count} numbers, as in ({example}), got {_describe(value)}.")
     return b"".join(_pack(scalar, _number(where, scalar, item)) for item in value)
 
 

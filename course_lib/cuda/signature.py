@@ -57,7 +57,7 @@ class Parameter:
     is_pointer : bool
     element : str, what it points to, or the value's own type: a key of SCALARS or VECTORS, or a struct's name
     is_const : bool, the pointee (or the value) is const
-    size_bytes : int, bytes of the parameter itself (8 for a pointer); 0 for a struct, whose size the caller's bytes give
+    size_bytes : int, bytes of the parameter itself (8 for a pointer); 0 for a struct: the bytes given say it
     """
 
     name: str
@@ -220,7 +220,7 @@ def _parameter(text, index, names, where):
     """One declaration, parsed."""
     cleaned = re.sub(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|__attribute__\s*\(\(.*?\)\)", " ", text)
     if "&" in cleaned:
-        raise SignatureError(f'{where}: parameter {index + 1} "{text}" is a reference; kernels take values and pointers.')
+        raise SignatureError(f'{where}: parameter {index + 1} "{text}" is a reference; take a value or a pointer.')
     array = re.search(r"\[[^\]]*\]\s*$", cleaned)
     if array:
         cleaned = cleaned[: array.start()]

@@ -1,0 +1,182 @@
+"""The Kernel object: one compiled CUDA kernel behind one call, on the GPU or on the SIMT machine.
+
+May import: errors, device, and the rooms of course_lib.cuda.
+"""
+
+import torch
+
+from .. import device
+from ..errors import LaunchError
+from . import arguments, signature
+from .source import define_options, normalise_defines, with_headers_digest
+
+MAX_THREADS = 1024
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+_launches = 0
+
+
+def launch_count():
+    """How many kernels this process has launched so far, on either engine, profiles included."""
+    return _launches
+
+
+class Kernel:
+    """A CUDA kernel, ready to launch.
+
+    Made by ``cuda.compile`` or ``cuda.load``. Calling it runs it: on torch's current stream where there is a GPU, else
+    on the SIMT machine. The engine is looked up at each call, and compiled for at first use of that engine.
+
+    Attributes
+    ----------
+    name : str
+    source : str, the text as the author wrote it
+    filename : str, as shown in messages
+    first_line : int, the line of `filename` on which `source` starts
+    defines : dict of macro name to text
+    parameters : list of Parameter
+    """
+
+    def __init__(self, source, name=None, *, defines=None, filename="<cell>", first_line=1):
+        self.source, self.filename, self.first_line = source, filename, first_line
+        self.name = signature.choose(source, name, filename=filename)
+        self.defines = normalise_defines(defines)
+        self.parameters = signature.parse(source, self.name, defines=self.defines, filename=filename)
+        self._text = with_headers_digest(source, filename=filename)
+        self._built = {}
+        self._engine_module(device.engine())
+
+    def __repr__(self):
+        declared = ", ".join(f"{parameter.ctype} {parameter.name}" for parameter in self.parameters)
+        options = "".join(f" {option}" for option in define_options(self.defines))
+        return f"<Kernel {self.name}({declared}) from {self.filename}{options}>"
+
+    def __call__(self, grid, block, *args, shared_bytes=0):
+        """Launch the kernel.
+
+        Parameters
+        ----------
+        grid, block : int or tuple of up to 3 ints; blocks, and threads per block
+        args : one per parameter: torch tensors (on the GPU with a GPU, else on the CPU) and Python numbers
+        shared_bytes : int, dynamic shared memory per block in bytes
+
+        Raises
+        ------
+        LaunchError     a grid, block or shared_bytes that no launch may have
+        ArgumentError   arguments that do not fit the declared parameters
+        KernelFault     the kernel did something a GPU punishes (out of bounds, endless loop)
+        """
+        engine = device.engine()
+        grid, block = check_configuration(self.name, grid, block, shared_bytes)
+        values = arguments.check(self.name, self.parameters, args, device="cuda" if engine == "gpu" else "cpu")
+        _count()
+        self._engine_module(engine).launch(grid, block, values, shared_bytes)
+
+    def profile(self, grid, block, *args, shared_bytes=0, schedule="forward", seed=0, step_limit=None, outputs=()):
+        """Run the kernel on the SIMT machine and count what it does; meant for small sizes.
+
+        Parameters
+        ----------
+        grid, block, args, shared_bytes : as in a launch; tensors may be on the CPU or the GPU, results are written back
+        schedule : "forward", "reverse", "random" or "resident", the order in which blocks and threads run
+        seed : int, for schedule="random"
+        step_limit : int or None; steps of one thread before a loop counts as endless
+        outputs : tensors among `args` whose contents count as not yet written
+
+        Returns
+        -------
+        report : Report; requests, sectors, conflicts and findings, each with its source line
+        """
+        grid, block = check_configuration(self.name, grid, block, shared_bytes)
+        values = arguments.check(self.name, self.parameters, args)
+        copies = [_on_cpu(value) if isinstance(value, torch.Tensor) else value for value in values]
+        marked = tuple(copy for copy, value in zip(copies, values, strict=True)
+                       if any(value is output for output in outputs))
+        _count()
+        module = self._engine_module("checked")
+        report = module.profile(grid, block, copies, shared_bytes, schedule=schedule, seed=seed, step_limit=step_limit,
+                                outputs=marked)
+        for copy, value, parameter in zip(copies, values, self.parameters, strict=True):
+            if copy is not value and not parameter.is_const:
+                value.copy_(copy)
+        return report
+
+    def as_compiled(self, arch="sm_90"):
+        """What the GPU's compiler made of the source, without a GPU.
+
+        Parameters
+        ----------
+        arch : str, "sm_75" … "sm_120"
+
+        Returns
+        -------
+        compiled : sass.AsCompiled; registers, shared memory, spills, and per source line the access instructions
+        """
+        from . import sass
+
+        return sass.as_compiled(self.source, self.name, defines=self.defines, filename=self.filename,
+                                first_line=self.first_line, arch=arch)
+
+    def _engine_module(self, engine):
+        """The module of "gpu", "cpu" or "checked", built once."""
+        if engine not in self._built:
+            options = {"defines": self.defines, "filename": self.filename, "first_line": self.first_line}
+            if engine == "gpu":
+                from .cupy_engine import CupyModule
+
+                self._built[engine] = CupyModule(self._text, self.name, self.parameters, **options)
+            else:
+                from . import simt
+
+                mode = "fast" if engine == "cpu" else "checked"
+                self._built[engine] = simt.build(self._text, self.name, self.parameters, mode=mode, **options)
+        return self._built[engine]
+
+
+def check_configuration(name, grid, block, shared_bytes):
+    """Grid and block as tuples of three, within the limits of every CUDA device.
+
+    Raises
+    ------
+    LaunchError   a sentence with the limit
+    """
+    grid, block = _triple(name, "grid", grid), _triple(name, "block", block)
+    for axis, size, limit in zip("xyz", grid, MAX_GRID, strict=True):
+        if not 1 <= size <= limit:
+            raise LaunchError(f"{name}: grid.{axis} is {size}; it must be 1 to {limit}.")
+    for axis, size, limit in zip("xyz", block, MAX_BLOCK, strict=True):
+        if not 1 <= size <= limit:
+            raise LaunchError(f"{name}: block.{axis} is {size} threads; it must be 1 to {limit}.")
+    threads = block[0] * block[1] * block[2]
+    if threads > MAX_THREADS:
+        raise LaunchError(f"{name}: a block of {block[0]} x {block[1]} x {block[2]} has {threads} threads; "
+                          f"a block holds at most {MAX_THREADS}.")
+    limit = device.current().shared_bytes_per_block
+    if not isinstance(shared_bytes, int) or not 0 <= shared_bytes <= limit:
+        raise LaunchError(f"{name}: shared_bytes is {shared_bytes}; a block here may have 0 to {limit} bytes.")
+    return grid, block
+
+
+def _triple(name, what, value):
+    """An int or a tuple of up to three as a tuple of three."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    whole = all(hasattr(item, "__index__") and not isinstance(item, bool) for item in values)
+    if not 1 <= len(values) <= 3 or not whole:
+        raise LaunchError(f"{name}: {what} is {value!r}; give one to three whole numbers, as in 128 or (16, 16).")
+    return tuple(item.__index__() for item in values) + (1,) * (3 - len(values))
+
+
+def _on_cpu(tensor):
+    """The tensor itself on a CPU, else a copy with the same strides."""
+    if tensor.device.type == "cpu":
+        return tensor
+    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    span = 0 if tensor.numel() == 0 else span
+    flat = tensor.as_strided((span,), (1,)).cpu()
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
+def _count():
+    """One more launch."""
+    global _launches
+    _launches += 1
