@@ -1,0 +1,27 @@
+"""Pictures of the course: plain data in, a matplotlib figure with a text alternative out.
+
+``widgets`` adds ipywidgets on top. May import: matplotlib, numpy; ipywidgets only in `widgets`. Nothing here knows a
+kernel, a device or torch.
+"""
+
+import importlib
+
+# name -> module that holds it; loaded at first use, so that `import course_lib.viz` draws in nothing heavy
+_LAZY = {
+    "Picture": ".style",
+    "bytes_bars": ".bars",
+    "roofline": ".roof",
+    "step_picture": ".steps",
+    "stepper": ".widgets",
+    "sweeps_picture": ".sweeps",
+    "time_bars": ".bars",
+    "walk": ".steps",
+    "walk_picture": ".steps",
+}
+__all__ = sorted(_LAZY)
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module 'course_lib.viz' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name], __name__), name)

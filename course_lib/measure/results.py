@@ -1,0 +1,79 @@
+"""Reads benchmarks/results/<device>/<family>.csv, the only home of performance numbers.
+
+May import: the standard library, tables.
+"""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from .tables import Table
+
+RESULTS_ROOT = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+
+
+@dataclass(frozen=True)
+class Results:
+    """Rows of one results file, each a dict with numbers as numbers.
+
+    Attributes
+    ----------
+    device, family : str, the folder and the file's stem
+    rows : tuple of dict; empty when nothing is stored
+    """
+
+    device: str
+    family: str
+    rows: tuple = ()
+
+    def __bool__(self):
+        return bool(self.rows)
+
+    def where(self, **wanted):
+        """The rows that have exactly these values, e.g. ``where(num_cols=4096)``."""
+        kept = tuple(row for row in self.rows if all(row.get(key) == value for key, value in wanted.items()))
+        return Results(self.device, self.family, kept)
+
+    def table(self, *columns):
+        """A Table of the named columns, or one that says plainly that nothing is stored."""
+        if not self.rows:
+            return Table(("stored results",), ((self.missing(),),))
+        return Table(columns, tuple(tuple(row.get(column) for column in columns) for row in self.rows))
+
+    def missing(self):
+        """One sentence for the reader when there are no rows."""
+        path = f"benchmarks/results/{self.device}/{self.family}.csv"
+        return f"{path} holds no such rows yet; no number is shown in their place."
+
+
+def read_results(device, family, *, root=RESULTS_ROOT):
+    """The stored rows of a kernel family on a device.
+
+    Parameters
+    ----------
+    device : str, folder name, "h200"
+    family : str, file stem, "softmax"
+
+    Returns
+    -------
+    results : Results; empty (falsy) when the file does not exist. Lines starting with # are comments.
+    """
+    path = Path(root) / device / f"{family}.csv"
+    if not path.is_file():
+        return Results(device, family)
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(line for line in file if not line.startswith("#"))
+        rows = tuple({key: _number(value) for key, value in row.items()} for row in reader)
+    return Results(device, family, rows)
+
+
+def _number(text):
+    """"128" -> 128, "0.5" -> 0.5, "" -> None, other text as it is."""
+    if text is None or text == "":
+        return None
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text

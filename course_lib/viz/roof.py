@@ -1,0 +1,45 @@
+"""The roofline picture.
+
+May import: style, matplotlib.
+"""
+
+from .style import BLUE, GREY, INK, ORANGE, PALE, SERIES, Picture, clean
+
+MARKERS = ("o", "s", "^", "D", "v")
+
+
+def roofline(machine, points, *, peak_tflops, memory_gbps):
+    """Attainable TFLOP/s against FLOP per byte, with kernels on it.
+
+    Parameters
+    ----------
+    machine : str, shown as the title
+    points : dict, name -> (FLOP per byte, TFLOP/s reached or None); None marks the place under the roof
+    peak_tflops : 10^12 FLOP per second
+    memory_gbps : 10^9 bytes per second
+    """
+    ridge = peak_tflops * 1000 / memory_gbps
+    told = "; ".join(f"{name} at {intensity:.3g} FLOP per byte" for name, (intensity, _) in points.items())
+    rates = f"{peak_tflops:g} TFLOP/s, {memory_gbps:g} GB/s"
+    figure = Picture(6.4, 3.4, f"Roofline of {machine}: {rates}, ridge at {ridge:.3g} FLOP per byte. {told}.")
+    axes = figure.subplots()
+    low = min([ridge, *(intensity for intensity, _ in points.values())]) / 8
+    high = max([ridge, *(intensity for intensity, _ in points.values())]) * 8
+    axes.plot([low, ridge], [low * memory_gbps / 1000, peak_tflops], color=BLUE, linewidth=2)
+    axes.plot([ridge, high], [peak_tflops, peak_tflops], color=ORANGE, linewidth=2, linestyle=(0, (6, 2)))
+    axes.text(low * 2, low * 2.3 * memory_gbps / 1000, "memory bandwidth", rotation=33, rotation_mode="anchor",
+              fontsize=9, color=INK)
+    axes.annotate("arithmetic", (ridge * 1.6, peak_tflops * 1.15), fontsize=9, color=INK)
+    for number, (name, (intensity, reached)) in enumerate(points.items()):
+        height = min(peak_tflops, intensity * memory_gbps / 1000) if reached is None else reached
+        axes.plot(intensity, height, MARKERS[number % len(MARKERS)], color=SERIES[number % len(SERIES)], markersize=8,
+                  markeredgecolor=INK, markerfacecolor="none" if reached is None else None)
+        axes.annotate(name, (intensity, height), (9, -11), textcoords="offset points", fontsize=9, color=INK)
+    axes.axvline(ridge, color=GREY, linewidth=0.8, linestyle=":")
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(None, peak_tflops * 3))
+    axes.set_xlabel("FLOP per byte of memory traffic", fontsize=9, color=INK)
+    axes.set_ylabel("TFLOP/s", fontsize=9, color=INK)
+    axes.set_title(machine, fontsize=10, color=INK, loc="left")
+    clean(axes)
+    axes.grid(color=PALE, linewidth=0.5)
+    return figure
