@@ -50,6 +50,7 @@ class ChildTask:
     wall_seconds: float = 20.0
     memory_bytes: int = 4 << 30
     output_bytes: int = 16 << 10
+    forbidden: tuple[str, ...] = ()  # callables that raise while the answer runs: "torch.softmax", "torch.Tensor.softmax"
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Fault:
 
     kind: compile_error, missing_function, wrong_signature, launch_configuration, out_of_bounds, misaligned, race,
     divergent_barrier, deadlock, uninitialised_read, timeout, out_of_memory, exited, killed, exception, recursion,
-    wrong_return, no_launch, not_verified_here
+    wrong_return, no_launch, forbidden_call, not_verified_here
     """
 
     kind: str

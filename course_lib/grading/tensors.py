@@ -1,0 +1,64 @@
+"""Input copies, poisoned outputs and the comparison of inputs afterwards: what every runner needs.
+
+May import: protocol, wire, torch.
+"""
+
+import torch
+
+from .protocol import Ref
+from .wire import dtype_named
+
+
+def copy(tensor, device="cpu"):
+    """A copy with the same strides, on `device`."""
+    if tensor.is_contiguous():
+        return tensor.to(device, copy=True)
+    result = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+    return result.copy_(tensor)
+
+
+def poisoned(shape, dtype, poison, device="cpu"):
+    """A tensor that nobody has written: `poison` everywhere; for integers a number that no exercise produces."""
+    dtype = dtype_named(dtype)
+    if dtype.is_floating_point:
+        return torch.full(shape, poison, dtype=torch.float64).to(dtype).to(device)
+    if dtype == torch.bool:
+        return torch.zeros(shape, dtype=dtype, device=device)
+    value = int(poison) if poison == poison and abs(poison) < 2**31 else torch.iinfo(dtype).max - 6
+    return torch.full(shape, value, dtype=dtype, device=device)
+
+
+def same(left, right):
+    """Whether two tensors hold the same values, NaN equal to NaN."""
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    if left.dtype.is_floating_point:
+        left, right = left.to(torch.float64), right.to(torch.float64)
+        return bool(((left == right) | (left.isnan() & right.isnan())).all())
+    return bool((left == right).all())
+
+
+class Bindings:
+    """The tensors of one run: fresh copies of the inputs, poisoned outputs, and the arguments that refer to them."""
+
+    def __init__(self, run, device="cpu"):
+        self.given = run.inputs
+        self.inputs = {name: copy(value, device) if isinstance(value, torch.Tensor) else value for name, value in run.inputs.items()}
+        self.outputs = {name: poisoned(shape, dtype, run.poison, device) for name, (shape, dtype) in run.outputs.items()}
+        self.arguments = [self._value(argument) for argument in run.arguments]
+
+    def _value(self, argument):
+        if not isinstance(argument, Ref):
+            return argument
+        return self.outputs[argument.name] if argument.name in self.outputs else self.inputs[argument.name]
+
+    def modified(self):
+        """Names of the inputs that no longer hold what was given."""
+        return tuple(
+            name for name, value in self.given.items()
+            if isinstance(value, torch.Tensor) and not same(value, self.inputs[name].detach().cpu())
+        )
+
+    def results(self):
+        """The outputs, on the CPU."""
+        return {name: value.detach().cpu() for name, value in self.outputs.items()}

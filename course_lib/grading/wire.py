@@ -1,0 +1,204 @@
+"""Bytes between processes: JSON with tensors beside it. Reading such bytes can never run code, whoever wrote them.
+
+The child that runs an answer is not trusted, so nothing here unpickles; every length is checked before it is believed.
+
+May import: protocol, torch.
+"""
+
+import json
+import math
+import struct
+from dataclasses import fields
+
+import torch
+
+from .protocol import ChildTask, Fault, Ref, Run, RunResult
+
+_LENGTH = struct.Struct("<Q")
+_MAX_BYTES = 8 << 30
+_MAX_DIMS = 12
+
+
+class WireError(ValueError):
+    """The bytes are not a message of this format."""
+
+
+def dtype_named(name):
+    """The torch dtype called `name` ("float16"), or WireError."""
+    dtype = getattr(torch, name, None) if isinstance(name, str) else None
+    if not isinstance(dtype, torch.dtype):
+        raise WireError(f"{name!r} is not the name of a torch dtype")
+    return dtype
+
+
+def dtype_name(dtype):
+    """ "float16" for torch.float16."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _tensor_out(tensor, blobs):
+    tensor = tensor.detach().cpu()
+    shape, stride = tuple(tensor.shape), tuple(tensor.stride())
+    if tensor.numel() == 0 or tensor.is_contiguous():
+        flat, stride = tensor.contiguous().reshape(-1), None
+    else:  # keep the strides: an exercise may hand out a transposed view on purpose
+        span = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+        flat = tensor.as_strided((span,), (1,)).clone()
+    data = flat.contiguous().view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    blobs.append(data)
+    return {"~tensor": [dtype_name(tensor.dtype), shape, stride, len(data)]}
+
+
+def _out(value, blobs):
+    if isinstance(value, torch.Tensor):
+        return _tensor_out(value, blobs)
+    if isinstance(value, Ref):
+        return {"~ref": value.name}
+    if isinstance(value, dict):
+        return {str(key): _out(item, blobs) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_out(item, blobs) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise WireError(f"a {type(value).__name__} cannot travel between the judge and the child")
+
+
+def pack(value):
+    """`value` (dicts, lists, numbers, strings, tensors, Ref) as bytes."""
+    blobs = []
+    head = json.dumps(_out(value, blobs)).encode()
+    return b"".join([_LENGTH.pack(len(head)), head, *blobs])
+
+
+def _tensor_in(spec, reader):
+    if not (isinstance(spec, list) and len(spec) == 4):
+        raise WireError("a tensor's description is damaged")
+    name, shape, stride, num_bytes = spec
+    dtype = dtype_named(name)
+    for numbers in (shape, stride or []):
+        if not isinstance(numbers, list) or len(numbers) > _MAX_DIMS or not all(
+            isinstance(number, int) and 0 <= number < 1 << 40 for number in numbers
+        ):
+            raise WireError("a tensor's shape is damaged")
+    if stride is None:
+        span = math.prod(shape)
+    elif len(stride) == len(shape):
+        span = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+    else:
+        raise WireError("a tensor's strides do not fit its shape")
+    if num_bytes != span * dtype.itemsize:
+        raise WireError("a tensor's bytes do not fit its shape")
+    data = reader(num_bytes)
+    flat = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype) if data else torch.empty(0, dtype=dtype)
+    return flat.reshape(shape) if stride is None else flat.as_strided(shape, stride)
+
+
+def _in(value, reader):
+    if isinstance(value, list):
+        return [_in(item, reader) for item in value]
+    if isinstance(value, dict):
+        if set(value) == {"~tensor"}:
+            return _tensor_in(value["~tensor"], reader)
+        if set(value) == {"~ref"}:
+            return Ref(str(value["~ref"]))
+        return {key: _in(item, reader) for key, item in value.items()}
+    return value
+
+
+def unpack(data, start=0):
+    """One message of `pack` from the bytes at `start`. Returns (value, position behind it); raises WireError."""
+    position = start
+
+    def reader(count):
+        nonlocal position
+        if not isinstance(count, int) or count < 0 or count > _MAX_BYTES or position + count > len(data):
+            raise WireError("the message is cut short")
+        chunk = data[position : position + count]
+        position += count
+        return bytes(chunk)
+
+    (head_bytes,) = _LENGTH.unpack(reader(_LENGTH.size))
+    try:
+        return _in(json.loads(reader(head_bytes)), reader), position
+    except (ValueError, RecursionError, RuntimeError) as error:
+        raise WireError(f"the message cannot be read: {error}") from None
+
+
+def send(connection, value):
+    """Write one message to a stream socket."""
+    data = pack(value)
+    connection.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def receive(connection):
+    """Read one message from a stream socket; None at its end."""
+
+    def exactly(count):
+        parts = bytearray()
+        while len(parts) < count:
+            part = connection.recv(min(count - len(parts), 1 << 20))
+            if not part:
+                return None
+            parts += part
+        return bytes(parts)
+
+    head = exactly(_LENGTH.size)
+    body = exactly(_LENGTH.unpack(head)[0]) if head else None
+    return unpack(body)[0] if body is not None else None
+
+
+def _plain(item):
+    return {field.name: getattr(item, field.name) for field in fields(item)}
+
+
+def pack_task(task):
+    """A ChildTask as bytes."""
+    return pack(_plain(task) | {"runs": [_plain(run) for run in task.runs]})
+
+
+def unpack_task(data):
+    """The ChildTask of `pack_task`."""
+    plain, _ = unpack(data)
+    plain["forbidden"] = tuple(plain["forbidden"])
+    plain["runs"] = tuple(_run(run) for run in plain["runs"])
+    return ChildTask(**plain)
+
+
+def _run(plain):
+    outputs = {name: (tuple(shape), dtype) for name, (shape, dtype) in plain["outputs"].items()}
+    tuples = {name: tuple(plain[name]) for name in ("arguments", "grid", "block", "schedules")}
+    return Run(**plain | tuples | {"outputs": outputs})
+
+
+def plain_run_result(result):
+    """A RunResult as plain data for `pack`."""
+    plain = _plain(result)
+    plain["fault"] = _plain(result.fault) if result.fault else None
+    plain["findings"] = [_plain(finding) for finding in result.findings]
+    return plain
+
+
+def fault_from(plain):
+    """A Fault from plain data that the child sent; WireError when it is not one."""
+    try:
+        fault = Fault(**plain)
+    except TypeError as error:
+        raise WireError(str(error)) from None
+    for name in ("line", "other_line"):
+        if not isinstance(getattr(fault, name), int | None):
+            raise WireError(f"the fault's {name} is not a number")
+    if not all(isinstance(text, str) for text in (fault.kind, fault.message, fault.detail)):
+        raise WireError("the fault's words are not text")
+    return fault
+
+
+def run_result_from(plain):
+    """A RunResult from plain data that the child sent; WireError when it is not one."""
+    try:
+        result = RunResult(**plain)
+    except TypeError as error:
+        raise WireError(str(error)) from None
+    result.fault = fault_from(result.fault) if result.fault else None
+    result.findings = tuple(fault_from(finding) for finding in result.findings or ())
+    result.inputs_modified = tuple(str(name) for name in result.inputs_modified or ())
+    return result
