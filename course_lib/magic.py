@@ -2,9 +2,9 @@
 
     %%cuda NAME [-D KEY=VALUE …] [--entry KERNEL]
 
-compiles the cell and binds NAME to the Kernel. When the cell does not compile, the compiler's message is shown with the
-cell's own line and NAME is bound to a ``NotCompiled`` that carries the text, so that ``check`` reports the compile error
-and never judges a kernel of an earlier run. Under COURSE_STRICT=1 the error is raised instead.
+compiles the cell and binds NAME to the Kernel. When the cell does not compile, the compiler's message is shown with
+the cell's own line and NAME is bound to a ``NotCompiled`` that carries the text, so that ``check`` reports the compile
+error and never judges a kernel of an earlier run. Under COURSE_STRICT=1 the error is raised instead.
 
 May import: errors, cuda, IPython.
 """
@@ -25,7 +25,7 @@ _TODO = re.compile(r"//\s*TODO \d\d\.\d+")
 
 
 class NotCompiled:
-    """Stands for a kernel whose cell did not compile: it carries the text, and launching it raises the compiler's error.
+    """Stands for a kernel whose cell did not compile: it carries the text; launching it raises the compiler's error.
 
     Attributes
     ----------

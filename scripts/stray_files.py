@@ -1,6 +1,6 @@
 """Every file of the repository has a place: report tracked or unignored files that stand where nothing expects them.
 
-    python scripts/stray_files.py        exit status 1 and one line a file when something is astray
+python scripts/stray_files.py        exit status 1 and one line a file when something is astray
 """
 
 import re
@@ -47,7 +47,9 @@ def problems(names, sizes):
     found = []
     for name in names:
         if not _ALLOWED.fullmatch(name):
-            found.append(f"{name}: no rule says what this file is; move it, ignore it, or add a rule to scripts/stray_files.py")
+            found.append(
+                f"{name}: no rule says what this is; move it, ignore it, or add a rule to scripts/stray_files.py"
+            )
         elif sizes[name] > MAX_BYTES:
             found.append(f"{name}: {sizes[name]:,} bytes; at most {MAX_BYTES:,} are kept in the repository")
     return found

@@ -30,7 +30,7 @@ def build_chapter(path, *, root=ROOT, run=True, say=print):
         target = Path(root) / folder / f"{built.stem}.ipynb"
         if folder == "notebooks" and run:
             say(f"{target.relative_to(root)}: running")
-            notebook = execute(notebook, root=root)
+            notebook = execute(notebook, folder=target.parent)
             check_outputs(notebook, target.name)
         if folder == "exercises" and target.exists():
             existing = nbformat.read(target, as_version=4)
@@ -59,6 +59,6 @@ def main(arguments=None):
         try:
             build_chapter(path, run=not options.no_run)
         except CourseError as error:
-            print(f"{path.name}: {error}", file=sys.stderr)
+            print(error, file=sys.stderr)
             return 1
     return 0

@@ -1,6 +1,7 @@
 """Read chapters/NN_stem.md: MyST Markdown with code cells, split into parts.
 
-A line ``+++ {"part": "lecture"}`` or ``+++ {"part": "exercises"}`` starts a part; before the first one it is the lecture.
+A line ``+++ {"part": "lecture"}`` or ``+++ {"part": "exercises"}`` starts a part; what stands before the first one is
+lecture.
 
 May import: errors, regions.
 """
@@ -39,7 +40,7 @@ class Cell:
 
     @property
     def language(self):
-        """"cuda" for a ``%%cuda`` cell, "triton" when it decorates with @triton.jit, otherwise "python"."""
+        """ "cuda" for a ``%%cuda`` cell, "triton" when it decorates with @triton.jit, otherwise "python"."""
         if self.source.lstrip().startswith("%%cuda"):
             return "cuda"
         return "triton" if "@triton.jit" in self.source else "python"
@@ -49,7 +50,6 @@ class Cell:
 class Chapter:
     stem: str  # "03_online_softmax"
     title: str  # the text of the first heading
-    header: dict  # the YAML header
     cells: tuple[Cell, ...]
 
     @property
@@ -73,32 +73,39 @@ def read_chapter(path, root=ROOT):
     CourseError  an unknown part, a missing include, an exercise cell without its id, or no title
     """
     path = Path(path)
-    header, segments = _split_parts(path.read_text(), path.name)
-    cells, metadata = [], {}
-    for part, text in segments:
-        notebook = jupytext.reads(header + text, fmt="md:myst")
-        metadata = metadata or notebook.metadata
-        cells += [_cell(raw, part, root, path.name) for raw in notebook.cells if raw.source.strip()]
-    title = next((line[2:].strip() for cell in cells for line in cell.source.splitlines() if line.startswith("# ")), "")
+    try:
+        return _chapter(path.stem, path.read_text(), root)
+    except CourseError as error:
+        raise CourseError(f"{path.name}: {error}") from error
+
+
+def _chapter(stem, text, root):
+    header, segments = _split_parts(text)
+    cells = []
+    for part, body in segments:
+        notebook = jupytext.reads(header + body, fmt="md:myst")
+        cells += [_cell(raw, part, root) for raw in notebook.cells if raw.source.strip()]
+    headings = (line for cell in cells if cell.kind == "markdown" for line in cell.source.splitlines())
+    title = next((line[2:].strip() for line in headings if line.startswith("# ")), "")
     if not title:
-        raise CourseError(f"{path.name}: the chapter has no title; expected a first heading '# …'")
-    return Chapter(path.stem, title, dict(metadata), tuple(cells))
+        raise CourseError("the chapter has no title; expected a first heading '# …'")
+    return Chapter(stem, title, tuple(cells))
 
 
-def _cell(raw, part, root, filename):
+def _cell(raw, part, root):
     if raw.cell_type not in ("markdown", "code"):
-        raise CourseError(f"{filename}: a {raw.cell_type} cell; a chapter holds Markdown and code cells only")
+        raise CourseError(f"a {raw.cell_type} cell; a chapter holds Markdown and code cells only")
     cell = Cell(raw.cell_type, expand_includes(raw.source, root), part, dict(raw.metadata))
     if "exercise" in cell.tags and not cell.exercise:
-        raise CourseError(f'{filename}: an exercise cell without its id; expected :exercise: "NN.k" beside its tags')
+        raise CourseError('an exercise cell without its id; expected :exercise: "NN.k" beside its tags')
     return cell
 
 
-def _split_parts(text, filename):
+def _split_parts(text):
     """(YAML header, [(part, text), …]); markers inside a fence are text."""
     lines = text.splitlines()
     if lines[:1] != ["---"] or "---" not in lines[1:]:
-        raise CourseError(f"{filename}: expected a YAML header between two lines '---' at the top")
+        raise CourseError("expected a YAML header between two lines '---' at the top")
     end = lines.index("---", 1) + 1
     segments, fence = [("lecture", [])], None
     for line in lines[end:]:
@@ -111,7 +118,7 @@ def _split_parts(text, filename):
         if marker:
             part = json.loads(marker[1])["part"]
             if part not in PARTS:
-                raise CourseError(f"{filename}: unknown part {part!r}; expected one of {', '.join(PARTS)}")
+                raise CourseError(f"unknown part {part!r}; expected one of {', '.join(PARTS)}")
             segments.append((part, []))
         else:
             segments[-1][1].append(line)

@@ -1,4 +1,4 @@
-"""Chapters to notebooks: the lecture, the starter and the solved exercises; running a lecture and keeping its outputs small.
+"""Chapters to notebooks: lecture, starter and solved exercises; running a lecture and keeping its outputs small.
 
 May import: errors, regions, chapters.
 """
@@ -6,8 +6,10 @@ May import: errors, regions, chapters.
 import base64
 import hashlib
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -19,10 +21,17 @@ from .chapters import ROOT
 MAX_PNG_BYTES = 120_000  # one picture
 MAX_OUTPUT_BYTES = 1_000_000  # one notebook
 CELL_SECONDS = 300
+_ENVIRONMENT = {"COURSE_ENGINE": "cpu", "COURSE_STRICT": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _SAVED_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "pygments_lexer": "ipython3"},
+    "language_info": {
+        "name": "python",
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "pygments_lexer": "ipython3",
+    },
 }
 
 
@@ -42,7 +51,12 @@ class Built:
 
 
 def build(chapter):
-    """The three notebooks of `chapter`, without outputs."""
+    """The three notebooks of `chapter`, without outputs.
+
+    Raises
+    ------
+    CourseError  an exercise cell whose text has no solution region
+    """
     exercises = chapter.part("exercises")
     lecture = _notebook(chapter, "lecture", [(cell, cell.source) for cell in chapter.part("lecture")])
     if not exercises:
@@ -77,35 +91,46 @@ def _notebook(chapter, part, sources):
     return new_notebook(cells=cells, metadata=dict(_SAVED_METADATA))
 
 
-def execute(notebook, *, root=ROOT, seconds=CELL_SECONDS):
+def execute(notebook, *, folder=ROOT / "notebooks", seconds=CELL_SECONDS):
     """A copy of `notebook` with the outputs of a run on the CPU engine, from top to bottom.
+
+    Parameters
+    ----------
+    folder : path, the working directory of the run; JupyterLab runs a notebook in the folder where it stands
+    seconds : int, the longest that one cell may take
 
     Raises
     ------
     CourseError  a cell raised; the message holds the cell and its traceback
     """
-    from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
     notebook = nbformat.from_dict(notebook)
-    environment = {**os.environ, "COURSE_ENGINE": "cpu", "COURSE_STRICT": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    client = NotebookClient(
-        notebook,
-        timeout=seconds,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(root)}},
-        record_timing=False,
-        store_widget_state=False,
-    )
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        client.execute(env=environment)
+        _client(notebook, folder, seconds).execute(env={**os.environ, **_ENVIRONMENT})
     except CellExecutionError as error:
-        raise CourseError(f"a cell of the notebook raised:\n{error}") from None
+        raise CourseError(f"a cell of the notebook raised:\n{_ANSI.sub('', str(error))}") from None
     notebook.metadata = dict(_SAVED_METADATA)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = [_static(output) for output in cell.outputs]
     return notebook
+
+
+def _client(notebook, folder, seconds):
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+
+    return NotebookClient(
+        notebook,
+        km=AsyncKernelManager(kernel_name="python3", transport="ipc"),  # no port that another process could take
+        timeout=seconds,
+        resources={"metadata": {"path": str(folder)}},
+        record_timing=False,
+        store_widget_state=False,
+    )
 
 
 def _static(output):

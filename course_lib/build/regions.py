@@ -55,15 +55,17 @@ def function(text, name, *, filename="<text>"):
     for node in ast.parse(text, filename).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            lines = text.splitlines()[first - 1 : node.end_lineno]
-            return without_region_marks("\n".join(lines))
+            lines, end = text.splitlines(), node.end_lineno
+            while end < len(lines) and (not lines[end].strip() or lines[end][0].isspace()):
+                end += 1  # comments that close the body (END SOLUTION) belong to it
+            return without_region_marks("\n".join(lines[first - 1 : end]))
     raise CourseError(f"{filename}: there is neither a region nor a function called {name!r}")
 
 
 def without_region_marks(text):
     """`text` without its region and endregion lines: a notebook has no use for them."""
     kept = [line for line in text.splitlines() if not _REGION.match(line) and not _ENDREGION.match(line)]
-    return "\n".join(kept).strip("\n")
+    return "\n".join(kept).strip("\n").rstrip()
 
 
 def included(reference, root):
@@ -114,8 +116,8 @@ def starter(text, exercise_id, language):
 
     Parameters
     ----------
-    language : "cuda", "triton" or "python"; the stub is a TODO comment in CUDA, so that the starter compiles, and raises
-        NotImplementedError otherwise
+    language : "cuda", "triton" or "python"; the stub is a TODO comment in CUDA, so that the starter compiles, and
+        raises NotImplementedError otherwise
 
     Raises
     ------

@@ -1,0 +1,84 @@
+"""A rebuild never costs a learner anything."""
+
+import nbformat
+import pytest
+
+from course_lib.build import build_chapter, keep
+
+
+@pytest.fixture
+def rebuild(tiny_course):
+    """Build the tiny chapter (lecture not run); calling it again builds it again."""
+
+    def build():
+        build_chapter(tiny_course / "chapters/42_add.md", root=tiny_course, run=False, say=lambda _: None)
+        return nbformat.read(tiny_course / "exercises/42_add.ipynb", as_version=4)
+
+    build()
+    return build
+
+
+def answer(notebook, exercise):
+    return next(cell for cell in notebook.cells if cell.id == f"c42-answer-{exercise}".replace(".", "-"))
+
+
+def learner_writes(tiny_course, change):
+    path = tiny_course / "exercises/42_add.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    change(notebook)
+    nbformat.write(notebook, path)
+
+
+def chapter_changes(tiny_course, old, new):
+    for path in (tiny_course / "chapters/42_add.md", tiny_course / "answers.py"):
+        path.write_text(path.read_text().replace(old, new))
+
+
+def test_an_answer_survives_a_new_text_and_is_backed_up(tiny_course, rebuild):
+    learner_writes(tiny_course, lambda notebook: answer(notebook, "42.1").update(source="def add(a, b): return a + b"))
+    chapter_changes(tiny_course, "## Exercise 42.1", "## Exercise 42.1: addition")
+    notebook = rebuild()
+    assert answer(notebook, "42.1").source == "def add(a, b): return a + b"
+    assert any("addition" in cell.source for cell in notebook.cells)
+    copies = list((tiny_course / "work/kept").iterdir())
+    assert len(copies) == 1 and "return a + b" in copies[0].read_text()
+
+
+def test_an_untouched_starter_follows_the_text(tiny_course, rebuild):
+    chapter_changes(tiny_course, "The sum of two numbers.", "a + b, exactly.")
+    assert "a + b, exactly." in answer(rebuild(), "42.1").source
+    assert not (tiny_course / "work").exists()
+
+
+def test_an_answer_survives_a_new_starter_and_then_still_counts_as_changed(tiny_course, rebuild):
+    learner_writes(tiny_course, lambda notebook: answer(notebook, "42.1").update(source="mine = 1"))
+    chapter_changes(tiny_course, "The sum of two numbers.", "a + b, exactly.")
+    for _ in range(2):
+        cell = answer(rebuild(), "42.1")
+        assert cell.source == "mine = 1" and keep.changed(cell)
+
+
+def test_a_prediction_and_the_learners_own_cells_stay_in_place(tiny_course, rebuild):
+    def change(notebook):
+        guess = next(index for index, cell in enumerate(notebook.cells) if "predict" in cell.metadata.get("tags", ()))
+        notebook.cells[guess].source = "guess = 7"
+        notebook.cells.insert(guess + 1, nbformat.v4.new_code_cell("scratch = 1"))
+
+    learner_writes(tiny_course, change)
+    sources = [cell.source for cell in rebuild().cells]
+    assert sources.index("scratch = 1") == sources.index("guess = 7") + 1
+
+
+def test_an_answer_to_a_removed_exercise_moves_to_the_end(tiny_course, rebuild):
+    learner_writes(tiny_course, lambda notebook: answer(notebook, "42.1").update(source="mine = 1"))
+    chapter_changes(tiny_course, ':exercise: "42.1"', ':exercise: "42.7"')
+    assert rebuild().cells[-1].source == "mine = 1"
+
+
+def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "notebook.ipynb"
+    path.write_text("old")
+    monkeypatch.setattr(keep.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        keep.write_atomic(path, "new")
+    assert path.read_text() == "old" and [file.name for file in tmp_path.iterdir()] == ["notebook.ipynb"]

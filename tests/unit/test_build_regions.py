@@ -1,0 +1,75 @@
+"""Regions, includes, and the learner's view of a solution."""
+
+import ast
+
+import pytest
+
+from course_lib.build import regions
+from course_lib.errors import CourseError
+
+
+def test_region_is_dedented_and_bare(tiny_course):
+    text = regions.included("kernels_cu/add/01_add.cu#sum", tiny_course)
+    assert text == "if (idx < count) {\n    out[idx] = a[idx] + b[idx];\n}"
+
+
+def test_region_wins_over_function_and_function_keeps_its_decorators(tiny_course):
+    assert regions.included("answers.py#inner", tiny_course) == "return 3"
+    assert regions.included("answers.py#add", tiny_course).startswith("@functools.cache\ndef add(a, b):")
+
+
+def test_nested_region_belongs_to_the_outer_one_without_marks():
+    text = "// region: outer\na\n// region: inner\nb\n// endregion\nc\n// endregion\nd"
+    assert regions.region(text, "outer") == "a\nb\nc"
+    assert regions.region(text, "inner") == "b"
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("a", "is not there"),
+        ("// region: r\na", "is never closed"),
+        ("// region: r\n// endregion\n// region: r\n// endregion", "opens 2 times"),
+    ],
+)
+def test_broken_regions_say_what_is_wrong(text, why):
+    with pytest.raises(CourseError, match=why):
+        regions.region(text, "r")
+
+
+def test_missing_file_and_missing_function_are_named(tiny_course):
+    with pytest.raises(CourseError, match="there is no file nowhere.cu"):
+        regions.included("nowhere.cu", tiny_course)
+    with pytest.raises(CourseError, match="neither a region nor a function called 'subtract'"):
+        regions.included("answers.py#subtract", tiny_course)
+
+
+def test_python_starter_raises_and_is_python(tiny_course):
+    text = regions.starter(regions.included("answers.py#add", tiny_course), "42.1", "python")
+    assert '    raise NotImplementedError("42.1")' in text.splitlines()
+    assert "total" not in text and "SOLUTION" not in text
+    ast.parse(text)
+
+
+def test_cuda_starter_keeps_what_surrounds_the_solution(tiny_course):
+    text = regions.starter(regions.included("kernels_cu/add/01_add.cu", tiny_course), "42.2", "cuda")
+    assert "    // TODO 42.2: your code here" in text.splitlines()
+    assert "a[idx] + b[idx]" not in text and "const int idx" in text and text.rstrip().endswith("}")
+
+
+def test_solved_has_the_solution_and_no_marks(tiny_course):
+    text = regions.solved(regions.included("kernels_cu/add/01_add.cu", tiny_course))
+    assert "a[idx] + b[idx]" in text and "SOLUTION" not in text and "region" not in text
+
+
+@pytest.mark.parametrize(
+    "text", ["// BEGIN SOLUTION\n1", "// END SOLUTION", "// BEGIN SOLUTION\n// BEGIN SOLUTION\n// END SOLUTION"]
+)
+def test_solution_marks_must_alternate(text):
+    with pytest.raises(CourseError, match="SOLUTION"):
+        regions.starter(text, "42.1", "cuda")
+
+
+def test_exercise_without_a_solution_region_is_refused():
+    with pytest.raises(CourseError, match="42.1.*no BEGIN SOLUTION"):
+        regions.starter("int a;", "42.1", "cuda")
