@@ -8,13 +8,12 @@ May import: errors, device, source.
 import io
 import os
 import warnings
-from pathlib import Path
 
 import torch
 
 from .. import device
 from ..errors import KernelFault, LaunchError, ToolchainError
-from .source import KERNELS_ROOT, compile_error, define_options, with_line_numbers
+from .source import KERNELS_ROOT, compile_error, cuda_headers, define_options, with_line_numbers
 
 # what the driver says -> (error class, what it means and what to do)
 _REPLAY = "On the SIMT machine kernel.profile(…) with the same arguments names the line."
@@ -48,8 +47,8 @@ class CupyModule:
         self._seen = set()
         cupy = _cupy()
         arch = device.current().arch
-        options = ["-std=c++17", f"-arch={arch}", "-lineinfo", f"-I{KERNELS_ROOT}", *_cuda_include(),
-                   *define_options(defines)]
+        options = ["-std=c++17", f"-arch={arch}", "-lineinfo", f"-I{KERNELS_ROOT}", 
+                   *(f"-I{folder}" for folder in cuda_headers()), *define_options(defines)]
         log = io.StringIO()
         module = cupy.RawModule(code=with_line_numbers(source, filename, first_line), options=tuple(options),
                                 backend="nvrtc")
@@ -141,17 +140,3 @@ def _cupy():
         raise ToolchainError("A GPU is here but cupy is not: pip install cupy-cuda13x. COURSE_ENGINE=cpu runs without "
                              "the GPU.") from error
     return cupy
-
-
-def _cuda_include():
-    """-I options of the CUDA headers (cuda_fp16.h), from the pip packages or an installed toolkit."""
-    folders = []
-    try:
-        from cuda.pathfinder import find_nvidia_header_directory
-
-        folders += [find_nvidia_header_directory("cudart"), find_nvidia_header_directory("crt")]
-    except (ImportError, RuntimeError, ValueError):
-        pass
-    folders += [Path(root) / "include" for root in (os.environ.get("CUDA_PATH"), "/usr/local/cuda") if root]
-    there = dict.fromkeys(str(folder) for folder in folders if folder and Path(folder).is_dir())
-    return [f"-I{folder}" for folder in there]

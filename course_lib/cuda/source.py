@@ -6,7 +6,9 @@ own line, one function that turns an NVRTC log into a CompileError.
 May import: errors.
 """
 
+import functools
 import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -88,7 +90,7 @@ def with_line_numbers(text, filename, first_line):
 
 
 def normalise_defines(defines):
-    """Macros as name -> text: True is 1, False is 0, None is empty.
+    """Macros as name -> text: True and None are 1 (as -DNAME), False is 0.
 
     Raises
     ------
@@ -98,13 +100,28 @@ def normalise_defines(defines):
     for name, value in (defines or {}).items():
         if not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
             raise CompileError(f'"{name}" cannot be a macro name; use letters, digits and _, as in BLOCK_M.')
-        clean[name] = "" if value is None else str(int(value)) if isinstance(value, bool) else str(value)
+        clean[name] = "1" if value is None else str(int(value)) if isinstance(value, bool) else str(value)
     return clean
 
 
 def define_options(defines):
     """``-DNAME=VALUE`` options of normalised defines, in order of name."""
-    return [f"-D{name}={value}" if value else f"-D{name}" for name, value in sorted(defines.items())]
+    return [f"-D{name}={value}" for name, value in sorted(defines.items())]
+
+
+@functools.cache
+def cuda_headers():
+    """Folders of the CUDA headers (cuda_fp16.h, mma.h): the pip packages' or an installed toolkit's. A tuple of str."""
+    folders = []
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+
+        folders += [find_nvidia_header_directory(part) for part in ("cudart", "cccl")]
+    except (ImportError, RuntimeError):
+        pass
+    roots = [os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    folders += [Path(root) / "include" for root in roots if root and not any(folders)]
+    return tuple(dict.fromkeys(str(folder) for folder in folders if folder and Path(folder).is_dir()))
 
 
 def compile_error(log, *, name, filename, defines, engine):

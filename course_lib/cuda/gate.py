@@ -1,0 +1,225 @@
+"""The compile gate: kernels to machine code for every architecture of the support matrix, without a GPU.
+
+A kernel that only works on the SIMT machine must not land. NVRTC (through cuda.core) needs no driver, so the gate runs
+on any Linux laptop: ``python -m course_lib.cuda.gate`` prints registers, shared memory and spills of every kernel.
+
+What a kernel file promises, it says in its own header (kernels_cu/README.md):
+    // Needs     compute capability 8.0        architectures from 8.0 on ("any": all; "9.0a": sm_90a alone)
+    // gate: -DHEAD_DIM=128 -DBLOCK_M=64       a variant to compile; each such line is one more, none means no macros
+
+May import: errors, source, signature.
+"""
+
+import io
+import re
+import time
+from dataclasses import dataclass
+
+from ..errors import CompileError, ToolchainError
+from . import signature
+from .source import KERNELS_ROOT, compile_error, cuda_headers, included_files, normalise_defines, with_line_numbers
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
+_ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'(?P<body>.*?)(?=Compiling entry function|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel takes on one architecture: registers a thread, static shared bytes a block, spilled bytes."""
+
+    registers: int
+    shared_bytes: int
+    spill_bytes: int
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """Machine code of one source for one architecture.
+
+    Attributes
+    ----------
+    code : bytes, an ELF file with line information
+    arch : str
+    resources : dict of kernel name to Resources
+    notes : str, warnings of the compiler; empty when there are none
+    """
+
+    code: bytes
+    arch: str
+    resources: dict
+    notes: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the gate's table."""
+
+    path: str
+    kernel: str
+    arch: str
+    defines: str
+    resources: Resources
+    notes: str
+    seconds: float
+
+
+def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1):
+    """Compile CUDA C++ to machine code with NVRTC.
+
+    Parameters
+    ----------
+    source : str
+    arch : str, "sm_75" … "sm_120"; "sm_90a" for Hopper's own instructions
+    defines, filename, first_line : as in ``cuda.compile``
+
+    Returns
+    -------
+    cubin : Cubin
+
+    Raises
+    ------
+    CompileError     the author's file and line, the -D set and the log
+    ToolchainError   cuda.core or NVRTC is not installed
+    """
+    program_class, options_class = _nvrtc()
+    included_files(source, filename=filename)
+    defines = normalise_defines(defines)
+    log = io.StringIO()
+    options = options_class(arch=arch, std="c++17", lineinfo=True, include_path=[*cuda_headers(), str(KERNELS_ROOT)],
+                            define_macro=sorted(defines.items()) or None,
+                            ptxas_options=["-v"])
+    try:
+        program = program_class(with_line_numbers(source, filename, first_line), "c++", options)
+        code = program.compile("cubin", logs=log).code
+    except Exception as error:  # cuda.core raises its own classes, which differ between its versions
+        if "compilation log" not in str(error) and "NVRTC_ERROR_COMPILATION" not in str(error):
+            raise ToolchainError(f"NVRTC could not compile for {arch}: {error}") from error
+        text = re.sub(r"^.*?compilation log:\s*", "", str(error), flags=re.DOTALL)
+        names = ", ".join(dict.fromkeys(signature.kernel_names(source))) or "?"
+        raise compile_error(text, name=names, filename=filename, defines=defines, engine=f"NVRTC for {arch}") from None
+    text = log.getvalue()
+    notes = [line for line in text.splitlines() if not re.match(r"\s*(ptxas\s+(info\s*)?[:.]|$)", line)]
+    return Cubin(bytes(code), arch, _resources(text), "\n".join(notes).strip("\x00 \n"))
+
+
+def architectures(text):
+    """The architectures that a kernel file promises, from its "Needs" line.
+
+    Parameters
+    ----------
+    text : str, the file
+
+    Returns
+    -------
+    names : tuple of str, a subset of ARCHITECTURES
+
+    Raises
+    ------
+    CompileError   no "Needs" line, or one that names no capability
+    """
+    line = re.search(r"^// Needs\s+(.*)$", text, re.MULTILINE)
+    words = re.search(r"(any) compute capability|compute capability (\d+)\.(\d+)(a?)", line.group(1)) if line else None
+    if not words:
+        raise CompileError('The header needs a line such as "// Needs     compute capability 8.0" or "any compute '
+                           'capability", so that the gate knows the architectures it promises.')
+    if words.group(1):
+        return ARCHITECTURES
+    smallest = int(words.group(2)) * 10 + int(words.group(3))
+    if words.group(4):
+        return (f"sm_{smallest}a",)
+    return tuple(arch for arch in ARCHITECTURES if int(re.sub(r"\D", "", arch)) >= smallest)
+
+
+def variants(text):
+    """The macro sets to compile a file with: one dict for each ``// gate:`` line, or one empty dict."""
+    lines = re.findall(r"^// gate:(.*)$", text, re.MULTILINE)
+    return [dict((item[2:].split("=", 1) + [""])[:2] for item in line.split() if item.startswith("-D"))
+            for line in lines] or [{}]
+
+
+def kernel_files():
+    """Every .cu file under kernels_cu, sorted."""
+    return sorted(KERNELS_ROOT.rglob("*.cu"))
+
+
+def check_file(path, archs=None):
+    """Compile one file for the architectures it promises.
+
+    Parameters
+    ----------
+    path : Path
+    archs : iterable of str or None; only these of the promised ones
+
+    Returns
+    -------
+    rows : list of Row, one for each kernel, variant and architecture
+    """
+    text = path.read_text(encoding="utf-8")
+    shown = str(path.relative_to(KERNELS_ROOT.parent)) if path.is_relative_to(KERNELS_ROOT) else str(path)
+    rows = []
+    for defines in variants(text):
+        for arch in architectures(text):
+            if archs is not None and arch not in archs:
+                continue
+            start = time.perf_counter()
+            cubin = compile_cubin(text, arch=arch, defines=defines, filename=shown)
+            seconds = time.perf_counter() - start
+            options = " ".join(f"-D{key}={value}" for key, value in defines.items())
+            rows += [Row(shown, name, arch, options, resources, cubin.notes, seconds)
+                     for name, resources in cubin.resources.items()]
+    return rows
+
+
+def table(rows):
+    """The rows as aligned text: a kernel a line, an architecture a column, "registers/shared bytes/spilled bytes"."""
+    archs = [arch for arch in ARCHITECTURES if any(row.arch == arch for row in rows)]
+    cells = {}
+    for row in rows:
+        key = f"{row.path.removeprefix('kernels_cu/')} {row.kernel} {row.defines}".strip()
+        found = row.resources
+        cells.setdefault(key, {})[row.arch] = f"{found.registers}/{found.shared_bytes}/{found.spill_bytes}"
+    width = max((len(key) for key in cells), default=6)
+    head = f"{'kernel':<{width}}  " + "  ".join(f"{arch:>10}" for arch in archs)
+    lines = [f"{key:<{width}}  " + "  ".join(f"{found.get(arch, '-'):>10}" for arch in archs)
+             for key, found in cells.items()]
+    return "\n".join(["registers a thread / static shared bytes / spilled bytes", head, *lines])
+
+
+def _resources(log):
+    """Resources of every kernel in a ptxas -v log."""
+    found = {}
+    for match in _ENTRY.finditer(log):
+        body = match["body"]
+
+        def number(pattern, body=body):
+            hit = re.search(pattern, body)
+            return int(hit.group(1)) if hit else 0
+
+        spills = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
+        found[match["name"]] = Resources(number(r"Used (\d+) registers"), number(r"(\d+) bytes smem"), spills)
+    return found
+
+
+def _nvrtc():
+    """cuda.core's Program and ProgramOptions, or a sentence."""
+    try:
+        from cuda.core import Program, ProgramOptions
+    except ImportError as error:
+        raise ToolchainError("Compiling without a GPU needs cuda.core and NVRTC: pip install 'cuda-core[cu13]' "
+                             "'cuda-toolkit[nvrtc,cudart,crt,cccl]' (Linux).") from error
+    return Program, ProgramOptions
+
+
+def main():
+    """Compile everything and print the table."""
+    start = time.perf_counter()
+    rows = [row for path in kernel_files() for row in check_file(path)]
+    print(table(rows))
+    for row in rows:
+        if row.notes:
+            print(f"{row.path} {row.arch}: {row.notes}")
+    print(f"{len(rows)} compilations of {len(kernel_files())} files in {time.perf_counter() - start:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
