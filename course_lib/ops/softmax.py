@@ -27,7 +27,7 @@ _ENTRIES = {
 class Launch:
     """Everything that one launch needs, for either twin.
 
-    ``run()`` launches where the course runs (GPU or CPU); ``profile()`` counts on the CPU and returns the report.
+    ``run()`` launches where the course runs (GPU or CPU); ``profile()`` and ``traffic()`` count on the CPU.
     """
 
     language: str  # "cuda" | "triton"
@@ -51,6 +51,13 @@ class Launch:
         from ..triton import profile_triton
 
         return profile_triton(self.function, self.grid, *self.arguments, schedule=schedule, **self.constants)
+
+    def traffic(self):
+        """(bytes read, bytes written) in global memory, as counted on the CPU."""
+        report = self.profile()
+        if self.language == "cuda":
+            return report.global_load.bytes, report.global_store.bytes
+        return report.load.bytes, report.store.bytes
 
 
 def softmax(x, *, variant="02_online", language="cuda"):

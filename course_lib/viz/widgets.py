@@ -5,7 +5,7 @@ May import: steps, ipywidgets.
 
 import ipywidgets as widgets
 
-from .steps import step_picture, walk
+from .steps import step_picture, walk, walk_picture
 
 _PLAY_MS = 1500
 _MAX_TILES = 64
@@ -21,9 +21,22 @@ def stepper(row, block_n=2):
 
     Returns
     -------
-    box : ipywidgets.VBox
+    box : ipywidgets.VBox; where nothing runs, its saved output is the still picture of all steps
     """
     return Stepper(row, block_n).box
+
+
+class _BoxWithStill(widgets.VBox):
+    """A box whose saved output also holds a picture: a page without a kernel shows that."""
+
+    still = None  # Picture
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        metadata = bundle[1] if isinstance(bundle, tuple) else {}
+        png, png_metadata = self.still._repr_mimebundle_()
+        return {**data, **png}, {**metadata, **png_metadata}
 
 
 class Stepper:
@@ -40,8 +53,9 @@ class Stepper:
         widgets.jslink((self.play, "value"), (self.slider, "value"))
         for source, change in ((self.numbers, self._restart), (self.width, self._restart), (self.slider, self._show)):
             source.observe(change, names="value")
-        self.box = widgets.VBox([widgets.HBox([self.numbers, self.width]), widgets.HBox([self.play, self.slider]),
-                                 self.picture, self.words])
+        self.box = _BoxWithStill([widgets.HBox([self.numbers, self.width]), widgets.HBox([self.play, self.slider]),
+                                  self.picture, self.words])
+        self.box.still = walk_picture(walk(row, block_n))
         self._restart()
 
     def _restart(self, _change=None):
