@@ -1,0 +1,52 @@
+"""`check` and `hint`: what a notebook calls. Both only send text to the judge server and keep the books in work/.
+
+May import: answer, client, work, registry.
+"""
+
+import os
+
+from ..errors import CheckFailed
+from . import client, work
+from .answer import extract
+
+
+def check(exercise_id, answer, *, seed=None):
+    """Judge an answer.
+
+    Parameters
+    ----------
+    exercise_id : str, "03.2"
+    answer : the kernel that %%cuda made, a @triton.jit function, a Python function, or the answer's text
+    seed : int or None; None, the rule, draws new inputs every time
+
+    Returns
+    -------
+    Verdict; a notebook shows it as a card
+
+    Raises
+    ------
+    CheckFailed  COURSE_STRICT=1 is set and the verdict is not PASS
+    CourseError  the answer has no text that can be taken along, or the exercise does not exist
+    """
+    text = extract(answer)
+    verdict = client.grade(exercise_id, text, seed=seed)
+    work.record(verdict, text)
+    if os.environ.get("COURSE_STRICT") == "1" and not verdict.passed:
+        raise CheckFailed(f"{exercise_id}: {verdict.state}", verdict)
+    return verdict
+
+
+def hint(exercise_id):
+    """Show one more of the three hints of an exercise, together with those already shown.
+
+    Returns
+    -------
+    Hints; a notebook shows it as a card
+    """
+    from . import registry
+
+    exercise = registry.get(exercise_id)
+    level = work.next_hint(exercise_id, len(exercise.hints))
+    from .report_text import Hints
+
+    return Hints(exercise_id, exercise.title, tuple(exercise.hints[:level]), len(exercise.hints))

@@ -1,0 +1,119 @@
+"""The judge server: a process of its own that forks one judge for every check.
+
+A notebook (or `course grade`) sends an exercise's id and an answer's text and gets a verdict back as data. Whatever the
+notebook's cells have patched stays in the notebook. The server has torch loaded and computes on one thread, so that a
+fork is safe and takes milliseconds; it ends when the socket to its client closes.
+
+May import: judge, registry, isolation, wire.
+"""
+
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+
+from . import wire
+
+
+def main(descriptor):
+    """Serve requests on the socket `descriptor` until its other end is closed."""
+    connection = socket.socket(fileno=descriptor)
+    engine = _preload()
+    wire.send(connection, {"ready": os.getpid(), "engine": engine})
+    while (request := wire.receive(connection)) is not None:
+        if request.get("op") == "cancel":  # came too late: that judge has already answered
+            continue
+        wire.send(connection, _in_a_judge(request, connection))
+
+
+def _preload():
+    """Load what a judge needs, on one thread, and start the zygote beside it."""
+    import torch
+
+    from ..device import engine
+    from . import isolation, judge, registry
+
+    torch.set_num_threads(1)
+    isolation.zygote(engine())
+    registry.all()
+    return engine() if judge else ""
+
+
+def _in_a_judge(request, connection):
+    """Fork a judge for one request and collect its reply, or say how it ended."""
+    from . import isolation
+
+    sandbox = bool(request.get("sandbox"))
+    isolation.zygote(request["engine"], sandbox)  # here, so that it outlives the judge
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read_end)
+        connection.close()
+        _judge(request, write_end)
+    os.close(write_end)
+    data, cancelled = _collect(read_end, connection)
+    os.close(read_end)
+    if cancelled:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    if cancelled:
+        return {"cancelled": True}
+    if not data:
+        return {"error": f"the judge ended without a verdict (status {status}); please report this as a bug of the course"}
+    return wire.unpack(data)[0]
+
+
+def _collect(read_end, connection):
+    """The judge's bytes up to its end, and whether the client asked to stop first."""
+    data = bytearray()
+    while True:
+        ready, _, _ = select.select([read_end, connection], [], [])
+        if read_end in ready:
+            part = os.read(read_end, 1 << 20)
+            if not part:
+                return bytes(data), False
+            data += part
+        elif connection in ready:
+            wire.receive(connection)  # "cancel", or the end of the client
+            return b"", True
+
+
+def _judge(request, descriptor):
+    """In the judge: grade, write the reply, leave. Never returns."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            reply = {"verdict": _verdict(request).to_dict()}
+        except Exception as error:
+            reply = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-4000:],
+                     "expected": _is_expected(error)}
+        data = memoryview(wire.pack(reply))
+        while data:
+            data = data[os.write(descriptor, data) :]
+    finally:
+        os._exit(0)
+
+
+def _is_expected(error):
+    from ..errors import CourseError
+
+    return isinstance(error, CourseError)
+
+
+def _verdict(request):
+    from functools import partial
+
+    from . import isolation, judge, registry
+
+    return judge.judge(
+        registry.get(request["exercise"]), request["text"], engine=request["engine"], seed=request["seed"],
+        run_task=partial(isolation.run_task, sandbox=bool(request.get("sandbox"))),
+        filename=request["filename"], first_line=request["first_line"],
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
