@@ -8,8 +8,10 @@ May import: errors. Importing this module must not import triton: ``import cours
 
 import os
 import sys
+from pathlib import Path
 
 from ..errors import CourseError
+from . import on_import
 
 _TRUE = {"1", "true", "yes", "on", "y"}
 
@@ -40,7 +42,15 @@ def choose_interpreter(has_gpu):
         raise CourseError(_too_late(loaded, has_gpu))
     if wanted:
         os.environ["TRITON_INTERPRET"] = "1"
+    os.environ.setdefault("TRITON_CACHE_DIR", str(cache_folder()))
+    on_import.install()
     return wanted
+
+
+def cache_folder():
+    """Where Triton keeps compiled kernels: beside the course's own cache, never in the repository."""
+    root = os.environ.get("COURSE_CACHE_DIR") or Path.home() / ".cache" / "attention-kernel-by-kernel"
+    return Path(root) / "triton"
 
 
 def is_interpreted():

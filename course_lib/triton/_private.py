@@ -1,0 +1,283 @@
+"""Every use of Triton's private API, in one place.
+
+What the course needs from the interpreter has no public door: the accesses with their addresses, the order of the
+programs, the line of the author. This module opens it, for triton 3.6 and 3.7; tests/unit/test_triton_private.py asks
+``missing()`` and fails with a sentence when an upgrade moved something.
+
+May import: errors, numpy; triton only inside functions.
+"""
+
+import functools
+import os
+import sys
+
+import numpy as np
+
+from ..errors import UnsupportedError
+from . import _bf16
+
+NEEDED = {
+    "triton.runtime.interpreter": {
+        "InterpreterBuilder": (
+            "create_masked_load create_masked_store create_atomic_rmw create_atomic_cas create_dot cast_impl "
+            "create_fp_to_fp set_grid_idx set_grid_dim create_barrier"
+        ),
+        "GridExecutor": "_init_args_hst _restore_args_dev __call__",
+        "InterpretedFunction": "run rewrite __call__",
+        "ReduceOps": "apply_impl",
+        "ScanOps": "apply_impl",
+        "TensorHandle": "get_element_ty",
+    },
+    "triton.runtime.jit": {"JITFunction": "run"},
+}
+_FUNCTIONS = ("_get_np_dtype", "_patch_lang")
+
+_active = None  # the recorder that listens now, or None
+_launches = 0
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def missing(module):
+    """Return the names that the course needs from a module of triton and that are not there (empty: all is well)."""
+    gone = []
+    for owner, names in NEEDED[module.__name__].items():
+        kind = getattr(module, owner, None)
+        gone += [f"{owner}.{name}" for name in names.split() if not hasattr(kind, name)]
+    if module.__name__.endswith("interpreter"):
+        gone += [name for name in _FUNCTIONS if not hasattr(module, name)]
+    return gone
+
+
+def adapt(module):
+    """Adapt one freshly imported module of triton. Called by on_import.py.
+
+    Raises
+    ------
+    UnsupportedError   this triton lacks something that the course builds on
+    """
+    if getattr(module, "_course_adapted", False):
+        return
+    gone = missing(module)
+    if gone:
+        raise UnsupportedError(
+            f"This triton is not one that the course knows: {module.__name__} lacks {', '.join(gone)}. "
+            "The course works with triton 3.6 and 3.7; install one of them, or adapt course_lib/triton/_private.py."
+        )
+    if module.__name__ == "triton.runtime.jit":
+        _count_launches(module.JITFunction)
+    else:
+        _count_launches(module.InterpretedFunction)
+        _bf16.correct(module)
+        _listen(module)
+        _patch_once(module)
+    module._course_adapted = True
+
+
+def launches():
+    """Number of Triton kernels launched in this process so far, on the interpreter and on the GPU."""
+    return _launches
+
+
+def start(recorder):
+    """Let `recorder` see every launch and access from now on.
+
+    Raises
+    ------
+    UnsupportedError   another recorder is listening
+    """
+    global _active
+    if _active is not None:
+        raise UnsupportedError("A ledger is already open; close it before opening another one.")
+    _active = recorder
+
+
+def stop():
+    """No recorder listens any more."""
+    global _active
+    _active = None
+
+
+def _count_launches(kind):
+    run = kind.run
+
+    def counted(self, *args, **kwargs):
+        global _launches
+        if not kwargs.get("warmup"):
+            _launches += 1
+        return run(self, *args, **kwargs)
+
+    kind.run = counted
+
+
+def _patch_once(module):
+    """Patch triton.language once a launch instead of at every call of a device function such as tl.max.
+
+    A launch patches the language and restores it at its end; each device function patches it again, a walk over some
+    hundred names that finds nothing left to do. Two modules can hold the language under different names, so the walk is
+    skipped only for functions whose globals were seen during this launch.
+    """
+    patch, call = module._patch_lang, module.GridExecutor.__call__
+    seen = set()
+
+    def patch_lang(fn):
+        key = id(fn.__globals__)
+        if key in seen:
+            return module._LangPatchScope() if hasattr(module, "_LangPatchScope") else None
+        seen.add(key)
+        return patch(fn)
+
+    def launch(self, *args, **kwargs):
+        seen.clear()
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            seen.clear()
+
+    module._patch_lang, module.GridExecutor.__call__ = patch_lang, launch
+
+
+def _listen(module):
+    builder, executor = module.InterpreterBuilder, module.GridExecutor
+    _listen_to_launches(executor, builder)
+    _listen_to_accesses(builder, module.TensorHandle, module._get_np_dtype)
+    _listen_to_atomics(builder, module)
+    dot, barrier = builder.create_dot, builder.create_barrier
+
+    def create_dot(self, a, b, d, input_precision, *rest):
+        if _active is not None:
+            _active.dot(str(a.dtype.scalar), str(getattr(input_precision, "name", input_precision)), author_line())
+        return dot(self, a, b, d, input_precision, *rest)
+
+    def create_barrier(self, *args):
+        if _active is not None:
+            _active.barrier()
+        return barrier(self, *args)
+
+    builder.create_dot, builder.create_barrier = create_dot, create_barrier
+
+
+def _listen_to_launches(executor, builder):
+    to_host, to_device = executor._init_args_hst, executor._restore_args_dev
+    set_dim, set_idx = builder.set_grid_dim, builder.set_grid_idx
+
+    def init_args_hst(self, args_dev, kwargs):
+        if _active is None:
+            return to_host(self, args_dev, kwargs)
+        return _active.begin_launch(self.fn, self.arg_names, args_dev, kwargs)
+
+    def restore_args_dev(self, args_dev, args_hst, kwargs, kwargs_hst):
+        if _active is None:
+            to_device(self, args_dev, args_hst, kwargs, kwargs_hst)
+        else:
+            _active.end_launch()
+
+    def set_grid_dim(self, *grid):
+        set_dim(self, *grid)
+        if _active is not None:
+            _active.begin_grid(grid)
+
+    def set_grid_idx(self, x, y, z):
+        if _active is not None:
+            x, y, z = _active.begin_program()
+        set_idx(self, x, y, z)
+
+    executor._init_args_hst, executor._restore_args_dev = init_args_hst, restore_args_dev
+    builder.set_grid_dim, builder.set_grid_idx = set_grid_dim, set_grid_idx
+
+
+def _listen_to_accesses(builder, handle, np_dtype):
+    load, store = builder.create_masked_load, builder.create_masked_store
+
+    def create_masked_load(self, ptrs, mask, other, *rest, **options):
+        if _active is None:
+            return load(self, ptrs, mask, other, *rest, **options)
+        dtype = np_dtype(ptrs.get_element_ty())
+        active, allowed = _active.load(ptrs.data, _mask(mask, ptrs), dtype.itemsize, author_line())
+        result = load(self, ptrs, handle(allowed, _int1(ptrs)), other, *rest, **options)
+        if allowed is not active:
+            result.data = np.where(active & ~allowed, _poison(dtype), result.data).astype(dtype)
+        return result
+
+    def create_masked_store(self, ptrs, value, mask, *rest, **options):
+        if _active is None:
+            return store(self, ptrs, value, mask, *rest, **options)
+        size = np_dtype(ptrs.get_element_ty()).itemsize
+        values = np.broadcast_to(value.data, ptrs.data.shape)
+        _, allowed = _active.store(ptrs.data, _mask(mask, ptrs), size, author_line(), values)
+        return store(self, ptrs, value, handle(allowed, _int1(ptrs)), *rest, **options)
+
+    builder.create_masked_load, builder.create_masked_store = create_masked_load, create_masked_store
+
+
+def _listen_to_atomics(builder, module):
+    rmw, cas, handle = builder.create_atomic_rmw, builder.create_atomic_cas, module.TensorHandle
+
+    def create_atomic_rmw(self, operation, ptr, value, mask, sem, scope):
+        _refuse_bf16(value)
+        if _active is not None:
+            size = module._get_np_dtype(ptr.get_element_ty()).itemsize
+            _, allowed = _active.atomic(ptr.data, _mask(mask, ptr), size, author_line(), sem.name)
+            mask = handle(allowed, _int1(ptr))
+        return rmw(self, operation, ptr, value, mask, sem, scope)
+
+    def create_atomic_cas(self, ptr, expected, value, sem, scope):
+        _refuse_bf16(value)
+        if _active is not None:
+            size = module._get_np_dtype(ptr.get_element_ty()).itemsize
+            everyone = np.ones(ptr.data.shape, dtype=bool)
+            _, allowed = _active.atomic(ptr.data, everyone, size, author_line(), sem.name)
+            if not allowed.all():
+                return handle(np.zeros_like(expected.data), expected.dtype.scalar)
+        return cas(self, ptr, expected, value, sem, scope)
+
+    builder.create_atomic_rmw, builder.create_atomic_cas = create_atomic_rmw, create_atomic_cas
+
+
+def _refuse_bf16(value):
+    if _bf16.is_bf16(value):
+        raise UnsupportedError(
+            "Triton's interpreter would compute an atomic on bfloat16 bit patterns and be silently wrong; "
+            "accumulate into a float32 tensor."
+        )
+
+
+def _mask(mask, ptrs):
+    """The mask as a boolean array of the pointers' shape; descriptors hand over a bare array, pointers a handle."""
+    data = mask if isinstance(mask, np.ndarray) else mask.data
+    return np.broadcast_to(np.asarray(data).astype(bool, copy=False), ptrs.data.shape)
+
+
+def _int1(ptrs):
+    return sys.modules["triton.language"].int1
+
+
+def _poison(dtype):
+    """What a suppressed read returns: NaN for floats, the largest positive number otherwise. Never a plausible zero."""
+    return np.array(np.nan if dtype.kind == "f" else np.iinfo(dtype).max if dtype.kind in "iu" else True, dtype=dtype)
+
+
+def author_line():
+    """Return (filename, line) of the innermost frame that belongs neither to triton nor to this folder."""
+    library = _library()
+    frame = sys._getframe(1)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not filename.startswith((library, _HERE)):
+            return filename, frame.f_lineno
+        frame = frame.f_back
+    return "", 0
+
+
+@functools.cache
+def _library():
+    return os.path.dirname(os.path.abspath(sys.modules["triton"].__file__)) + os.sep
+
+
+def author_line_of(error):
+    """Line of the innermost frame of the author's in an exception's traceback, or None."""
+    line, trace, library = None, error.__traceback__, _library()
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith((library, _HERE)):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line

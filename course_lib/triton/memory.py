@@ -1,0 +1,270 @@
+"""The memory that a recorded launch may touch: one region per argument, red zones round it, a note on every cell.
+
+Before a recorded launch each argument is copied to a place of its own, far from the next one. An address that a kernel
+computes wrongly then falls into a red zone with the argument's name on it, instead of into a neighbour's numbers or into
+nothing (which ends the process).
+
+May import: numpy, torch.
+"""
+
+import copy
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+_ALIGNMENT = 512  # bytes; where a GPU allocation starts, so that sectors are counted as on a GPU
+_SMALLEST_RED_ZONE = 1 << 16  # bytes on either side
+
+
+@dataclass
+class Argument:
+    """One tensor of the launch, by the name of its parameter."""
+
+    name: str
+    tensor: torch.Tensor
+
+    @property
+    def shape_text(self):
+        return f"shape {tuple(self.tensor.shape)}, {str(self.tensor.dtype).removeprefix('torch.')}"
+
+    def span(self):
+        """Return (first, past the last) byte of the tensor, counted from the start of its storage."""
+        size = self.tensor.element_size()
+        first = self.tensor.storage_offset() * size
+        reach = sum((n - 1) * s for n, s in zip(self.tensor.shape, self.tensor.stride(), strict=True))
+        return first, first + (reach + 1) * size
+
+
+@dataclass
+class Region:
+    """A contiguous stretch of memory: one argument, or several that share storage.
+
+    A cell is as wide as the narrowest element seen. `written`, `read_a` and `read_b` hold stamps (see races.py): the last
+    write, the last read, and the last read by another program than that.
+    """
+
+    arguments: list
+    base: int  # address of the first byte
+    nbytes: int
+    origin: int  # byte offset of `base` in the original storage
+    buffer: torch.Tensor | None = None  # the copy, red zones included; None when the launch uses the memory in place
+    red_zone: int = 0
+    cell_bytes: int = 1
+    owner: np.ndarray | None = None  # per cell: False where no argument has an element; None: every cell is one
+    initialised: np.ndarray | None = None  # per cell; None: everything counts as written before the launch
+    written: np.ndarray = field(default=None)
+    read_a: np.ndarray = field(default=None)
+    read_b: np.ndarray = field(default=None)
+    dirty: bool = False
+
+    def __post_init__(self):
+        self.cell_bytes = min(a.tensor.element_size() for a in self.arguments)
+        self.owner = self._owned_cells()
+        self.forget()
+
+    @property
+    def num_cells(self):
+        return self.nbytes // self.cell_bytes
+
+    def forget(self):
+        """A new launch begins: all earlier accesses are ordered before it."""
+        self.written, self.read_a, self.read_b = (np.zeros(self.num_cells, dtype=np.int32) for _ in range(3))
+
+    def refine(self, size):
+        """Make cells at most `size` bytes wide, for an access narrower than the argument's own elements."""
+        if size >= self.cell_bytes:
+            return
+        times, self.cell_bytes = self.cell_bytes // size, size
+        for name in ("owner", "initialised", "written", "read_a", "read_b"):
+            values = getattr(self, name)
+            if values is not None:
+                setattr(self, name, np.repeat(values, times))
+
+    def locate(self, cell):
+        """Name an address for a reader: "x[3, 17]", or how far outside which argument it lies."""
+        byte = int(cell) * self.cell_bytes + self.origin
+        for argument in self.arguments:
+            index = _index(argument.tensor, byte)
+            if index is not None:
+                return f"{argument.name}[{', '.join(map(str, index))}]"
+        return self.arguments[0].name
+
+    def name_of(self, cell):
+        return self.locate(cell).split("[")[0]
+
+    @property
+    def names(self):
+        return " and ".join(a.name for a in self.arguments)
+
+    def _owned_cells(self):
+        if len(self.arguments) == 1 and self.arguments[0].tensor.numel() * self.cell_bytes == self.nbytes:
+            return None
+        owned = torch.zeros(self.num_cells, dtype=torch.bool)
+        for argument in self.arguments:
+            tensor, wide = argument.tensor, argument.tensor.element_size() // self.cell_bytes
+            start = (argument.span()[0] - self.origin) // self.cell_bytes
+            shape, stride = (*tensor.shape, wide), (*(s * wide for s in tensor.stride()), 1)
+            owned.as_strided(shape, stride, start).fill_(True)
+        return None if bool(owned.all()) else owned.numpy()
+
+
+def _index(tensor, byte):
+    """Element index of a byte of the storage, or None when no element of `tensor` covers it."""
+    offset, index = byte // tensor.element_size() - tensor.storage_offset(), [0] * tensor.dim()
+    for dim in sorted(range(tensor.dim()), key=lambda d: -tensor.stride(d)):
+        stride = tensor.stride(dim)
+        if stride > 0 and tensor.shape[dim] > 1:
+            index[dim], offset = divmod(offset, stride)
+    inside = offset == 0 and all(0 <= i < n for i, n in zip(index, tensor.shape, strict=True))
+    return tuple(index) if inside else None
+
+
+def group(arguments):
+    """Group the arguments of a launch by storage; empty tensors are left out."""
+    by_storage = {}
+    for argument in arguments:
+        if argument.tensor.numel():
+            key = (str(argument.tensor.device), argument.tensor.untyped_storage().data_ptr())
+            by_storage.setdefault(key, []).append(argument)
+    return list(by_storage.values())
+
+
+def relocate(arguments):
+    """Copy the memory behind `arguments` (they share a storage) between red zones. Returns a Region."""
+    first, last = _union(arguments)
+    nbytes = last - first
+    red_zone = max(_SMALLEST_RED_ZONE, nbytes)
+    red_zone += -red_zone % _ALIGNMENT
+    buffer = torch.empty(nbytes + 2 * red_zone + 2 * _ALIGNMENT, dtype=torch.uint8)
+    start = buffer.data_ptr() + red_zone
+    base = start + (first - start) % _ALIGNMENT
+    region = Region(arguments, base, nbytes, first, buffer, red_zone)
+    inside(region).copy_(_bytes(arguments[0].tensor, first, nbytes))
+    return region
+
+
+def in_place(arguments):
+    """A Region over memory that stays where it is: no red zones."""
+    first, last = _union(arguments)
+    base = arguments[0].tensor.untyped_storage().data_ptr() + first
+    return Region(arguments, base, last - first, first)
+
+
+def view(region, tensor):
+    """The relocated twin of `tensor`: same shape and strides, memory inside the region's buffer."""
+    storage = region.buffer.untyped_storage()
+    shift = region.base - storage.data_ptr() - region.origin
+    offset = shift // tensor.element_size() + tensor.storage_offset()
+    return torch.empty(0, dtype=tensor.dtype).set_(storage, offset, tensor.shape, tensor.stride())
+
+
+def give_back(region):
+    """Copy what the launch wrote back to where the argument lives."""
+    if region.buffer is not None and region.dirty:
+        _bytes(region.arguments[0].tensor, region.origin, region.nbytes).copy_(inside(region))
+
+
+def inside(region):
+    """The bytes of the region's copy without its red zones."""
+    start = region.base - region.buffer.data_ptr()
+    return region.buffer[start : start + region.nbytes]
+
+
+def _union(arguments):
+    spans = [argument.span() for argument in arguments]
+    return min(s[0] for s in spans), max(s[1] for s in spans)
+
+
+def _bytes(tensor, first, nbytes):
+    storage = tensor.detach().untyped_storage()
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, first, (nbytes,), (1,))
+
+
+def each_tensor(name, value, visit):
+    """Call ``visit(name, tensor)`` for every tensor inside an argument: plain, in a tuple, behind a descriptor."""
+    map_tensors(value, lambda tensor: visit(name, tensor))
+
+
+def map_tensors(value, change):
+    """Return the argument with every tensor t inside it replaced by ``change(t)``."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, tuple):
+        items = [map_tensors(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    base = getattr(value, "base", None)
+    if not isinstance(base, torch.Tensor):
+        return value
+    twin = copy.copy(value)  # a TensorDescriptor, or triton's wrapper that gives a tensor another dtype
+    twin.base = change(base)
+    return twin
+
+
+class Space:
+    """All regions of a launch, by address."""
+
+    def __init__(self, regions):
+        self.regions = sorted(regions, key=lambda region: region.base)
+        self._first = np.array([r.base - r.red_zone for r in self.regions], dtype=np.uint64)
+        self._last = np.array([r.base + r.nbytes + r.red_zone for r in self.regions], dtype=np.uint64)
+
+    def find(self, addresses, size):
+        """Sort addresses (uint64) into regions.
+
+        Returns
+        -------
+        pieces : list of (Region, cells), cells int64; an access wider than a cell stands with each of its cells
+        bad : bool array over `addresses`, or None when every address is an element of an argument
+        """
+        if not len(addresses):
+            return [], None
+        zone = self._zone(addresses)
+        bad, pieces = (addresses % np.uint64(size)).astype(bool), []
+        for number in np.unique(zone):
+            here = zone == number
+            if number < 0:
+                bad |= here
+                continue
+            region = self.regions[number]
+            region.refine(size)
+            cells, inside = self._cells(region, addresses[here], size)
+            bad[here] |= ~inside
+            good = cells[~bad[here]]
+            if len(good):
+                wide = size // region.cell_bytes
+                pieces.append((region, good if wide == 1 else (good[:, None] + np.arange(wide)).ravel()))
+        return pieces, bad if bad.any() else None
+
+    def explain(self, addresses, size):
+        """Yield (tensor name, how many, "x (shape …): the first one is 3 elements past its end") for bad addresses."""
+        zone = self._zone(addresses)
+        for number in np.unique(zone):
+            mine = addresses[zone == number]
+            if number < 0:
+                yield "", len(mine), f"every argument (the first address is {int(mine[0]):#x})"
+                continue
+            region = self.regions[number]
+            first = int(mine[0]) - region.base
+            if first < 0:
+                place = f"the first one is {-first // size} elements before its start"
+            elif first >= region.nbytes:
+                place = f"the first one is {(first - region.nbytes) // size + 1} elements past its end"
+            else:
+                place = "the first one lies between its rows"
+            names = " and ".join(f"{a.name} ({a.shape_text})" for a in region.arguments)
+            yield region.names, len(mine), f"{names}: {place}"
+
+    def _zone(self, addresses):
+        """Number of the region whose zone (red zones included) holds each address; -1: none."""
+        number = np.searchsorted(self._first, addresses, side="right").astype(np.int64) - 1
+        return np.where(addresses < self._last[number], number, -1) if len(self.regions) else np.full(len(addresses), -1)
+
+    @staticmethod
+    def _cells(region, addresses, size):
+        offset = addresses.astype(np.int64) - region.base
+        inside = (offset >= 0) & (offset + size <= region.nbytes)
+        cells = offset // region.cell_bytes
+        if region.owner is not None:
+            inside &= region.owner[np.clip(cells, 0, region.num_cells - 1)]
+        return cells, inside

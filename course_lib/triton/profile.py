@@ -1,0 +1,72 @@
+"""profile_triton: run a Triton function on the interpreter and report its traffic.
+
+May import: errors, recorder; triton only inside functions.
+"""
+
+from ..errors import ArgumentError, CourseError, KernelFault
+from . import mode
+from .recorder import ledger
+
+
+def profile_triton(fn, grid, *args, schedule="forward", seed=0, outputs=(), **constexprs):
+    """Run `fn` over `grid` on Triton's interpreter and report bytes, sectors, lines and findings.
+
+    The call writes its results into the tensors like a launch. It is meant for small sizes: the interpreter needs about
+    a millisecond for a program.
+
+    Parameters
+    ----------
+    fn : a @triton.jit function
+    grid : int or tuple of up to three ints, or a function of the arguments as Triton takes it
+    args : tensors and Python scalars, in the order of the parameters
+    schedule : "forward", "reverse" or "random": the order in which the programs run
+    seed : int, for "random"
+    outputs : names or tensors whose contents count as unwritten before the launch
+    constexprs : the remaining parameters by name
+
+    Returns
+    -------
+    report : TritonReport
+
+    Raises
+    ------
+    ArgumentError   fn is no Triton function, or the schedule has another name
+    KernelFault     the function itself raised; the message has its line
+    """
+    if isinstance(grid, int):
+        grid = (grid,)
+    if not hasattr(fn, "run") or not hasattr(fn, "fn"):
+        raise ArgumentError(f"profile_triton wants a @triton.jit function and got {type(fn).__name__}")
+    if not mode.is_interpreted():
+        from .elsewhere import profile_in_worker
+
+        return profile_in_worker(fn, grid, args, schedule, seed, outputs, constexprs)
+    return profile_here(fn, grid, args, schedule, seed, outputs, constexprs)
+
+
+def profile_here(fn, grid, args, schedule, seed, outputs, constexprs):
+    """`profile_triton` in a process whose Triton is the interpreter."""
+    try:
+        with ledger(outputs=outputs, schedule=schedule, seed=seed) as report:
+            fn[grid](*args, **constexprs)
+    except CourseError:
+        raise
+    except Exception as error:
+        raise fault(error) from error
+    return report
+
+
+def fault(error):
+    """Turn what a function raised on the interpreter into a CourseError that names the author's line."""
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    if isinstance(cause, CourseError):
+        return cause
+    where = ""
+    from . import _private
+
+    line = _private.author_line_of(cause)
+    if line:
+        where = f"line {line}: "
+    return KernelFault(f"{where}{type(cause).__name__}: {cause}")

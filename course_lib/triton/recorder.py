@@ -1,0 +1,215 @@
+"""Listens to a Triton launch on the interpreter: counts bytes, checks addresses, finds races.
+
+May import: errors, notation, numpy, torch; triton only inside functions.
+"""
+
+import math
+from contextlib import contextmanager
+
+import numpy as np
+
+from ..errors import ArgumentError, UnsupportedError
+from ..notation import SECTOR_BYTES
+from . import _private, memory, mode, races
+from .evidence import Evidence
+from .report import Line, TritonReport
+
+SCHEDULES = ("forward", "reverse", "random")
+_SECTOR_SHIFT = np.uint64(int(math.log2(SECTOR_BYTES)))
+
+
+@contextmanager
+def ledger(*tensors, outputs=(), schedule="forward", seed=0):
+    """Record every Triton launch inside the ``with`` block; the launches themselves run checked.
+
+        with ledger(outputs=("out",)) as report:
+            kernel[grid](x, out, n, BLOCK=128)
+
+    Tensors among the arguments are known by the names of their parameters. An access outside them is not carried out: a
+    read gives NaN (the largest number for integers), a write does nothing, and the report has a finding.
+
+    Parameters
+    ----------
+    tensors : further CPU tensors that the kernels may touch (reached through addresses stored in an argument)
+    outputs : names or tensors whose contents count as unwritten before the first launch
+    schedule : "forward", "reverse" or "random": the order in which the programs run
+    seed : int, for "random"
+
+    Returns
+    -------
+    report : TritonReport, complete when the block ends
+
+    Raises
+    ------
+    ArgumentError      the schedule has another name
+    UnsupportedError   Triton compiles for the GPU in this process (use profile_triton there)
+    """
+    if not mode.is_interpreted():
+        raise UnsupportedError(
+            "ledger() listens to Triton's interpreter, and in this process Triton compiles for the GPU. "
+            "Use profile_triton(fn, grid, *args), which runs the interpreter in a process of its own."
+        )
+    recorder = Recorder(tensors, outputs, schedule, seed)
+    _private.start(recorder)
+    try:
+        yield recorder.report
+    finally:
+        _private.stop()
+        recorder.finish()
+
+
+class Recorder:
+    """The listener behind `ledger`; _private.py calls its methods."""
+
+    def __init__(self, tensors, outputs, schedule, seed):
+        if schedule not in SCHEDULES:
+            raise ArgumentError(f"schedule is {schedule!r}; it must be one of {', '.join(SCHEDULES)}")
+        self.report = TritonReport(schedule=schedule)
+        self._extra = [memory.Argument(f"tensor {i}", t) for i, t in enumerate(tensors)]
+        self._outputs, self._seed = tuple(outputs), seed
+        self._lines, self._evidence = {}, Evidence()
+        self._initialised = {}  # storage and span -> which cells earlier launches wrote
+
+    # launches
+
+    def begin_launch(self, fn, names, args, kwargs):
+        """Copy the arguments between red zones; return what the interpreter should run on."""
+        self.report.kernel, self.report.launches = fn.__name__, self.report.launches + 1
+        named = [*zip(names, args, strict=False), *kwargs.items()]
+        found = []
+        for name, value in named:
+            memory.each_tensor(name, value, lambda n, t: found.append(memory.Argument(n, t)))
+        groups = memory.group(found)
+        self._regions = [memory.relocate(arguments) for arguments in groups]
+        twins = {
+            id(a.tensor): memory.view(region, a.tensor)
+            for arguments, region in zip(groups, self._regions, strict=True)
+            for a in arguments
+        }
+        for region in self._regions:
+            self._mark_outputs(region)
+        self._space = memory.Space([*self._regions, *(memory.in_place(a) for a in memory.group(self._extra))])
+        swap = [memory.map_tensors(value, lambda t: twins.get(id(t), t)) for _, value in named]
+        return swap[: len(args)], dict(zip(kwargs, swap[len(args) :], strict=True))
+
+    def begin_grid(self, grid):
+        self.report.grid, self._grid = tuple(grid), grid
+        order = np.arange(math.prod(grid))
+        if self.report.schedule == "reverse":
+            order = order[::-1]
+        elif self.report.schedule == "random":
+            np.random.default_rng(self._seed).shuffle(order)
+        self._queue, self._order = iter(order.tolist()), races.Order(len(order))
+        self._evidence.begin_launch(self._order, self._grid)
+
+    def begin_program(self):
+        """Return the coordinates of the program that runs next."""
+        program = next(self._queue)
+        self.report.programs += 1
+        self._order.begin_program(program)
+        return unravel(program, self._grid)
+
+    def end_launch(self):
+        """The launch is over: write results back to the arguments."""
+        for region in self._regions:
+            memory.give_back(region)
+
+    def finish(self):
+        """Turn what was gathered into the report's lists."""
+        self.report.lines[:] = [self._lines[key] for key in sorted(self._lines)]
+        self.report.findings[:] = self._evidence.findings()
+        self.report.remarks[:] = self._evidence.remarks()
+
+    def _mark_outputs(self, region):
+        wanted = [
+            a for a in region.arguments if any(o == a.name if isinstance(o, str) else o is a.tensor for o in self._outputs)
+        ]
+        if not wanted:
+            return
+        key = (region.arguments[0].tensor.untyped_storage().data_ptr(), region.origin, region.nbytes)
+        known = self._initialised.setdefault(key, np.zeros(region.num_cells, dtype=bool))
+        region.initialised = known
+
+    # accesses
+
+    def load(self, pointers, mask, size, where):
+        """A tl.load. Returns (lanes that ask, lanes that may): the same array when nothing is wrong."""
+        addresses, allowed, pieces = self._check("load", pointers, mask, size, where)
+        stamp = self._order.stamp(where)
+        for region, cells in pieces:
+            if region.initialised is not None:
+                self._evidence.uninitialised(where, region, cells[~region.initialised[cells]])
+            self._evidence.race("read", where, region, cells, races.read(region, cells, self._order, stamp), "wrote")
+        self._count("load", addresses, size, where)
+        return mask, allowed
+
+    def store(self, pointers, mask, size, where, values):
+        """A tl.store; `values` is broadcast to the pointers' shape."""
+        addresses, allowed, pieces = self._check("store", pointers, mask, size, where)
+        stamp = self._order.stamp(where)
+        for region, cells in pieces:
+            region.dirty = True
+            self._write(region, cells, where, stamp)
+        self._evidence.collision(where, pieces, addresses, values[allowed])
+        self._count("store", addresses, size, where)
+        return mask, allowed
+
+    def atomic(self, pointers, mask, size, where, semantics):
+        """An atomic read-modify-write or compare-and-swap."""
+        addresses, allowed, pieces = self._check("atomic", pointers, mask, size, where)
+        self._order.synchronise(addresses, semantics)
+        stamp = self._order.stamp(where, atomic=True)
+        for region, cells in pieces:
+            region.dirty = True
+            if region.initialised is not None:
+                self._evidence.uninitialised(where, region, cells[~region.initialised[cells]])
+            self._write(region, cells, where, stamp, atomic=True)
+        self._count("atomic", addresses, size, where)
+        return mask, allowed
+
+    def dot(self, dtype, input_precision, where):
+        """A tl.dot."""
+        self._evidence.dot(dtype, input_precision, where)
+
+    def barrier(self):
+        """A tl.debug_barrier: nothing to do, a program is one thread here."""
+
+    def _write(self, region, cells, where, stamp, atomic=False):
+        writes, reads = races.write(region, cells, self._order, stamp, atomic)
+        self._evidence.race("write", where, region, cells, writes, "wrote")
+        self._evidence.race("write", where, region, cells, reads, "read")
+        if region.initialised is not None:
+            region.initialised[cells] = True
+
+    def _check(self, what, pointers, mask, size, where):
+        asked = pointers[mask]
+        pieces, bad = self._space.find(asked, size)
+        if bad is None:
+            return asked, mask, pieces
+        self._evidence.bad_addresses(what, where, self._space, asked[bad], size)
+        allowed = mask.copy()
+        allowed[mask] = ~bad
+        return asked[~bad], allowed, pieces
+
+    def _count(self, what, addresses, size, where):
+        if where not in self._lines:
+            self._lines[where] = Line(*where)
+        sectors = count_sectors(addresses)
+        for holder in (self.report, self._lines[where]):
+            getattr(holder, what).add(len(addresses), len(addresses) * size, sectors)
+
+
+def unravel(program, grid):
+    """Coordinates (x, y, z) of the program with this number; the interpreter counts z fastest."""
+    x, rest = divmod(program, grid[1] * grid[2])
+    return (x, *divmod(rest, grid[2]))
+
+
+def count_sectors(addresses):
+    """How many distinct 32-byte sectors the addresses (uint64) touch; elements are naturally aligned."""
+    if not len(addresses):
+        return 0
+    sectors = addresses >> _SECTOR_SHIFT
+    if (sectors[1:] >= sectors[:-1]).all():
+        return 1 + int(np.count_nonzero(sectors[1:] != sectors[:-1]))
+    return len(np.unique(sectors))

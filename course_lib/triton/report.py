@@ -1,0 +1,215 @@
+"""What a recorded Triton launch did: bytes, sectors, lines, findings. Plain data and how it reads.
+
+May import: notation.
+"""
+
+import html
+import linecache
+from dataclasses import asdict, dataclass, field
+
+from ..notation import SECTOR_BYTES
+
+_COLUMNS = ("count", "elements", "bytes", "sectors", "ideal")
+
+
+@dataclass
+class Traffic:
+    """Global memory traffic of tl.load, of tl.store, or of atomics. Masked lanes are not in it.
+
+    Attributes
+    ----------
+    count : int, how many tl.load (tl.store, atomic) operations the programs executed
+    elements : int, how many elements they touched, repeats counted
+    bytes : int, the bytes of these elements
+    sectors : int, distinct 32-byte sectors of each operation, summed: what the memory system moves for it, since a GPU
+        fetches whole sectors. Two operations that touch the same sector count it twice (a cache may help; the ledger does not)
+    """
+
+    count: int = 0
+    elements: int = 0
+    bytes: int = 0
+    sectors: int = 0
+    ideal_sectors: int = 0  # the fewest sectors that hold as many bytes, operation by operation
+
+    @property
+    def requests(self):
+        """`count` under the name that the CUDA report uses. There a request is a warp's, here it is a program's."""
+        return self.count
+
+    def add(self, elements, nbytes, sectors):
+        self.count += 1
+        self.elements += elements
+        self.bytes += nbytes
+        self.sectors += sectors
+        self.ideal_sectors += -(-nbytes // SECTOR_BYTES)
+
+    def numbers(self):
+        return self.count, self.elements, self.bytes, self.sectors, self.ideal_sectors
+
+    def to_dict(self):
+        count, elements, nbytes, sectors, ideal = self.numbers()
+        return {"requests": count, "elements": elements, "bytes": nbytes, "sectors": sectors, "ideal_sectors": ideal}
+
+
+@dataclass
+class Line:
+    """One source line of the author and its traffic."""
+
+    filename: str
+    line: int
+    load: Traffic = field(default_factory=Traffic)
+    store: Traffic = field(default_factory=Traffic)
+    atomic: Traffic = field(default_factory=Traffic)
+
+    @property
+    def text(self):
+        return linecache.getline(self.filename, self.line).strip()
+
+    def traffic(self):
+        """Pairs (kind, Traffic) of what this line did."""
+        pairs = (("load", self.load), ("store", self.store), ("atomic", self.atomic))
+        return [(kind, traffic) for kind, traffic in pairs if traffic.count]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong, or may be wrong on a GPU.
+
+    Attributes
+    ----------
+    kind : "out_of_bounds", "misaligned", "race" or "uninitialised_read"
+    line : int, line in the author's file
+    message : str, one sentence: what, where, how much
+    other_line : int or None, the other side of a race
+    space : always "global": Triton's programs share nothing else
+    tensor : str, the parameter's name; empty when the address belongs to no argument
+    program : tuple of int, program id of the first occurrence
+    count : int, how many elements
+    filename : str
+    """
+
+    kind: str
+    line: int
+    message: str
+    other_line: int | None = None
+    space: str = "global"
+    tensor: str = ""
+    program: tuple = ()
+    count: int = 0
+    filename: str = ""
+
+
+@dataclass
+class TritonReport:
+    """What the programs of one launch (or of all launches inside one ledger) did to global memory."""
+
+    kernel: str = ""
+    grid: tuple = ()
+    schedule: str = "forward"
+    programs: int = 0
+    launches: int = 0
+    load: Traffic = field(default_factory=Traffic)
+    store: Traffic = field(default_factory=Traffic)
+    atomic: Traffic = field(default_factory=Traffic)
+    lines: list = field(default_factory=list)  # of Line, in order of the source
+    findings: list = field(default_factory=list)  # of Finding
+    remarks: list = field(default_factory=list)  # right here, but worth a sentence
+
+    @property
+    def global_load(self):
+        return self.load
+
+    @property
+    def global_store(self):
+        return self.store
+
+    @property
+    def ok(self):
+        """True when there is no finding of any kind."""
+        return not self.findings
+
+    @property
+    def races(self):
+        return self._of("race")
+
+    @property
+    def out_of_bounds(self):
+        return self._of("out_of_bounds")
+
+    @property
+    def misaligned(self):
+        return self._of("misaligned")
+
+    @property
+    def uninitialised_reads(self):
+        return self._of("uninitialised_read")
+
+    def _of(self, kind):
+        return [finding for finding in self.findings if finding.kind == kind]
+
+    def ledger(self):
+        """Return the numbers as plain data that JSON can hold, with the keys of the CUDA report."""
+        return {
+            "global_load": self.load.to_dict(),
+            "global_store": self.store.to_dict(),
+            "global_atomic": self.atomic.to_dict(),
+            "lines": [
+                {"line": line.line, "filename": line.filename, "text": line.text, "kind": kind, **traffic.to_dict()}
+                for line in self.lines
+                for kind, traffic in line.traffic()
+            ],
+        }
+
+    def to_dict(self):
+        """Everything as plain data: `from_dict` makes the report again (it travels between processes this way)."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data):
+        made = cls(**data)
+        made.load, made.store, made.atomic = Traffic(**data["load"]), Traffic(**data["store"]), Traffic(**data["atomic"])
+        made.lines = [
+            Line(d["filename"], d["line"], Traffic(**d["load"]), Traffic(**d["store"]), Traffic(**d["atomic"]))
+            for d in data["lines"]
+        ]
+        made.findings = [Finding(**{**d, "program": tuple(d["program"])}) for d in data["findings"]]
+        made.grid = tuple(data["grid"])
+        return made
+
+    def _rows(self):
+        total = (("load", self.load), ("store", self.store), ("atomic", self.atomic))
+        rows = [("all", kind, traffic, "") for kind, traffic in total if traffic.count or kind != "atomic"]
+        return rows + [(str(li.line), kind, traffic, li.text) for li in self.lines for kind, traffic in li.traffic()]
+
+    def _title(self):
+        grid = " x ".join(map(str, self.grid))
+        launches = "" if self.launches == 1 else f" in {self.launches} launches"
+        return f"{self.kernel or 'Triton'}: {self.programs} programs{launches}, grid {grid}, {self.schedule} order"
+
+    def _notes(self):
+        notes = [f"{finding.kind.replace('_', ' ')}: {finding.message}" for finding in self.findings]
+        return notes + [f"remark: {remark}" for remark in self.remarks] or ["no findings"]
+
+    def __str__(self):
+        lines = [self._title(), f"{'line':>5} {'what':<7}" + "".join(f"{name:>13}" for name in _COLUMNS)]
+        for where, kind, traffic, text in self._rows():
+            numbers = "".join(f"{n:>13,}" for n in traffic.numbers())
+            lines.append(f"{where:>5} {kind:<7}{numbers}  {text}".rstrip())
+        return "\n".join([*lines, *self._notes()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        head = "".join(f"<th>{name}</th>" for name in ("line", "what", *_COLUMNS, "source"))
+        body = "".join(
+            f"<tr><td>{where}</td><td>{kind}</td>"
+            + "".join(f"<td style='text-align:right'>{n:,}</td>" for n in traffic.numbers())
+            + f"<td style='text-align:left'><code>{html.escape(text)}</code></td></tr>"
+            for where, kind, traffic, text in self._rows()
+        )
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self._notes())
+        return (
+            f"<div><p><b>{html.escape(self._title())}</b></p><table><caption>Global memory traffic; "
+            f"ideal: the fewest sectors of {SECTOR_BYTES} bytes that hold the bytes</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table><ul>{notes}</ul></div>"
+        )
