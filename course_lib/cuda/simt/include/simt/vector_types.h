@@ -4,30 +4,41 @@
 //
 // On a GPU `float4 v = a[t]` and `*(float4*)p = make_float4(…)` are one 16-byte access each. A C++ compiler is free to
 // take them apart into four, so in the checked build (SIMT_CHECKED) a vector of 2 or 4 elements copies itself as one
-// piece: 2 and 4 bytes as one integer, 8 and 16 bytes through simt_copy, 32 bytes (double4, longlong4) as two
-// 16-byte copies. Vectors of 3 have only the alignment of one element, and a GPU moves them element by element:
-// so do we. The fast build copies plainly.
+// word of 2, 4, 8 or 16 bytes, which the sanitizer then reports as one access; 32 bytes (double4, longlong4) are two
+// words. Volatile, since otherwise a word of which only `.x` is used may become a 4-byte load. Nothing is recorded when
+// both ends are locals whose address goes nowhere, which a call to simt_copy could not tell: it would make each later
+// `v.x` an access of its own. Vectors of 3 have only the alignment of one element, and a GPU moves them element by
+// element: so do we. The fast build copies plainly.
 //
 // Such a copy constructor means that the type is no aggregate; a list constructor keeps `float4 v = {1, 2, 3, 4}`.
+// It also makes g++ guard an array of them in thread-local storage, with a guard variable beside the array: shared
+// arrays must be declared `__constinit thread_local` there.
 #pragma once
 #include <initializer_list>
 
 #include "simt/hooks.h"
 
-typedef unsigned short __attribute__((may_alias)) simt_bytes2;
-typedef unsigned int __attribute__((may_alias)) simt_bytes4;
+typedef unsigned short __attribute__((may_alias)) simt_word2;
+typedef unsigned int __attribute__((may_alias)) simt_word4;
+typedef unsigned long long __attribute__((may_alias)) simt_word8;
+typedef unsigned long long __attribute__((vector_size(16), may_alias)) simt_word16;
+
+template <class Word>
+SIMT_INLINE void simt_copy_word(void* to, const void* from) {
+    *static_cast<Word*>(to) = *static_cast<const volatile Word*>(from);
+}
 
 SIMT_INLINE void simt_copy_vector(void* to, const void* from, unsigned bytes) {  // bytes is a constant at each call
     if (bytes == 2) {
-        *static_cast<simt_bytes2*>(to) = *static_cast<const simt_bytes2*>(from);
+        simt_copy_word<simt_word2>(to, from);
     } else if (bytes == 4) {
-        *static_cast<simt_bytes4*>(to) = *static_cast<const simt_bytes4*>(from);
-    } else if (bytes <= 16) {
-        simt_copy(to, from, bytes);
+        simt_copy_word<simt_word4>(to, from);
+    } else if (bytes == 8) {
+        simt_copy_word<simt_word8>(to, from);
     } else {
-        simt_copy(to, from, 16);
-        simt_copy(static_cast<char*>(to) + 16, static_cast<const char*>(from) + 16, bytes - 16);
+        simt_copy_word<simt_word16>(to, from);
     }
+    if (bytes == 32) simt_copy_word<simt_word16>(static_cast<char*>(to) + 16, static_cast<const char*>(from) + 16);
 }
 
 #define SIMT_ALWAYS_INLINE inline __attribute__((always_inline))
