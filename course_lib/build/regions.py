@@ -124,7 +124,7 @@ def starter(text, exercise_id, language):
     CourseError  no solution region, or its marks do not alternate
     """
     if language == "cuda":
-        stub = f"// TODO {exercise_id}: your code here"
+        stub = f"// TODO {exercise_id}: your code here, in place of this line"
     else:
         stub = f'raise NotImplementedError("{exercise_id}")'
     lines, regions = [], 0

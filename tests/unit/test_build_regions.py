@@ -53,7 +53,7 @@ def test_python_starter_raises_and_is_python(tiny_course):
 
 def test_cuda_starter_keeps_what_surrounds_the_solution(tiny_course):
     text = regions.starter(regions.included("kernels_cu/add/01_add.cu", tiny_course), "42.2", "cuda")
-    assert "    // TODO 42.2: your code here" in text.splitlines()
+    assert "    // TODO 42.2: your code here, in place of this line" in text.splitlines()
     assert "a[idx] + b[idx]" not in text and "const int idx" in text and text.rstrip().endswith("}")
 
 
