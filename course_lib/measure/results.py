@@ -35,9 +35,17 @@ class Results:
         return Results(self.device, self.family, kept)
 
     def table(self, *columns):
-        """A Table of the named columns, or one that says plainly that nothing is stored."""
+        """A Table of the named columns, or one that says plainly that nothing is stored.
+
+        Raises
+        ------
+        KeyError  the file has no such column; the message names those that it has
+        """
         if not self.rows:
             return Table(("stored results",), ((self.missing(),),))
+        unknown = [column for column in columns if column not in self.rows[0]]
+        if unknown:
+            raise KeyError(f"{self.family}.csv has no column {', '.join(unknown)}; it has {', '.join(self.rows[0])}")
         return Table(columns, tuple(tuple(row.get(column) for column in columns) for row in self.rows))
 
     def missing(self):

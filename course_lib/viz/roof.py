@@ -27,9 +27,8 @@ def roofline(machine, points, *, peak_tflops, memory_gbps):
     high = max([ridge, *(intensity for intensity, _ in points.values())]) * 8
     axes.plot([low, ridge], [low * memory_gbps / 1000, peak_tflops], color=BLUE, linewidth=2)
     axes.plot([ridge, high], [peak_tflops, peak_tflops], color=ORANGE, linewidth=2, linestyle=(0, (6, 2)))
-    axes.text(low * 2, low * 2.3 * memory_gbps / 1000, "memory bandwidth", rotation=33, rotation_mode="anchor",
-              fontsize=9, color=INK)
-    axes.annotate("arithmetic", (ridge * 1.6, peak_tflops * 1.15), fontsize=9, color=INK)
+    axes.text(ridge / 1.15, peak_tflops * 1.5, "memory bandwidth limits", ha="right", fontsize=9, color=INK)
+    axes.text(ridge * 1.15, peak_tflops * 1.5, "arithmetic limits", ha="left", fontsize=9, color=INK)
     for number, (name, (intensity, reached)) in enumerate(points.items()):
         height = min(peak_tflops, intensity * memory_gbps / 1000) if reached is None else reached
         axes.plot(intensity, height, MARKERS[number % len(MARKERS)], color=SERIES[number % len(SERIES)], markersize=8,

@@ -79,8 +79,8 @@ def walk_picture(steps):
     steps : list of Step, as `walk` returns it; up to about six are legible
     """
     alt = "Online softmax over one row, one column a tile. " + ". ".join(step.sentence() for step in steps) + "."
-    figure = Picture(max(2.25 * len(steps), 4.5), 3.9, alt)
-    axes = figure.subplots(2, len(steps), sharey="row", squeeze=False, height_ratios=(1, 1.15))
+    figure = Picture(max(2.3 * len(steps), 4.5), 3.9, alt)
+    axes = figure.subplots(2, len(steps), squeeze=False, height_ratios=(1, 1.15))
     for column, step in enumerate(steps):
         _draw_row(axes[0][column], step, first=column == 0)
         _draw_terms(axes[1][column], step, first=column == 0)
@@ -96,15 +96,16 @@ def step_picture(steps, number):
     _draw_row(left, step, first=True)
     _draw_terms(right, step, first=True)
     left.set_title(f"tile {number + 1} of {len(steps)}", fontsize=10, color=INK)
-    alpha = f"$\\alpha$ = exp({_number(step.m_old)} − {_number(step.m)}) = {step.alpha:.4f}"
-    right.set_title(alpha, fontsize=10, color=INK)
+    shift = f"{_number(step.m_old)} − {_number(step.m)}" if step.m > -math.inf else "nothing read yet"
+    right.set_title(f"$\\alpha$ = exp({shift}) = {step.alpha:.4f}", fontsize=10, color=INK)
     return figure
 
 
 def _draw_row(axes, step, *, first):
     """The scores as bars: read ones filled, the tile hatched, the rest only outlined; a dashed line at m."""
     finite = [value for value in step.row if value > -math.inf]
-    floor = min([0.0, *finite])
+    span = max([1.0, *finite]) - min([0.0, *finite])
+    floor = min([0.0, *finite]) - 0.08 * span  # so that the lowest score is still a visible bar
     top = max([1.0, *finite])
     for index, value in enumerate(step.row):
         in_tile, is_read = step.start <= index < step.stop, index < step.start
@@ -116,7 +117,8 @@ def _draw_row(axes, step, *, first):
                       ha="center", fontsize=8, color=INK)
     if step.m > -math.inf:
         axes.axhline(step.m, color=INK, linestyle=(0, (4, 3)), linewidth=1)
-    axes.set_ylim(floor, top + 0.28 * (top - floor))
+    axes.set_xlim(-0.6, len(step.row) - 0.4)
+    axes.set_ylim(floor, top + 0.2 * span)
     axes.set_xlabel(f"m = {_number(step.m)}", fontsize=10, color=INK)
     clean(axes, left=False)
     axes.set_xticks([])
@@ -137,9 +139,10 @@ def _draw_terms(axes, step, *, first):
     axes.set_ylim(0, 1.12)
     axes.set_xticks([])
     alpha = f"$\\alpha$ = {step.alpha:.3g}\n" if step.start else "$\\alpha$ = 0, nothing read before\n"
-    sum_of_terms = f"l = {step.alpha:.3g} · {step.l_old:.4g} + {step.added:.4g} = {step.l:.4g}"
+    sum_of_terms = f"l = {step.alpha:.3g} · {step.l_old:.3g} + {step.added:.3g} = {step.l:.4g}"
     axes.set_xlabel(alpha + sum_of_terms, fontsize=9, color=INK)
-    clean(axes, left=first)
+    clean(axes)
+    axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"] if first else [])
     axes.grid(axis="y", color=PALE, linewidth=0.6)
     axes.set_axisbelow(True)
     if first:
