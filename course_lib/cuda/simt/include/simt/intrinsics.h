@@ -5,17 +5,18 @@
 #pragma once
 
 // ---- fast intrinsics, here as accurate as the library ----
-SIMT_INLINE float __expf(float x) { return expf(x); }
-SIMT_INLINE float __exp10f(float x) { return exp10f(x); }
-SIMT_INLINE float __logf(float x) { return logf(x); }
-SIMT_INLINE float __log2f(float x) { return log2f(x); }
-SIMT_INLINE float __log10f(float x) { return log10f(x); }
-SIMT_INLINE float __powf(float x, float y) { return powf(x, y); }
-SIMT_INLINE float __sinf(float x) { return sinf(x); }
-SIMT_INLINE float __cosf(float x) { return cosf(x); }
-SIMT_INLINE float __tanf(float x) { return tanf(x); }
-SIMT_INLINE float __tanhf(float x) { return tanhf(x); }
-SIMT_INLINE void __sincosf(float x, float* s, float* c) { sincosf(x, s, c); }
+// Macros, since glibc's <math.h> declares functions of these names.
+#define __expf expf
+#define __exp10f exp10f
+#define __logf logf
+#define __log2f log2f
+#define __log10f log10f
+#define __powf powf
+#define __sinf sinf
+#define __cosf cosf
+#define __tanf tanf
+#define __tanhf tanhf
+#define __sincosf sincosf
 SIMT_INLINE float __fdividef(float x, float y) { return x / y; }
 SIMT_INLINE float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }  // NaN becomes 0, as on the GPU
 
