@@ -1,7 +1,7 @@
 """What an exercise is, for the judge: contract, cases, oracle, probes, hints. One module a chapter in exercises/.
 
-May import: protocol, verdict, torch. Never ops, triton_kernels or the course's own kernels: the judge gets every answer,
-the solution too, as text.
+May import: protocol, verdict, torch. Never ops, triton_kernels or the course's own kernels: the judge gets every
+answer, the solution too, as text.
 """
 
 from collections.abc import Callable
@@ -42,17 +42,20 @@ class Exercise:
     contract: str  # shapes, dtypes, what is guaranteed
     size_lines: int
     minutes: int
-    solution: str  # where the solution's text stands: "kernels_cu/softmax/03_online_warp.cu" or "course_lib/triton_kernels/softmax.py#name"
+    solution: str  # where its text stands: "kernels_cu/….cu" or, one function of it, "course_lib/triton_kernels/….py#name"
     cases: tuple[Case, ...]
     make_inputs: Callable[..., dict[str, Any]]  # (case, generator) -> inputs
     make_run: Callable[..., Run]  # (case, inputs) -> Run
     oracle: Callable[..., dict[str, Any]]  # (case, inputs) -> float64 outputs
-    baseline: Callable[..., dict[str, Any]]  # (case, inputs) -> outputs with every intermediate rounded to the case's dtype
+    baseline: Callable[..., dict[str, Any]]  # (case, inputs) -> outputs, each intermediate rounded to the dtype
     rules: dict[str, str]  # output -> "forward" | "backward" | "lse" | "exact"
     hints: tuple[str, str, str]
     explanation: str
     probes: tuple[Probe, ...] = ()
     diagnose: Callable[..., Any] | None = None  # (Evidence) -> Diagnosis or None; shared readings are in diagnosis.py
     bound_bytes: Callable[..., tuple[int, str]] | None = None  # (case) -> (fewest bytes, why)
+    usual_bytes: Callable[..., int] | None = None  # (case) -> bytes that the solution moves; much more earns a remark
     tile: Callable[..., tuple[int, int]] | None = None  # (case) -> tile borders of the error map
     min_launches: int = 1  # for cuda and triton
+    forbidden: tuple[str, ...] = ()  # callables that are off while the answer runs: "torch.softmax"
+    accept: Callable[..., Any] | None = None  # (case, inputs, outputs) -> Diagnosis or None; a property instead of values

@@ -1,0 +1,83 @@
+"""What a grading has seen: one record a case, with comparisons, and the readings of the probes. `diagnose` reads it.
+
+May import: protocol, spec, tolerance, verdict, torch.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .protocol import RunResult
+from .spec import Case, Exercise
+from .tolerance import Comparison
+from .verdict import Diagnosis
+
+SECOND_POISON = -2048.0  # exact in every dtype of the course; the first poison is NaN
+
+
+@dataclass
+class CaseEvidence:
+    """One case: what went in, what came out, what should have."""
+
+    case: Case
+    inputs: dict[str, Any]
+    ref: dict[str, Any]
+    first: RunResult  # outputs were NaN before
+    second: RunResult | None  # outputs were SECOND_POISON before; None for Python answers
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
+    refusal: Diagnosis | None = None  # of exercises that judge a property (`Exercise.accept`), not values
+    differing: str = ""  # schedule, or "second run", whose outputs are wrong while the first run's are right
+
+    @property
+    def faults(self):
+        """Faults and findings of the case, the fault that ended a run first."""
+        runs = [run for run in (self.first, self.second) if run is not None]
+        return [run.fault for run in runs if run.fault] + [finding for run in runs for finding in run.findings]
+
+    @property
+    def ran(self):
+        """Whether there are outputs to look at."""
+        return self.first.outputs is not None and self.first.fault is None
+
+    @property
+    def passed(self):
+        right = self.refusal is None and all(comparison.passed for comparison in self.comparisons.values())
+        return bool(self.ran and right and not self.faults and not self.differing and not self.first.inputs_modified)
+
+    @property
+    def elements(self):
+        """Size of the case, to find the smallest failing one."""
+        return sum(output.numel() for output in self.ref.values())
+
+    def unwritten(self, name):
+        """Bool tensor: where the answer left both poisons standing in output `name`; None when that cannot be known."""
+        if self.second is None or not self.ran or self.second.outputs is None:
+            return None
+        first, second = self.first.outputs[name], self.second.outputs[name]
+        if not first.dtype.is_floating_point:
+            return None
+        return torch.isnan(first) & (second == SECOND_POISON)
+
+
+@dataclass
+class Evidence:
+    """Everything that a diagnosis may look at; never the answer's text."""
+
+    exercise: Exercise
+    cases: list[CaseEvidence]
+    readings: dict[str, Any] = field(default_factory=dict)  # probe name -> what its `read` gave
+
+    def failing(self, *values):
+        """Failing cases, of the named distributions only when some are named; smallest first."""
+        chosen = [c for c in self.cases if not c.passed and (not values or c.case.values in values)]
+        return sorted(chosen, key=lambda c: c.elements)
+
+    def passing(self, *values):
+        """Passing cases, of the named distributions only when some are named."""
+        return [c for c in self.cases if c.passed and (not values or c.case.values in values)]
+
+    def fails_only(self, *values):
+        """Whether some case of these distributions fails and every case of another one passes."""
+        failing = {c.case.values for c in self.failing()}
+        return bool(failing) and failing <= set(values)

@@ -1,0 +1,180 @@
+"""What the outputs of a softmax say about the mistake that made them. Shared by every exercise that writes a softmax.
+
+May import: verdict, evidence (as data), torch.
+"""
+
+import math
+
+import torch
+
+from ..diagnosis import runs_of
+from ..verdict import Diagnosis
+
+E = math.e
+CLOSE = 2e-3  # relative; readings of different mistakes are further apart
+
+
+def diagnose_softmax(evidence, *, stride, unit="stride"):
+    """Diagnosis of a failing row softmax, or None.
+
+    Parameters
+    ----------
+    evidence : Evidence, with the readings "count" and "step between …"
+    stride : int, columns that are read at once
+    unit : str, what the exercise calls them: "stride", "tile"
+    """
+    looks = (_by_count, _by_steps, _by_shift, by_masked_rows)
+    return next((found for look in looks if (found := look(evidence, stride=stride, unit=unit)) is not None), None)
+
+
+def near(value, target):
+    """Equal up to CLOSE, relatively; NaN is near nothing."""
+    return abs(value - target) <= CLOSE * abs(target)
+
+
+def _by_count(evidence, *, stride, unit):
+    counts = evidence.readings.get("count")
+    if not counts or any(math.isnan(c) for c in counts):
+        return None
+    num_cols, seen = len(counts), counts[0]
+    if not all(near(c, seen) for c in counts):
+        return _counts_disagree(counts)
+    return None if near(seen, num_cols) else say_count(seen, num_cols, stride, unit)
+
+
+def _counts_disagree(counts):
+    right = [col for col, c in enumerate(counts) if near(c, len(counts))]
+    other = next(col for col, c in enumerate(counts) if not near(c, counts[0]))
+    start = (
+        f"With {len(counts)} equal scores every weight is 1/{len(counts)}. Here column 0 says 1/{counts[0]:.4g} "
+        f"and column {other} says 1/{counts[other]:.4g}"
+    )
+    if right:
+        start += f"; only columns {runs_of(right, limit=4)} are right"
+    return Diagnosis("lanes_disagree", start + ". The threads of a row do not divide by the same sum: after the merge "
+                                               "every one of them needs the merged (m, l).")
+
+
+def say_count(seen, num_cols, stride, unit):
+    """Diagnosis for a sum that counted `seen` keys where a row has `num_cols`."""
+    start = (
+        f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 1/{seen:.4g}, so the sum counted "
+        f"{seen:.4g} keys."
+    )
+    padded = -(-num_cols // stride) * stride
+    if near(seen, 1.0):
+        return Diagnosis("no_division", f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 1: the "
+                                        "final division by l is missing.")
+    if near(seen, padded):
+        return Diagnosis("padding_counted", f"{start} That is the row rounded up to whole {unit}s: {padded - num_cols} "
+                                            "columns beyond its end were added. A column that is not there has score "
+                                            "-inf, not 0.")
+    if near(seen, (num_cols // stride) * stride):
+        return Diagnosis("tail_dropped", f"{start} That is the row rounded down to whole {unit}s: its last "
+                                         f"{num_cols % stride} columns are missing.")
+    if near(seen, stride):
+        return Diagnosis("no_stride_loop", f"{start} That is the first {unit} alone: the loop over the rest of the row "
+                                           "is missing.")
+    if seen > num_cols:
+        return Diagnosis("counted_twice", f"{start} Some columns were added more than once.")
+    if not math.isfinite(seen):
+        return Diagnosis("weights_zero", f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 0.")
+    return Diagnosis("merge_incomplete", f"{start} The states of some threads never reached the merged one: "
+                                         "does the reduction take every step, from half of the threads down to one?")
+
+
+def _by_steps(evidence, *, stride, unit):
+    for name, reading in evidence.readings.items():
+        if name.startswith("step "):
+            found = _say_step(name.removeprefix("step "), reading)
+            if found is not None:
+                return found
+    return None
+
+
+def _say_step(where, reading):
+    at, rest = reading["at"], reading["num_cols"] - reading["at"]
+    first, last = reading["first"], reading["last"]
+    if not (math.isfinite(first) and math.isfinite(last)) or last == 0.0:
+        return None
+    right, seen, ratio = at / E + rest, 1.0 / last, first / last
+    start = f"{at} scores 0, then {rest} scores 1 ({where}): the sum should be {at} * exp(-1) + {rest} = {right:.4g}"
+    if near(ratio, 0.5):
+        return Diagnosis("exp_exp2_mix", "A score that is 1 lower should weigh exp(-1) = 0.368 times as much; here it "
+                                         f"weighs {ratio:.3g}, "
+                                         "which is 2 to the -1. exp2 needs its argument times log2(e).")
+    if near(seen, right):
+        return None
+    wrong = (
+        (at + rest, "l_not_rescaled", "the old sum was kept as it was when the maximum grew; multiply it by exp(m - "
+                                      "m_new)"),
+        (at * E + rest, "inverse_factor", "the old sum grew when the maximum grew; the factor is exp(m - m_new), not "
+                                          "exp(m_new - m)"),
+        (at / 2 + rest, "exp_exp2_mix", "the old sum was multiplied by 2 to the -1 instead of exp(-1); exp2 needs its "
+                                        "argument times log2(e)"),
+        (rest, "old_sum_lost", "the old sum was thrown away when the maximum grew; multiply it by exp(m - m_new) and "
+                               "add to it"),
+        (rest / E, "new_term_rescaled", "the new terms were multiplied by the factor as well; it belongs to the old "
+                                        "sum alone"),
+    )
+    for value, code, reason in wrong:
+        if near(seen, value):
+            return Diagnosis(code, f"{start}; here it is {seen:.4g}: {reason}.")
+    return Diagnosis("rescale_wrong", f"{start}; here it is {seen:.4g}. The old sum must be multiplied by exp(m - "
+                                      "m_new) = 0.368, once.")
+
+
+def _by_shift(evidence, *, stride, unit):
+    if evidence.failing("normal"):
+        return None
+    high, low = evidence.failing("plus_100"), evidence.failing("minus_100")
+    if high:
+        got = _first_bad(high[0])
+        return Diagnosis("no_max", f"Right for scores near 0; near +100 a weight comes out as {got}: exp(100) is more "
+                                   "than float32 holds "
+                                   "(its largest is about exp(88.7)). Subtract the maximum of the row before the "
+                                   "exponential; the weights stay the same.")
+    if low:
+        got = _first_bad(low[0])
+        return Diagnosis("m_starts_too_high", "Right for scores near 0 and near +100; near -100 a weight comes out as "
+                                              f"{got}: m never went below "
+                                              "where it started, so every exponential is about exp(-100) = 0. m starts "
+                                              "at -inf "
+                                              "(FLT_MIN is the smallest positive number, not the lowest).")
+    return None
+
+
+def _first_bad(case):
+    comparison = next(c for c in case.comparisons.values() if not c.passed)
+    return f"{comparison.got:.4g} instead of {comparison.expected:.4g}"
+
+
+def by_masked_rows(evidence, **_):
+    """Only rows with -inf fail: NaN where something was visible, or the row that sees nothing."""
+    if not evidence.fails_only("masked", "leading_masked"):
+        return None
+    for case in evidence.failing():
+        scores = next(value for value in case.inputs.values() if value.dtype.is_floating_point)
+        empty = torch.isneginf(scores).all(dim=-1)
+        comparison = next(c for c in case.comparisons.values() if not c.passed)
+        wrong_rows = comparison.wrong.any(dim=-1) if comparison.wrong.dim() == scores.dim() else comparison.wrong
+        partly = (wrong_rows & ~empty).nonzero()
+        if len(partly):
+            row = int(partly[0, -1])
+            return Diagnosis("inf_minus_inf", f"Row {row} of the case {case.case.name!r} holds scores of -inf and "
+                                              f"comes out as {comparison.got:.4g}: "
+                                              "as long as nothing finite was seen m is -inf, and exp(-inf - -inf) is "
+                                              "NaN. A score of -inf has weight 0.")
+    return _say_empty_row(evidence.failing()[0])
+
+
+def _say_empty_row(case):
+    comparison = next(c for c in case.comparisons.values() if not c.passed)
+    row, got = comparison.index[0], comparison.got
+    why = "a large negative number in place of -inf gives every masked score the same weight"
+    if math.isnan(got):
+        why = "0 / 0 is NaN"
+    if math.isinf(got):
+        why = "log(0) or 1 / 0 was used as it is"
+    return Diagnosis("masked_row", f"Row {row} holds nothing but -inf; the contract asks for {comparison.expected:g} "
+                                   f"there and it is {got:.4g}: {why}.")

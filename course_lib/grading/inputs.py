@@ -1,0 +1,103 @@
+"""The values that checks run on: distributions that expose mistakes, each with a name that the learner reads.
+
+Small numbers around 0 make softmax nearly linear and hide almost everything; none of these are small.
+
+May import: torch.
+"""
+
+import torch
+
+NEG_INF = float("-inf")
+
+# name -> how a case says it
+WORDS = {
+    "normal": "scores N(0, 1)",
+    "rising": "scores rising along the row",
+    "falling": "scores falling along the row",
+    "minus_100": "scores near -100",
+    "plus_100": "scores near +100",
+    "spikes": "one large score a row",
+    "masked": "some scores -inf, one row all -inf",
+    "leading_masked": "rows that start with -inf",
+    "zeros": "all scores 0",
+    "step": "scores 0, then 1",
+}
+
+
+def generator(seed, *salt):
+    """A torch generator for `seed` and what it is for; another salt gives independent numbers."""
+    mixed = seed
+    for item in salt:
+        for byte in str(item).encode():
+            mixed = (mixed * 1099511628211 + byte + 1) % (1 << 63)
+    return torch.Generator().manual_seed(mixed)
+
+
+def scores(values, shape, dtype, gen, *, at=0):
+    """Scores of the named distribution.
+
+    Parameters
+    ----------
+    values : str, a key of WORDS
+    shape : tuple of int, the last dimension runs along a row
+    dtype : str, torch dtype name; the numbers are rounded to it
+    gen : torch.Generator
+    at : int, first column with score 1; used by "step"
+
+    Returns
+    -------
+    tensor, `shape`, `dtype`, on the CPU
+    """
+    if values not in WORDS:
+        raise KeyError(f"no distribution is called {values!r}; these exist: {', '.join(WORDS)}")
+    x = torch.randn(shape, generator=gen, dtype=torch.float32)
+    if values == "step":
+        x = (torch.arange(shape[-1]) >= at).float().expand(shape).clone()
+    x = _SHAPERS.get(values, lambda x, gen: x)(x, gen)
+    return x.to(getattr(torch, dtype))
+
+
+def normal(shape, dtype, gen):
+    """N(0, 1) numbers for anything that is not a score (values, weights)."""
+    return torch.randn(shape, generator=gen, dtype=torch.float32).to(getattr(torch, dtype))
+
+
+def _slope(x, direction):
+    """Steps that the noise cannot turn round, so that the maximum changes at every single column."""
+    columns = torch.linspace(-8.0, 8.0, x.shape[-1]) if x.shape[-1] > 1 else torch.zeros(1)
+    step = 16.0 / max(x.shape[-1] - 1, 1)
+    return direction * columns + (0.4 * step * x.clamp(-1, 1))
+
+
+def _spikes(x, gen):
+    where = torch.randint(x.shape[-1], (*x.shape[:-1], 1), generator=gen)
+    return x.scatter(-1, where, 40.0)
+
+
+def _masked(x, gen):
+    """About a third of the scores -inf, the first row entirely (a single row keeps its first score)."""
+    keep = torch.rand(x.shape, generator=gen) < 0.65
+    x = torch.where(keep, x, torch.full_like(x, NEG_INF))
+    rows = x.view(-1, x.shape[-1])
+    rows[0] = NEG_INF
+    if rows.shape[0] > 1:
+        rows[1:, -1] = 0.5  # every other row sees something
+    return x
+
+
+def _leading_masked(x, gen):
+    """The first two thirds of each row -inf: whole strides and tiles in which nothing has been seen yet."""
+    x[..., : (2 * x.shape[-1]) // 3] = NEG_INF
+    return x
+
+
+_SHAPERS = {
+    "rising": lambda x, gen: _slope(x, 1.0),
+    "falling": lambda x, gen: _slope(x, -1.0),
+    "minus_100": lambda x, gen: x - 100.0,
+    "plus_100": lambda x, gen: x + 100.0,
+    "spikes": _spikes,
+    "masked": _masked,
+    "leading_masked": _leading_masked,
+    "zeros": lambda x, gen: torch.zeros_like(x),
+}
