@@ -120,15 +120,10 @@ def execute(notebook, *, folder=ROOT / "notebooks", seconds=CELL_SECONDS):
 
 
 def _client(notebook, folder, seconds):
-    from jupyter_core.paths import jupyter_runtime_dir
     from nbclient import NotebookClient
-    from traitlets.config import Config
 
-    # sockets in a folder instead of ports, which other processes could take; a socket's path holds 107 characters
-    transport = "ipc" if len(jupyter_runtime_dir()) < 50 else "tcp"
     return NotebookClient(
         notebook,
-        config=Config(ConnectionFileMixin={"transport": transport}),
         kernel_name="python3",
         timeout=seconds,
         resources={"metadata": {"path": str(folder)}},
