@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import CourseError
-from . import gather
+from . import gather, loading
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,25 @@ def from_file(path):
         return Answer(path.read_text(encoding="utf-8"), path.name)
     except (OSError, UnicodeDecodeError) as error:
         raise CourseError(f"{path} cannot be read: {error}") from None
+
+
+def excerpt(answer, line, context=1):
+    """The answer's lines round `line`, numbered as the learner sees them, the line itself marked with an arrow.
+
+    Parameters
+    ----------
+    answer : Answer
+    line : int or None, in the learner's numbering
+    """
+    if line is None:
+        return ""
+    numbered = {}
+    for text, _, first in loading.split(answer.text, answer.filename, answer.first_line):
+        numbered |= dict(enumerate(text.splitlines(), first))
+    shown = [number for number in range(line - context, line + context + 1) if number in numbered]
+    if line not in numbered:
+        return ""
+    return "\n".join(f"{'→' if number == line else ' '} {number:4d} | {numbered[number]}" for number in shown)
 
 
 def is_starter(text, exercise_id):

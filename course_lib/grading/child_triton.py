@@ -1,26 +1,29 @@
-"""Runs a Triton answer: in the interpreter with the course's ledger, or on the GPU.
+"""Runs a Triton answer: on the CPU always under the course's ledger, so that no access leaves its tensor; on the GPU natively.
 
 May import: triton, protocol, loading, faults, tensors.
 """
 
 from . import loading
-from .child_python import Off, find
-from .faults import Problem, finding_fault, is_fatal
+from .child_python import Off, check_signature, find
+from .faults import Problem, fault_of, finding_fault
+from .protocol import Fault
 from .tensors import Bindings
+
+_LAUNCH_OPTIONS = {"num_warps", "num_stages", "num_ctas", "maxnreg"}  # of the launch, not parameters of the kernel
 
 
 def preload():
     """Import before the fork what every Triton run needs; a machine without Triton is told so when an answer comes."""
     try:
-        import triton  # noqa: F401
+        import triton.language  # noqa: F401
 
-        import course_lib.triton  # noqa: F401
+        from course_lib.triton import ledger  # noqa: F401
     except ImportError:
         pass
 
 
 class Runner:
-    """Loads the kernel once and launches it for every run, checked under each schedule on the CPU."""
+    """Loads the kernel once and launches it for every run, on the CPU under each schedule."""
 
     stop = False
 
@@ -33,47 +36,66 @@ class Runner:
         try:
             import triton  # noqa: F401
         except ImportError:
-            raise Problem("not_verified_here", "Triton is not installed on this machine (it exists for Linux only).") from None
+            raise Problem("not_verified_here", "Triton is not installed on this machine; it exists for Linux only.") from None
         module = loading.load(self.task.source, self.task.filename, self.task.first_line)
         self.kernel = find(module, self.task.entry)
         if not hasattr(self.kernel, "fn") or not hasattr(self.kernel, "__getitem__"):
-            raise Problem("no_launch", f"{self.task.entry} is a {type(self.kernel).__name__}, not a Triton kernel, so no kernel "
-                                       "would be launched; decorate it with @triton.jit.")
+            raise Problem("no_launch", f"{self.task.entry} is a plain {type(self.kernel).__name__}, so no kernel would be "
+                                       "launched; decorate it with @triton.jit.")
 
     def order(self):
         return self.task.runs
 
     def run(self, run, result):
-        for schedule in run.schedules:
-            if not self._profile(run, schedule, result):
-                return
-        self._launch(run, result)
+        named = {name: value for name, value in run.constants.items() if name not in _LAUNCH_OPTIONS}
+        check_signature(self.kernel.fn, list(run.arguments), named, self.task.entry)
+        if self.device == "cuda":
+            self._launch(run, result)
+        else:
+            for schedule in run.schedules or ("forward",):
+                self._launch_checked(run, schedule, result)
+                if result.fault is not None:
+                    break
         self.off.check()
-
-    def _profile(self, run, schedule, result):
-        from course_lib.triton import profile_triton
-
-        bound = Bindings(run)
-        report = profile_triton(self.kernel, run.grid, *bound.arguments, schedule=schedule, **run.constants)
-        found = [finding_fault(finding) for finding in report.findings]
-        seen = {(fault.kind, fault.line) for fault in result.findings}
-        result.findings += tuple(fault for fault in found if (fault.kind, fault.line) not in seen)
-        result.inputs_modified = result.inputs_modified or bound.modified()
-        result.schedule_outputs[schedule] = bound.results()
-        if result.ledger is None:
-            result.ledger = report.ledger()
-        fatal = [fault for fault in found if is_fatal(fault)]
-        if not fatal:
-            return True
-        result.fault, result.outputs, result.launches = fatal[0], bound.results(), 1
-        return False
+        if result.launches == 0 and result.fault is None:
+            result.fault = Fault("no_launch", f"{self.task.entry} was called, but no kernel was launched.")
 
     def _launch(self, run, result):
-        from course_lib.triton import launch_count
+        import torch
 
         bound = Bindings(run, self.device)
-        before = launch_count()
-        self.kernel[run.grid](*bound.arguments, **run.constants)
-        result.launches = launch_count() - before
-        result.outputs = bound.results()
+        result.launches = self._call(run, bound, result)
+        torch.cuda.synchronize()
+        result.outputs, result.inputs_modified = bound.results(), bound.modified()
+
+    def _launch_checked(self, run, schedule, result):
+        from course_lib.triton import ledger
+
+        bound = Bindings(run)
+        with ledger(outputs=tuple(bound.outputs.values()), schedule=schedule) as report:
+            launches = self._call(run, bound, result)
+        found = [finding_fault(finding) for finding in report.findings]
+        seen = {(fault.kind, fault.line, fault.other_line) for fault in result.findings}
+        result.findings += tuple(fault for fault in found if (fault.kind, fault.line, fault.other_line) not in seen)
         result.inputs_modified = result.inputs_modified or bound.modified()
+        if result.outputs is None:
+            result.outputs, result.launches, result.ledger = bound.results(), launches, report.ledger()
+        if run.schedules:
+            result.schedule_outputs[schedule] = bound.results()
+
+    def _call(self, run, bound, result):
+        from course_lib.triton import launch_count
+
+        before = launch_count()
+        try:
+            self.kernel[run.grid](*bound.arguments, **run.constants)
+        except Exception as error:
+            result.fault = fault_of(_innermost(error))
+        return launch_count() - before
+
+
+def _innermost(error):
+    """The exception of the learner's own line under those that Triton's interpreter wraps round it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 
 from ..errors import CourseError
+from .answer import excerpt
 from .verdict import CaseOutcome, Diagnosis, FirstWrong, Verdict
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -57,6 +58,8 @@ class Server:
             if self.ready is None:
                 self.connection.settimeout(_START_SECONDS)
                 self.ready = wire.receive(self.connection)
+            if "error" in self.ready:
+                return self.ready
             self.connection.settimeout(_VERDICT_SECONDS)
             wire.send(self.connection, request | {"engine": request["engine"] or self.ready["engine"]})
             return wire.receive(self.connection)
@@ -126,7 +129,9 @@ def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
     if "error" in reply:
         detail = "" if reply.get("expected") else f"\n{reply.get('trace', '')}"
         raise CourseError(reply["error"] + detail)
-    return verdict_from(reply["verdict"])
+    verdict = verdict_from(reply["verdict"])
+    verdict.excerpt = excerpt(answer, verdict.diagnosis.line if verdict.diagnosis else None)
+    return verdict
 
 
 def _ask(request):

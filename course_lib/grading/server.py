@@ -20,7 +20,11 @@ from . import wire
 def main(descriptor):
     """Serve requests on the socket `descriptor` until its other end is closed."""
     connection = socket.socket(fileno=descriptor)
-    engine = _preload()
+    try:
+        engine = _preload()
+    except Exception as error:  # a contributor's slip in course_lib must be seen in the notebook
+        wire.send(connection, {"error": f"the judge cannot start: {error}", "trace": traceback.format_exc()[-4000:]})
+        return
     wire.send(connection, {"ready": os.getpid(), "engine": engine})
     while (request := wire.receive(connection)) is not None:
         if request.get("op") == "cancel":  # came too late: that judge has already answered
@@ -33,12 +37,12 @@ def _preload():
     import torch
 
     from ..device import engine
-    from . import isolation, judge, registry
+    from . import isolation, judge, registry  # noqa: F401 - loaded here, used after the fork
 
     torch.set_num_threads(1)
     isolation.zygote(engine())
     registry.all()
-    return engine() if judge else ""
+    return engine()
 
 
 def _in_a_judge(request, connection):
@@ -106,13 +110,18 @@ def _is_expected(error):
 def _verdict(request):
     from functools import partial
 
-    from . import isolation, judge, registry
+    from . import difference, isolation, judge, registry
 
-    return judge.judge(
-        registry.get(request["exercise"]), request["text"], engine=request["engine"], seed=request["seed"],
+    exercise = registry.get(request["exercise"])
+    verdict = judge.judge(
+        exercise, request["text"], engine=request["engine"], seed=request["seed"],
         run_task=partial(isolation.run_task, sandbox=bool(request.get("sandbox"))),
         filename=request["filename"], first_line=request["first_line"],
     )
+    verdict.title = exercise.title
+    if verdict.passed:
+        verdict.difference = difference.to_solution(exercise, request["text"])
+    return verdict
 
 
 if __name__ == "__main__":

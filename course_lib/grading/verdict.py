@@ -57,6 +57,8 @@ class Verdict:
     printed: str = ""
     seconds: float = 0.0
     engine: str = "cpu"
+    title: str = ""  # of the exercise
+    excerpt: str = ""  # the learner's lines round the diagnosis, the guilty one marked
 
     @property
     def passed(self):
