@@ -8,10 +8,14 @@
 May import: errors, notation, device.
 """
 
+from .. import device
 from .kernel import Kernel, launch_count
-from .source import KERNELS_ROOT, read
+from .source import KERNELS_ROOT, normalise_defines, read, with_headers_digest
 
 __all__ = ["KERNELS_ROOT", "Kernel", "compile", "launch_count", "load"]
+
+_MAX_KERNELS = 256
+_kernels = {}
 
 
 def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1):  # noqa: A001 - the API's word
@@ -34,7 +38,7 @@ def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1)
     CompileError     the compiler refused it: file, line, the -D set and the log
     ToolchainError   no compiler on this machine; says what to install
     """
-    return Kernel(source, name, defines=defines, filename=filename, first_line=first_line)
+    return _kernel(source, name, defines, filename, first_line)
 
 
 def load(path, name=None, *, defines=None):
@@ -50,4 +54,15 @@ def load(path, name=None, *, defines=None):
     kernel : Kernel
     """
     text, shown = read(path)
-    return Kernel(text, name, defines=defines, filename=shown)
+    return _kernel(text, name, defines, shown, 1)
+
+
+def _kernel(source, name, defines, filename, first_line):
+    """A new Kernel, or the one that was made from the same text: launchers may load a file at every call."""
+    key = (with_headers_digest(source, filename=filename), name, frozenset(normalise_defines(defines).items()),
+           filename, first_line, device.engine())
+    if key not in _kernels:
+        while len(_kernels) >= _MAX_KERNELS:
+            _kernels.pop(next(iter(_kernels)))
+        _kernels[key] = Kernel(source, name, defines=defines, filename=filename, first_line=first_line)
+    return _kernels[key]

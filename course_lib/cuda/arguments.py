@@ -9,6 +9,7 @@ May import: errors, signature.
 import math
 import struct
 
+import numpy
 import torch
 
 from ..errors import ArgumentError
@@ -90,7 +91,7 @@ def _tensor(where, parameter, value, device):
     dtypes = _DTYPES.get(scalar)
     got = str(value.dtype).removeprefix("torch.")
     if dtypes and got not in dtypes:
-        raise ArgumentError(f"{where} wants a {dtypes[0]} tensor, got {_describe(value)}. "
+        raise ArgumentError(f"{where} wants a tensor of {dtypes[0]}, got {_describe(value)}. "
                             f"Pass {parameter.name}.to(torch.{dtypes[0]}).")
     width = SCALARS[scalar][0] * count if scalar in SCALARS else 1
     alignment = 1 if count == 3 else min(width, 16)
@@ -102,7 +103,7 @@ def _tensor(where, parameter, value, device):
 
 def _number(where, element, value):
     """A Python bool, int or float for a scalar type."""
-    value = value.item() if hasattr(value, "item") and not isinstance(value, (bool, int, float)) else value
+    value = value.item() if isinstance(value, numpy.generic) else value
     if not isinstance(value, (bool, int, float)):
         raise ArgumentError(f"{where} wants a number, got {_describe(value)}.")
     if element in _FLOATS or element.startswith("fp8"):
@@ -171,7 +172,7 @@ def _describe(value):
     """What came, in a few words."""
     if isinstance(value, torch.Tensor):
         dtype = str(value.dtype).removeprefix("torch.")
-        return f"a {dtype} tensor of shape {tuple(value.shape)} on {value.device}"
+        return f"a tensor of {dtype}, shape {tuple(value.shape)}, on {value.device}"
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)
     kind = type(value)

@@ -38,7 +38,7 @@ class Cubin:
 
     Attributes
     ----------
-    code : bytes, an ELF file with line information
+    code : bytes, an ELF file
     arch : str
     resources : dict of kernel name to Resources
     notes : str, warnings of the compiler; empty when there are none
@@ -63,7 +63,7 @@ class Row:
     seconds: float
 
 
-def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1):
+def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1, line_info=False):
     """Compile CUDA C++ to machine code with NVRTC.
 
     Parameters
@@ -71,6 +71,7 @@ def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1
     source : str
     arch : str, "sm_75" … "sm_120"; "sm_90a" for Hopper's own instructions
     defines, filename, first_line : as in ``cuda.compile``
+    line_info : bool, keep source lines in the machine code
 
     Returns
     -------
@@ -85,21 +86,24 @@ def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1
     included_files(source, filename=filename)
     defines = normalise_defines(defines)
     log = io.StringIO()
-    options = options_class(arch=arch, std="c++17", lineinfo=True, include_path=[*cuda_headers(), str(KERNELS_ROOT)],
-                            define_macro=sorted(defines.items()) or None,
-                            ptxas_options=["-v"])
+    options = options_class(arch=arch, std="c++17", lineinfo=line_info, ptxas_options=["-v"],
+                            include_path=[*cuda_headers(), str(KERNELS_ROOT)],
+                            define_macro=sorted(defines.items()) or None)
+    program = program_class(with_line_numbers(source, filename, first_line), "c++", options)
     try:
-        program = program_class(with_line_numbers(source, filename, first_line), "c++", options)
-        code = program.compile("cubin", logs=log).code
+        code = bytes(program.compile("cubin", logs=log).code)
     except Exception as error:  # cuda.core raises its own classes, which differ between its versions
         if "compilation log" not in str(error) and "NVRTC_ERROR_COMPILATION" not in str(error):
             raise ToolchainError(f"NVRTC could not compile for {arch}: {error}") from error
         text = re.sub(r"^.*?compilation log:\s*", "", str(error), flags=re.DOTALL)
         names = ", ".join(dict.fromkeys(signature.kernel_names(source))) or "?"
         raise compile_error(text, name=names, filename=filename, defines=defines, engine=f"NVRTC for {arch}") from None
+    finally:
+        program.close()
+        del program  # no traceback may keep it: cuda.core 1.2 complains when it is collected in a cycle
     text = log.getvalue()
     notes = [line for line in text.splitlines() if not re.match(r"\s*(ptxas\s+(info\s*)?[:.]|$)", line)]
-    return Cubin(bytes(code), arch, _resources(text), "\n".join(notes).strip("\x00 \n"))
+    return Cubin(code, arch, _resources(text), "\n".join(notes).strip("\x00 \n"))
 
 
 def architectures(text):

@@ -109,7 +109,8 @@ def as_compiled(source, name, *, arch="sm_90", defines=None, filename="<cell>", 
     ToolchainError   NVRTC or nvdisasm is missing
     """
     name = signature.choose(source, name, filename=filename)
-    cubin = gate.compile_cubin(source, arch=arch, defines=defines, filename=filename, first_line=first_line)
+    cubin = gate.compile_cubin(source, arch=arch, defines=defines, filename=filename, first_line=first_line,
+                               line_info=True)
     found = cubin.resources.get(name, gate.Resources(0, 0, 0))
     return AsCompiled(name, arch, filename, found.registers, found.shared_bytes, found.spill_bytes,
                       accesses_of(disassemble(cubin.code), name))

@@ -1,7 +1,7 @@
 // 04_shared_stride — hand a number to the neighbouring lane through shared memory, lanes STRIDE floats apart
 //
 // Idea      32 banks of 4 bytes: lanes that meet in one bank at different addresses are served one after the other
-// Contract  x (32 * grid,) float · out like x, out[i] = x of the next lane of the same warp (the last lane gets the first's)
+// Contract  x (32 * grid,) float · out like x, out[i] = x of the next lane of its warp (the last lane: of the first)
 // Launch    grid any · block 32 · no dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // gate: -DSTRIDE=1

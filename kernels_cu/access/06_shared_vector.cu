@@ -2,7 +2,7 @@
 //
 // Idea      the banks deliver 128 bytes at a time: 64-bit accesses go in half-warps, 128-bit accesses in quarter-warps
 // Builds on 04_shared_stride. Changed regions: store, load.
-// Contract  x (32 * grid,) float2 or float4 · out like x, out[i] = x of the next lane of the same warp (the last gets the first's)
+// Contract  x (32 * grid,) float2 or float4 · out like x, out[i] = x of the next lane of its warp (the last: of the first)
 // Launch    grid any · block 32 · no dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Source    NVIDIA, CUDA C++ Programming Guide, "Compute Capability 5.x, Shared Memory" (later ones refer to it)

@@ -1,0 +1,87 @@
+"""Every kernel of the course compiles for every architecture that its header promises; the gate itself can say no."""
+
+import pytest
+
+from course_lib.cuda import gate
+from course_lib.errors import CompileError
+
+FILES = gate.kernel_files()
+
+
+@pytest.mark.parametrize("path", FILES, ids=[f"{path.parent.name}/{path.stem}" for path in FILES])
+def test_kernel_compiles_for_every_promised_architecture(path):
+    rows = gate.check_file(path)
+    assert {row.arch for row in rows} == set(gate.architectures(path.read_text(encoding="utf-8")))
+    for row in rows:
+        assert 0 < row.resources.registers <= 255
+        assert row.resources.spill_bytes == 0, f"{row.path} spills {row.resources.spill_bytes} bytes on {row.arch}"
+
+
+def test_there_are_kernels():
+    assert len(FILES) >= 12
+
+
+KERNEL = """// Needs     {needs}
+// gate: -DN=8
+extern "C" __global__ void k(float* x) {{
+    __shared__ float tile_smem[N];
+    tile_smem[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = tile_smem[N - 1 - threadIdx.x];
+}}
+"""
+
+
+@pytest.mark.parametrize(("needs", "expected"), [
+    ("any compute capability", gate.ARCHITECTURES),
+    ("compute capability 8.0 · more", ("sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")),
+    ("compute capability 9.0a", ("sm_90a",)),
+])
+def test_header_says_which_architectures(needs, expected):
+    assert gate.architectures(KERNEL.format(needs=needs)) == expected
+
+
+def test_a_header_without_needs_is_refused():
+    with pytest.raises(CompileError, match="Needs"):
+        gate.architectures("// 01_something")
+
+
+def test_variants_are_compiled_and_measured(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text(KERNEL.format(needs="any compute capability"))
+    [row] = gate.check_file(path, archs=["sm_90"])
+    assert (row.kernel, row.defines, row.resources.shared_bytes) == ("k", "-DN=8", 32)
+    assert "k -DN=8" in gate.table([row])
+
+
+def test_wgmma_is_refused_where_the_architecture_has_none():
+    source = 'extern "C" __global__ void k() { asm volatile("wgmma.fence.sync.aligned;"); }'
+    assert gate.compile_cubin(source, arch="sm_90a").code
+    with pytest.raises(Exception, match="wgmma"):
+        gate.compile_cubin(source, arch="sm_90")
+
+
+def test_compile_error_names_the_authors_file_line_and_macros():
+    source = 'extern "C" __global__ void k(float* x) {\n    x[0] = y;\n}\n'
+    with pytest.raises(CompileError) as caught:
+        gate.compile_cubin(source, arch="sm_90", defines={"BLOCK": 64}, filename="cell 5", first_line=3)
+    error = caught.value
+    assert (error.filename, error.line) == ("cell 5", 4)
+    assert str(error).startswith('cell 5, line 4: identifier "y" is undefined')
+    assert "-DBLOCK=64" in str(error) and "x[0] = y;" in error.log
+
+
+def test_a_missing_macro_says_what_to_pass():
+    path = gate.KERNELS_ROOT / "access" / "01_global_stride.cu"
+    with pytest.raises(CompileError, match="pass -DSTRIDE=1"):
+        gate.compile_cubin(path.read_text(encoding="utf-8"), arch="sm_90")
+
+
+def test_missing_header_is_named_with_those_there_are():
+    with pytest.raises(CompileError, match='line 2: #include "common/nothing.cuh" is not .*constants.cuh'):
+        gate.compile_cubin('\n#include "common/nothing.cuh"\n', arch="sm_90")
+
+
+def test_notes_of_the_compiler_are_kept():
+    source = 'extern "C" __global__ void k(int* x) { int unused; x[0] = 1; }'
+    assert "unused" in gate.compile_cubin(source, arch="sm_90").notes
