@@ -42,7 +42,7 @@ class Exercise:
     contract: str  # shapes, dtypes, what is guaranteed
     size_lines: int
     minutes: int
-    solution: str  # where its text stands: "kernels_cu/….cu" or, one function of it, "course_lib/triton_kernels/….py#name"
+    solution: str  # where its text stands: "kernels_cu/….cu" or one function, "course_lib/triton_kernels/….py#name"
     cases: tuple[Case, ...]
     make_inputs: Callable[..., dict[str, Any]]  # (case, generator) -> inputs
     make_run: Callable[..., Run]  # (case, inputs) -> Run
@@ -58,4 +58,4 @@ class Exercise:
     tile: Callable[..., tuple[int, int]] | None = None  # (case) -> tile borders of the error map
     min_launches: int = 1  # for cuda and triton
     forbidden: tuple[str, ...] = ()  # callables that are off while the answer runs: "torch.softmax"
-    accept: Callable[..., Any] | None = None  # (case, inputs, outputs) -> Diagnosis or None; a property instead of values
+    accept: Callable[..., Any] | None = None  # (case, inputs, outputs) -> Diagnosis or None: judges a property

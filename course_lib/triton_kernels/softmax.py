@@ -35,7 +35,7 @@ def three_pass_softmax_kernel(
     for start in range(0, num_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         l_lanes += tl.exp(tl.load(x_row + cols, mask=cols < num_cols, other=-float("inf")) - m)
-    l = tl.sum(l_lanes, axis=0)  # noqa: E741
+    l = tl.sum(l_lanes, axis=0)
     # endregion
 
     # region: pass_3_write
@@ -74,7 +74,7 @@ def online_softmax_kernel(
     # region: merge
     m = tl.max(m_lanes, axis=0)
     m = tl.where(m == -float("inf"), 0.0, m)
-    l = tl.sum(l_lanes * tl.exp(m_lanes - m), axis=0)  # noqa: E741
+    l = tl.sum(l_lanes * tl.exp(m_lanes - m), axis=0)
     # endregion
 
     # region: write
@@ -102,14 +102,14 @@ def online_softmax_tile_kernel(
 
     # region: update_tile
     m = -float("inf")
-    l = 0.0  # noqa: E741
+    l = 0.0
     for start in range(0, num_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
         scores = tl.load(x_row + cols, mask=cols < num_cols, other=-float("inf"))  # (BLOCK_N,)
         m_new = tl.maximum(m, tl.max(scores, axis=0))
         shift = tl.where(m_new == -float("inf"), 0.0, m_new)  # never -inf minus -inf
         alpha = tl.exp(m - shift)
-        l = l * alpha + tl.sum(tl.exp(scores - shift), axis=0)  # noqa: E741
+        l = l * alpha + tl.sum(tl.exp(scores - shift), axis=0)
         m = m_new
     # endregion
 
@@ -138,13 +138,13 @@ def log_sum_exp_kernel(
 
     # region: update
     m = -float("inf")
-    l = 0.0  # noqa: E741
+    l = 0.0
     for start in range(0, num_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
         scores = tl.load(x_row + cols, mask=cols < num_cols, other=-float("inf")).to(tl.float32)  # (BLOCK_N,)
         m_new = tl.maximum(m, tl.max(scores, axis=0))
         shift = tl.where(m_new == -float("inf"), 0.0, m_new)
-        l = l * tl.exp(m - shift) + tl.sum(tl.exp(scores - shift), axis=0)  # noqa: E741
+        l = l * tl.exp(m - shift) + tl.sum(tl.exp(scores - shift), axis=0)
         m = m_new
     # endregion
 
@@ -175,13 +175,13 @@ def masked_softmax_kernel(
 
     # region: update
     m = -float("inf")
-    l = 0.0  # noqa: E741
+    l = 0.0
     for start in range(0, num_visible, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
         scores = tl.load(scores_row + cols, mask=cols < num_visible, other=-float("inf"))  # (BLOCK_N,)
         m_new = tl.maximum(m, tl.max(scores, axis=0))
         shift = tl.where(m_new == -float("inf"), 0.0, m_new)
-        l = l * tl.exp(m - shift) + tl.sum(tl.exp(scores - shift), axis=0)  # noqa: E741
+        l = l * tl.exp(m - shift) + tl.sum(tl.exp(scores - shift), axis=0)
         m = m_new
     # endregion
 
