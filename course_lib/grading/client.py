@@ -127,8 +127,7 @@ def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
     if reply is None:
         raise CourseError("the judge's process ended twice while it worked on this answer; please report this as a bug of the course")
     if "error" in reply:
-        detail = "" if reply.get("expected") else f"\n{reply.get('trace', '')}"
-        raise CourseError(reply["error"] + detail)
+        raise CourseError("\n".join(part for part in (reply["error"], reply.get("trace")) if part))
     verdict = verdict_from(reply["verdict"])
     verdict.excerpt = excerpt(answer, verdict.diagnosis.line if verdict.diagnosis else None)
     return verdict

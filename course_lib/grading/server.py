@@ -14,6 +14,7 @@ import socket
 import sys
 import traceback
 
+from ..errors import CourseError
 from . import wire
 
 
@@ -92,19 +93,14 @@ def _judge(request, descriptor):
         try:
             reply = {"verdict": _verdict(request).to_dict()}
         except Exception as error:
-            reply = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-4000:],
-                     "expected": _is_expected(error)}
+            expected = isinstance(error, CourseError)
+            words = str(error) if expected else f"the judge failed, please report it: {type(error).__name__}: {error}"
+            reply = {"error": words, "trace": "" if expected else traceback.format_exc()[-4000:]}
         data = memoryview(wire.pack(reply))
         while data:
             data = data[os.write(descriptor, data) :]
     finally:
         os._exit(0)
-
-
-def _is_expected(error):
-    from ..errors import CourseError
-
-    return isinstance(error, CourseError)
 
 
 def _verdict(request):

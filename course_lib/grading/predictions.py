@@ -1,0 +1,115 @@
+"""Guess first: predictions are kept before the measurement, and shown beside it afterwards.
+
+May import: work, card.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import work
+from .card import card, escape, table
+from .reading import number
+
+_FILE = "predictions.json"
+_CLOSE = 0.05  # a guess within 5 % counts as right
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What was guessed under one key, and what was measured when that is known."""
+
+    key: str
+    guess: dict[str, Any]
+    measured: dict[str, Any] = field(default_factory=dict)
+    first: dict[str, Any] = field(default_factory=dict)  # the first guess, when it was another one
+
+    def rows(self):
+        """[(name, guess, measured, word)], in the order of the guess."""
+        names = list(self.guess) + [name for name in self.measured if name not in self.guess]
+        return [(name, _text(self.guess.get(name)), _text(self.measured.get(name)), self._word(name)) for name in names]
+
+    def _word(self, name):
+        if name not in self.measured:
+            return "kept" if self.guess.get(name) is not None else "still open"
+        return compare_values(self.guess.get(name), self.measured[name])
+
+    def __str__(self):
+        lines = [f"Prediction {self.key}"]
+        for name, guess, measured, word in self.rows():
+            lines.append(f"  {name}: {guess}" + (f", measured {measured}" if measured else "") + f" ({word})")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        has_measured = bool(self.measured)
+        head = ["", "your guess", "measured", ""] if has_measured else ["", "your guess", ""]
+        rows = [[escape(cell) for cell in (row if has_measured else (row[0], row[1], row[3]))] for row in self.rows()]
+        open_names = [name for name, value in self.guess.items() if value is None]
+        note = "" if has_measured else (
+            f"<p class=faint>Still open: {escape(', '.join(open_names))}. Put numbers or words in place of None.</p>" if open_names
+            else "<p class=faint>Kept. You will see it again beside the measurement.</p>"
+        )
+        title = "Your guess and the measurement" if has_measured else "Your guess"
+        return card(f'<span class="name">{title}</span><span class="facts">{escape(self.key)}</span>',
+                    table(head, rows, numeric=(1, 2) if has_measured else (1,)) + note, f"{title}: {self.key}")
+
+
+def _text(value):
+    if value is None:
+        return "-"
+    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def compare_values(guess, measured):
+    """ "right", "4 times too many", "not quite" …: a guess against a measurement, in words."""
+    if guess is None:
+        return "no guess"
+    if isinstance(guess, int | float) and isinstance(measured, int | float):
+        if guess == measured or abs(guess - measured) <= _CLOSE * abs(measured):
+            return "✔ right" if guess == measured else "✔ close"
+        if measured and guess / measured > 0:
+            factor = guess / measured
+            return f"{factor:.2g} times too much" if factor > 1 else f"{1 / factor:.2g} times too little"
+        return "✘ no"
+    return "✔ right" if str(guess).strip().lower() == str(measured).strip().lower() else "✘ no"
+
+
+def predict(key, *values, **named):
+    """Keep a guess in work/predictions.json.
+
+    Parameters
+    ----------
+    key : str, "03.bytes"
+    values, named : numbers or words; None stands for "still open" and is not kept
+
+    Returns
+    -------
+    Prediction; a notebook shows it as a card
+    """
+    guess = {str(index): value for index, value in enumerate(values, 1)} | named
+    given = {name: value for name, value in guess.items() if value is not None}
+    if given:
+        with work.changed(_FILE) as kept:
+            entry = kept.setdefault(key, {"first": given, "first_at": work.stamp()})
+            entry["guess"], entry["guess_at"] = given, work.stamp()
+    return Prediction(key, guess)
+
+
+def compare(key, measured=None, **named):
+    """Show what was guessed under `key` beside what was measured.
+
+    Parameters
+    ----------
+    key : str, as in `predict`
+    measured, named : a dict, or one number when one was guessed, or the measurements by name
+
+    Returns
+    -------
+    Prediction
+    """
+    entry = work.load(_FILE).get(key, {})
+    guess = entry.get("guess", {})
+    if measured is not None and not isinstance(measured, dict):
+        measured = {next(iter(guess), "1"): measured}
+    return Prediction(key, guess, (measured or {}) | named, entry.get("first", {}))

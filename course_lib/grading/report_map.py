@@ -1,0 +1,96 @@
+"""The error map as an inline SVG: one square an element, tile borders, and a sentence for those who do not see it.
+
+May import: reading, card.
+"""
+
+from . import reading
+from .card import escape
+
+_MOST_ROWS, _MOST_COLS = 64, 96
+_WIDTH, _HEIGHT = 560, 360  # pixels that the squares may take
+_LEFT, _TOP = 44, 20  # room for the axis numbers
+_COLOURS = ["var(--m0)", "var(--m1)", "var(--m2)", "var(--m3)", "var(--mn)"]
+
+
+def render(error_map):
+    """The map and its legend as HTML.
+
+    Parameters
+    ----------
+    error_map : dict {"case", "output", "ratio": 2-D list of error/tolerance, "tile": (rows, cols)}
+    """
+    levels, steps = reading.coarse(error_map, _MOST_ROWS, _MOST_COLS)
+    width = max(map(len, levels), default=0)
+    if not width:
+        return ""
+    side = int(max(4, min(18, _WIDTH // width, _HEIGHT // len(levels))))
+    down = reading.borders(error_map, 0, steps, len(levels))
+    across = reading.borders(error_map, 1, steps, width)
+    size = (_LEFT + width * side + 2, _TOP + len(levels) * side + 2)
+    parts = [_squares(levels, side), _lines(down, across, side, width, len(levels)), _numbers(down, across, side, steps)]
+    summary = reading.map_summary(error_map)
+    picture = (
+        f'<svg role="img" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" '
+        f'aria-label="{escape(summary)}"><title>{escape(summary)}</title>{"".join(parts)}</svg>'
+    )
+    return f"<p><span class=lead>Where it is wrong.</span> {escape(summary)}</p>{picture}{_legend(levels, steps)}"
+
+
+def _square(col, row, side, cell):
+    """One element; worse errors are darker, and marked by a dot, a bar or a cross as well."""
+    x, y, gap = _LEFT + col * side, _TOP + row * side, 1 if side > 5 else 0
+    inner = side - gap
+    shapes = [f'<rect x="{x}" y="{y}" width="{inner}" height="{inner}" fill="{_COLOURS[cell]}"/>']
+    if side >= 7 and cell == 1:
+        shapes.append(f'<circle cx="{x + inner / 2:g}" cy="{y + inner / 2:g}" r="{inner / 7:g}" fill="var(--jp-layout-color0,#fff)"/>')
+    if side >= 7 and cell == 2:
+        shapes.append(_stroke(f"M{x + inner * 0.25:g} {y + inner / 2:g}h{inner * 0.5:g}"))
+    if side >= 7 and cell == 3:
+        shapes.append(_stroke(f"M{x + inner * 0.25:g} {y + inner / 2:g}h{inner * 0.5:g}M{x + inner / 2:g} {y + inner * 0.25:g}v{inner * 0.5:g}"))
+    if side >= 7 and cell == reading.NOT_A_NUMBER:
+        low, high = inner * 0.25, inner * 0.75
+        shapes.append(_stroke(f"M{x + low:g} {y + low:g}L{x + high:g} {y + high:g}M{x + high:g} {y + low:g}L{x + low:g} {y + high:g}"))
+    return "".join(shapes)
+
+
+def _stroke(path):
+    return f'<path d="{path}" stroke="var(--jp-layout-color0,#fff)" stroke-width="1.4" fill="none"/>'
+
+
+def _squares(levels, side):
+    return "".join(_square(col, row, side, cell) for row, cells in enumerate(levels) for col, cell in enumerate(cells))
+
+
+def _lines(down, across, side, width, height):
+    edges = [f"M{_LEFT - 6} {_TOP + row * side - 0.5}H{_LEFT + width * side}" for row in down]
+    edges += [f"M{_LEFT + col * side - 0.5} {_TOP - 6}V{_TOP + height * side}" for col in across]
+    return f'<path d="{"".join(edges)}" stroke="var(--jp-content-font-color1,#222)" stroke-width="1.2" fill="none"/>' if edges else ""
+
+
+def _numbers(down, across, side, steps):
+    """Indices of the output at the first element and at tile borders, as far apart as they can be read."""
+    texts, last = [], -99
+    for row in [0, *down]:
+        if row * side - last >= 12:
+            last = row * side
+            texts.append(f'<text x="{_LEFT - 9}" y="{_TOP + last + 9}" text-anchor="end">{row * steps[0]}</text>')
+    last = -99
+    for col in [0, *across]:
+        if col * side - last >= 30:
+            last = col * side
+            texts.append(f'<text x="{_LEFT + last + 1}" y="{_TOP - 8}">{col * steps[1]}</text>')
+    return "".join(texts)
+
+
+def _legend(levels, steps):
+    present = sorted({cell for cells in levels for cell in cells})
+    words = [text for _, text, _ in reading.LEVELS] + [reading.NAN_LEGEND]
+    keys = []
+    for cell in present:
+        box = _square(0, 0, 14, cell)
+        keys.append(
+            f'<span style="display:inline-flex;align-items:center;gap:.35em;margin-right:1.2em">'
+            f'<svg width="13" height="13" viewBox="{_LEFT} {_TOP} 13 13" aria-hidden="true" style="margin:0">{box}</svg>{escape(words[cell])}</span>'
+        )
+    grain = "" if steps == (1, 1) else f"One square stands for {steps[0]} x {steps[1]} elements and shows the worst of them. "
+    return f"<p class=faint>{''.join(keys)}<br>{grain}Lines are tile borders; numbers are rows and columns of the output.</p>"
