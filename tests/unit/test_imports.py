@@ -1,0 +1,101 @@
+"""Who may import whom in course_lib, held against the real imports; and that importing the course stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "course_lib"
+
+# room -> rooms of course_lib that it may import; its own room always goes without saying
+BASE = {"errors", "notation"}
+ALLOWED = {
+    "errors": set(),
+    "notation": set(),
+    "device": BASE,
+    "cuda": BASE | {"device"},
+    "triton": BASE | {"device"},
+    "triton_kernels": {"notation"},
+    "reference": {"notation"},
+    "kv": BASE | {"device", "cuda", "triton", "triton_kernels"},
+    "ops": BASE | {"device", "cuda", "triton", "triton_kernels", "kv"},
+    "grading": BASE | {"device", "reference", "cuda", "triton"},  # the judge does not know the contestants
+    "measure": BASE | {"device"},
+    "viz": BASE | {"measure"},
+    "magic": BASE | {"cuda"},
+    "__init__": BASE | {"device", "cuda", "triton", "grading", "magic", "measure", "viz"},
+}
+ON_TOP = {"build", "cli"}  # may import everything; nothing but the two may import them
+
+
+def room_of(path):
+    """The first part of a module's place under course_lib: "cuda" for cuda/kernel.py, "device" for device.py."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path, text=None):
+    """(line, room) for every import of the course in one file, those inside functions too."""
+    package = ("course_lib", *path.relative_to(PACKAGE).parts[:-1])
+    for node in ast.walk(ast.parse(path.read_text() if text is None else text)):
+        if isinstance(node, ast.Import):
+            targets = [tuple(alias.name.split(".")) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            base += tuple(node.module.split(".")) if node.module else ()
+            targets = [(*base, alias.name) for alias in node.names]
+        else:
+            continue
+        for target in targets:
+            if target[0] == "course_lib" and len(target) > 1:
+                yield node.lineno, target[1]
+
+
+def forbidden(path, text=None):
+    """One sentence for each import of `path` that the direction of the house does not allow."""
+    room = room_of(path)
+    if room in ON_TOP:
+        return []
+    allowed = ALLOWED[room] | {room}
+    return [
+        f"{path.relative_to(PACKAGE)}:{line}: {room} may not import {other}; it may import {', '.join(sorted(allowed))}"
+        for line, other in imported_rooms(path, text)
+        if other not in allowed and not (room == "__init__" and other.startswith("_"))
+    ]
+
+
+def test_every_room_has_a_rule():
+    rooms = {room_of(path) for path in PACKAGE.rglob("*.py")}
+    assert rooms <= ALLOWED.keys() | ON_TOP
+
+
+def test_imports_follow_the_direction():
+    found = [sentence for path in sorted(PACKAGE.rglob("*.py")) for sentence in forbidden(path)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "place, line",
+    [
+        ("grading/judge.py", "from ..ops import softmax"),
+        ("grading/judge.py", "def f():\n    import course_lib.triton_kernels.softmax"),
+        ("cuda/simt/build.py", "from ...triton import mode"),
+        ("device.py", "from . import cuda"),
+        ("viz/steps.py", "from course_lib.build import chapters"),
+    ],
+)
+def test_the_rule_catches(place, line):
+    assert len(forbidden(PACKAGE / place, line)) == 1
+
+
+def test_importing_the_course_is_light():
+    heavy = "torch cupy triton matplotlib IPython numpy".split()
+    code = f"import sys, course_lib; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_every_name_of_the_course_can_be_had():
+    code = "import course_lib; [getattr(course_lib, name) for name in [*course_lib.__all__, *course_lib._LAZY]]"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -1,0 +1,82 @@
+"""The tree: every file in its place, and the committed notebooks are those that the chapters give."""
+
+import sys
+
+import nbformat
+import pytest
+
+from course_lib.build import build, chapter_files, keep, read_chapter, readme
+
+CHAPTERS = chapter_files()
+
+
+@pytest.fixture(scope="module")
+def stray_files(root):
+    sys.path.insert(0, str(root / "scripts"))
+    import stray_files
+
+    yield stray_files
+    sys.path.remove(str(root / "scripts"))
+
+
+def test_every_file_is_in_its_place(stray_files, root):
+    names = stray_files.listed_files()
+    found = stray_files.problems(names, {name: (root / name).stat().st_size for name in names})
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "kernels_cu/softmax/new.cu", "course_lib/old copy.py", "notebooks/x.ipynb"]
+)
+def test_a_stray_file_is_found(stray_files, name):
+    assert len(stray_files.problems([name], {name: 10})) == 1
+
+
+def test_a_large_file_is_found(stray_files):
+    assert "2,000,000 bytes" in stray_files.problems(["README.md"], {"README.md": 2_000_000})[0]
+
+
+@pytest.fixture(scope="module", params=CHAPTERS, ids=lambda path: path.stem)
+def built(request):
+    return build(read_chapter(request.param))
+
+
+def comparable(notebook):
+    """What must agree: everything but the outputs of a run, and answers that a learner changed since."""
+    cells = []
+    for cell in notebook.cells:
+        source = "<changed by the learner>" if keep.changed(cell) else cell.source
+        cells.append((cell.id, cell.cell_type, source, dict(cell.metadata)))
+    return cells
+
+
+def test_committed_notebooks_are_what_the_chapter_gives(built, root):
+    for folder, notebook in built.files():
+        path = root / folder / f"{built.stem}.ipynb"
+        assert path.exists(), f"{folder}/{path.name} is missing; run: make notebooks"
+        committed = nbformat.read(path, as_version=4)
+        merged = keep.merge(notebook, committed) if folder == "exercises" else notebook
+        assert comparable(committed) == comparable(merged), f"{folder}/{path.name} is out of date; run: make notebooks"
+
+
+def test_exercises_and_solutions_are_committed_without_outputs(built, root):
+    for folder, _ in built.files():
+        if folder == "solutions":
+            notebook = nbformat.read(root / folder / f"{built.stem}.ipynb", as_version=4)
+            assert not any(cell.get("outputs") for cell in notebook.cells)
+
+
+def test_lectures_are_committed_with_outputs(built, root):
+    lecture = nbformat.read(root / "notebooks" / f"{built.stem}.ipynb", as_version=4)
+    assert any(cell.get("outputs") for cell in lecture.cells), f"notebooks/{built.stem}.ipynb was not run"
+
+
+def test_no_notebook_without_a_chapter(root):
+    stems = {path.stem for path in CHAPTERS}
+    for folder in ("notebooks", "exercises", "solutions"):
+        assert {path.stem for path in (root / folder).glob("*.ipynb")} <= stems
+
+
+def test_readme_tables_are_fresh(root):
+    text = (root / "README.md").read_text()
+    assert readme.refreshed(text, root) == text, "README.md is out of date; run: make readme"
