@@ -15,8 +15,8 @@ from ..errors import UnsupportedError
 
 # operations that move bits without reading them as numbers (create_select takes its condition and two bit patterns)
 TRANSPARENT = frozenset(
-    """load store masked_load masked_store select reshape trans broadcast splat unsplat cat join split expand_dims bitcast
-    int_to_ptr ptr_to_int addptr gather tensor_pointer_load tensor_pointer_store make_block_ptr advance
+    """load store masked_load masked_store select reshape trans broadcast splat unsplat cat join split expand_dims
+    bitcast int_to_ptr ptr_to_int addptr gather tensor_pointer_load tensor_pointer_store make_block_ptr advance
     make_tensor_descriptor descriptor_load descriptor_store descriptor_gather descriptor_scatter assert assume barrier
     get_program_id get_num_programs make_range fabs and or xor shl lshr ashr""".split()
 )
@@ -47,7 +47,7 @@ def from_float32(values):
 
 
 def _to_fp8(values, name):
-    """Round float32 to an fp8 format as ``cvt.rn.satfinite`` does: ties to even, too large becomes the largest number."""
+    """Round float32 to an fp8 format as ``cvt.rn.satfinite`` does: ties to even, too large becomes the largest."""
     dtype, largest = _FP8[name]
     tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).clamp(-largest, largest)
     return tensor.to(dtype).view(torch.uint8).numpy()

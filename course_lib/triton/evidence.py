@@ -30,8 +30,11 @@ class Evidence:
     def findings(self):
         """Return the findings, in order of discovery."""
         return [
-            Finding(kind, line, case.message.format(count=case.count), other, "global", tensor, case.program, case.count, name)
-            for (kind, name, line, other, tensor), case in self._cases.items()
+            Finding(
+                kind, line, case.message.format(count=case.count), other_line=other, tensor=tensor,
+                program=case.program, count=case.count, filename=filename,
+            )
+            for (kind, filename, line, other, tensor), case in self._cases.items()
         ]
 
     def remarks(self):
@@ -55,8 +58,11 @@ class Evidence:
     def uninitialised(self, where, region, cells):
         """Cells of an output that nothing has written yet."""
         if len(cells):
-            message = f"line {where[1]}: program {self._here()} reads {region.locate(cells[0])}, which nothing has written"
-            self._add("uninitialised_read", where, region.name_of(cells[0]), len(cells), message + "; {count} elements in all")
+            message = (
+                f"line {where[1]}: program {self._here()} reads {region.locate(cells[0])}, which nothing has written; "
+                "{count} elements in all"
+            )
+            self._add("uninitialised_read", where, region.name_of(cells[0]), len(cells), message)
 
     def race(self, did, where, region, cells, stamps, they_did):
         """Accesses of other programs, by stamp (0: none), that nothing orders before this one."""
@@ -67,8 +73,8 @@ class Evidence:
             other = self._order.lines[stamp]
             them = self._coordinates(self._order.program[stamp])
             message = (
-                f"program {self._here()} {did}s {region.locate(hit[0])} at line {where[1]}, and program {them} {they_did} it "
-                f"at line {other[1]}; programs run in no fixed order ({{count}} elements seen)"
+                f"program {self._here()} {did}s {region.locate(hit[0])} at line {where[1]}, and program {them} "
+                f"{they_did} it at line {other[1]}; programs run in no fixed order ({{count}} elements seen)"
             )
             self._add("race", where, region.name_of(hit[0]), len(hit), message, other[1])
 
@@ -92,8 +98,8 @@ class Evidence:
         """A tl.dot on float32 that would be TF32 on a GPU."""
         if dtype == "fp32" and input_precision.upper() == "TF32":
             self._remarks[where] = (
-                f"line {where[1]}: tl.dot on float32 without input_precision=\"ieee\" keeps 10 bits of each factor on a GPU "
-                "(TF32) and all 23 here; say which one you mean."
+                f"line {where[1]}: tl.dot on float32 without input_precision='ieee' keeps 10 bits of each factor on a "
+                "GPU (TF32) and all 23 here; say which one you mean."
             )
 
     def _add(self, kind, where, tensor, count, message, other_line=None):

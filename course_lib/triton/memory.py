@@ -1,8 +1,8 @@
 """The memory that a recorded launch may touch: one region per argument, red zones round it, a note on every cell.
 
 Before a recorded launch each argument is copied to a place of its own, far from the next one. An address that a kernel
-computes wrongly then falls into a red zone with the argument's name on it, instead of into a neighbour's numbers or into
-nothing (which ends the process).
+computes wrongly then falls into a red zone with the argument's name on it, instead of into a neighbour's numbers or
+into nothing (which ends the process).
 
 May import: numpy, torch.
 """
@@ -40,8 +40,8 @@ class Argument:
 class Region:
     """A contiguous stretch of memory: one argument, or several that share storage.
 
-    A cell is as wide as the narrowest element seen. `written`, `read_a` and `read_b` hold stamps (see races.py): the last
-    write, the last read, and the last read by another program than that.
+    A cell is as wide as the narrowest element seen. `written`, `read_a` and `read_b` hold stamps (see races.py): the
+    last write, the last read, and the last read by another program than that.
     """
 
     arguments: list
@@ -80,6 +80,15 @@ class Region:
             values = getattr(self, name)
             if values is not None:
                 setattr(self, name, np.repeat(values, times))
+
+    def coarse(self, flags):
+        """Flags per cell as the region began, before `refine`: True where all parts are."""
+        return flags.reshape(-1, min(a.tensor.element_size() for a in self.arguments) // self.cell_bytes).all(axis=1)
+
+    @property
+    def key(self):
+        """The same for the same memory in a later launch."""
+        return self.arguments[0].tensor.untyped_storage().data_ptr(), self.origin, self.nbytes
 
     def locate(self, cell):
         """Name an address for a reader: "x[3, 17]", or how far outside which argument it lies."""
@@ -186,15 +195,15 @@ def each_tensor(name, value, visit):
     map_tensors(value, lambda tensor: visit(name, tensor))
 
 
-def map_tensors(value, change):
-    """Return the argument with every tensor t inside it replaced by ``change(t)``."""
-    if isinstance(value, torch.Tensor):
+def map_tensors(value, change, kind=torch.Tensor):
+    """Return the argument with every tensor t (every `kind`) inside it replaced by ``change(t)``."""
+    if isinstance(value, kind):
         return change(value)
     if isinstance(value, tuple):
-        items = [map_tensors(item, change) for item in value]
+        items = [map_tensors(item, change, kind) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     base = getattr(value, "base", None)
-    if not isinstance(base, torch.Tensor):
+    if not isinstance(base, kind):
         return value
     twin = copy.copy(value)  # a TensorDescriptor, or triton's wrapper that gives a tensor another dtype
     twin.base = change(base)
@@ -257,8 +266,10 @@ class Space:
 
     def _zone(self, addresses):
         """Number of the region whose zone (red zones included) holds each address; -1: none."""
+        if not self.regions:
+            return np.full(len(addresses), -1)
         number = np.searchsorted(self._first, addresses, side="right").astype(np.int64) - 1
-        return np.where(addresses < self._last[number], number, -1) if len(self.regions) else np.full(len(addresses), -1)
+        return np.where(addresses < self._last[number], number, -1)
 
     @staticmethod
     def _cells(region, addresses, size):

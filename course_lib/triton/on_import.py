@@ -1,8 +1,8 @@
 """Act right after a module of triton has been imported, without importing it here.
 
-The course corrects the interpreter (bf16, see _bf16.py), records its accesses and counts launches. All of that must be in
-place before the first kernel runs, however triton comes in, and ``import course_lib`` must stay light. So a finder waits
-for two modules of triton and hands each, once executed, to _private.py.
+The course corrects the interpreter (bf16, see _bf16.py), records its accesses and counts launches. All of that must be
+in place before the first kernel runs, however triton comes in, and ``import course_lib`` must stay light. So a finder
+waits for two modules of triton and hands each, once executed, to _private.py.
 
 May import: the standard library; _private only when triton comes in.
 """

@@ -37,11 +37,21 @@ def profile_triton(fn, grid, *args, schedule="forward", seed=0, outputs=(), **co
         grid = (grid,)
     if not hasattr(fn, "run") or not hasattr(fn, "fn"):
         raise ArgumentError(f"profile_triton wants a @triton.jit function and got {type(fn).__name__}")
+    fn, tuned = _untuned(fn)
+    constexprs = {**tuned, **constexprs}
     if not mode.is_interpreted():
         from .elsewhere import profile_in_worker
 
         return profile_in_worker(fn, grid, args, schedule, seed, outputs, constexprs)
     return profile_here(fn, grid, args, schedule, seed, outputs, constexprs)
+
+
+def _untuned(fn):
+    """The function under @autotune, and its first configuration; profiling measures bytes, there is nothing to tune."""
+    configs = getattr(fn, "configs", None)
+    if not configs:
+        return fn, {}
+    return fn.fn, dict(configs[0].kwargs)
 
 
 def profile_here(fn, grid, args, schedule, seed, outputs, constexprs):

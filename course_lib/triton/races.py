@@ -1,7 +1,7 @@
 """Which accesses of different programs are ordered, and which race.
 
-Programs of one launch run in no order that a kernel may rely on. The interpreter runs them one after the other, so every
-access gets a stamp (program, line, epoch) and a cell remembers the stamps of its last write and its last two readers.
+Programs of one launch run in no order that a kernel may rely on. The interpreter runs them one after the other, so
+every access gets a stamp (program, line, epoch) and a cell remembers the stamps of its last write and last two readers.
 Two accesses of different programs to one cell, at least one a write and not both atomic, are a race, unless an atomic
 ordered them: a program's release publishes what it did so far, and an acquire on the same address learns it. That makes
 "the last program to finish reduces the partial results" clean, and the same without its atomic a race.

@@ -113,6 +113,8 @@ class Recorder:
         """The launch is over: write results back to the arguments."""
         for region in self._regions:
             memory.give_back(region)
+            if region.initialised is not None:
+                self._initialised[region.key] = region.coarse(region.initialised)
 
     def finish(self):
         """Turn what was gathered into the report's lists."""
@@ -121,14 +123,12 @@ class Recorder:
         self.report.remarks[:] = self._evidence.remarks()
 
     def _mark_outputs(self, region):
-        wanted = [
-            a for a in region.arguments if any(o == a.name if isinstance(o, str) else o is a.tensor for o in self._outputs)
-        ]
-        if not wanted:
-            return
-        key = (region.arguments[0].tensor.untyped_storage().data_ptr(), region.origin, region.nbytes)
-        known = self._initialised.setdefault(key, np.zeros(region.num_cells, dtype=bool))
-        region.initialised = known
+        if any(self._is_output(argument) for argument in region.arguments):
+            known = self._initialised.get(region.key)
+            region.initialised = np.zeros(region.num_cells, dtype=bool) if known is None else known.copy()
+
+    def _is_output(self, argument):
+        return any(o == argument.name if isinstance(o, str) else o is argument.tensor for o in self._outputs)
 
     # accesses
 

@@ -22,7 +22,7 @@ class Traffic:
     elements : int, how many elements they touched, repeats counted
     bytes : int, the bytes of these elements
     sectors : int, distinct 32-byte sectors of each operation, summed: what the memory system moves for it, since a GPU
-        fetches whole sectors. Two operations that touch the same sector count it twice (a cache may help; the ledger does not)
+        fetches whole sectors. Two operations that touch one sector count it twice: a cache may help
     """
 
     count: int = 0
@@ -167,7 +167,7 @@ class TritonReport:
     @classmethod
     def from_dict(cls, data):
         made = cls(**data)
-        made.load, made.store, made.atomic = Traffic(**data["load"]), Traffic(**data["store"]), Traffic(**data["atomic"])
+        made.load, made.store, made.atomic = (Traffic(**data[kind]) for kind in ("load", "store", "atomic"))
         made.lines = [
             Line(d["filename"], d["line"], Traffic(**d["load"]), Traffic(**d["store"]), Traffic(**d["atomic"]))
             for d in data["lines"]
@@ -209,7 +209,7 @@ class TritonReport:
         )
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self._notes())
         return (
-            f"<div><p><b>{html.escape(self._title())}</b></p><table><caption>Global memory traffic; "
-            f"ideal: the fewest sectors of {SECTOR_BYTES} bytes that hold the bytes</caption><thead><tr>{head}</tr></thead>"
+            f"<div><p><b>{html.escape(self._title())}</b></p><table><caption>Global memory traffic; ideal: the fewest "
+            f"sectors of {SECTOR_BYTES} bytes that hold the bytes</caption><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table><ul>{notes}</ul></div>"
         )
