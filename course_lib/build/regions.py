@@ -52,13 +52,18 @@ def function(text, name, *, filename="<text>"):
     ------
     CourseError  no such function
     """
+    return without_region_marks(_function_text(text, name, filename))
+
+
+def _function_text(text, name, filename):
+    """The same with its region marks."""
     for node in ast.parse(text, filename).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             lines, end = text.splitlines(), node.end_lineno
             while end < len(lines) and (not lines[end].strip() or lines[end][0].isspace()):
                 end += 1  # comments that close the body (END SOLUTION) belong to it
-            return without_region_marks("\n".join(lines[first - 1 : end]))
+            return "\n".join(lines[first - 1 : end])
     raise CourseError(f"{filename}: there is neither a region nor a function called {name!r}")
 
 
@@ -69,12 +74,18 @@ def without_region_marks(text):
 
 
 def included(reference, root):
-    """What ``@include reference`` stands for: ``PATH``, ``PATH#REGION`` or, for Python, ``PATH#function_name``."""
+    """What ``@include reference`` stands for: ``PATH``, ``PATH#REGION`` or, for Python, ``PATH#function_name``.
+
+    ``PATH#function_name/REGION`` is a region inside a Python function: other functions of the file may use its name too.
+    """
     path, _, name = reference.partition("#")
     file = Path(root) / path
     if not file.is_file():
         raise CourseError(f"@include {reference}: there is no file {path} in the course")
     text = file.read_text()
+    outer, _, inner = name.partition("/")
+    if inner:
+        return region(_function_text(text, outer, path), inner, filename=f"{path}#{outer}")
     if not name:
         return without_region_marks(text)
     if file.suffix == ".py" and not re.search(rf"^\s*# region: {re.escape(name)}\s*$", text, re.MULTILINE):

@@ -15,6 +15,7 @@ def test_region_is_dedented_and_bare(tiny_course):
 
 def test_region_wins_over_function_and_function_keeps_its_decorators(tiny_course):
     assert regions.included("answers.py#inner", tiny_course) == "return 3"
+    assert regions.included("answers.py#other/inner", tiny_course) == "return 3"
     assert regions.included("answers.py#add", tiny_course).startswith("@functools.cache\ndef add(a, b):")
 
 
@@ -42,6 +43,8 @@ def test_missing_file_and_missing_function_are_named(tiny_course):
         regions.included("nowhere.cu", tiny_course)
     with pytest.raises(CourseError, match="neither a region nor a function called 'subtract'"):
         regions.included("answers.py#subtract", tiny_course)
+    with pytest.raises(CourseError, match="answers.py#add: region 'inner' is not there"):
+        regions.included("answers.py#add/inner", tiny_course)
 
 
 def test_python_starter_raises_and_is_python(tiny_course):
