@@ -76,7 +76,7 @@ def without_region_marks(text):
 def included(reference, root):
     """What ``@include reference`` stands for: ``PATH``, ``PATH#REGION`` or, for Python, ``PATH#function_name``.
 
-    ``PATH#function_name/REGION`` is a region inside a Python function: other functions of the file may use its name too.
+    ``PATH#function_name/REGION`` is a region inside a Python function; others may use its name too.
     """
     path, _, name = reference.partition("#")
     file = Path(root) / path
