@@ -1,0 +1,51 @@
+// __nv_bfloat16 and __nv_bfloat162, bit-exact; what <cuda_bf16.h> shows (see simt/fp16.h for how).
+//
+// Source: CUDA Math API, section "Bfloat16 Precision Intrinsics". A bf16 has the exponent range of a float, so a product
+// can be subnormal as a float already; then it goes through double, so that it is rounded once.
+#pragma once
+#include "simt/fp16.h"
+
+namespace simt_bf16 {
+struct __nv_bfloat16_raw {
+    unsigned short x;
+};
+struct alignas(4) __nv_bfloat162_raw {
+    unsigned short x, y;
+};
+struct __nv_bfloat16 {
+    SIMT_HALF_MEMBERS(__nv_bfloat16, __nv_bfloat16_raw, simt_float_to_bf16_bits, simt_bf16_bits_to_float)
+    SIMT_ALWAYS_INLINE explicit __nv_bfloat16(simt_fp16::__half x)
+        : simt_bits(simt_float_to_bf16_bits(simt_half_bits_to_float(x.simt_bits))) {}
+};
+struct alignas(4) __nv_bfloat162 {
+    SIMT_HALF2_MEMBERS(__nv_bfloat16, __nv_bfloat162, __nv_bfloat162_raw)
+};
+typedef __nv_bfloat16 nv_bfloat16;
+typedef __nv_bfloat162 nv_bfloat162;
+
+SIMT_INLINE __nv_bfloat16 simt_from_bits(unsigned short bits) {
+    __nv_bfloat16_raw raw;
+    raw.x = bits;
+    return __nv_bfloat16(raw);
+}
+SIMT_INLINE float simt_value(__nv_bfloat16 x) { return simt_bf16_bits_to_float(x.simt_bits); }
+SIMT_INLINE __nv_bfloat16 simt_round(float x) { return __nv_bfloat16(x); }
+SIMT_INLINE __nv_bfloat16 simt_round(double x) { return __nv_bfloat16(x); }
+SIMT_INLINE __nv_bfloat16 simt_round_product(float x, float y) {
+    float product = x * y;
+    if (fabsf(product) < 1e-30f) return __nv_bfloat16(static_cast<double>(x) * y);
+    return __nv_bfloat16(product);
+}
+
+#define H __nv_bfloat16
+#define H2 __nv_bfloat162
+#define H_NAME bfloat16
+#define H2_NAME bfloat162
+#include "simt/half_functions.inc"
+#undef H
+#undef H2
+#undef H_NAME
+#undef H2_NAME
+SIMT_HALF_FROM_LONG(__nv_bfloat16, bfloat16)
+SIMT_HALF_INTRINSICS(__nv_bfloat16, __nv_bfloat162, SIMT_BF16, SIMT_BF16X2)
+}  // namespace simt_bf16
