@@ -92,23 +92,14 @@ def shape_table(**tensors):
     return Table(("name", "shape", "dtype", "bytes"), tuple(rows))
 
 
-def traffic_table(formula, counted, *, guesses=None):
+def traffic_table(formula, counted):
     """Bytes by formula beside bytes as counted, one row a kernel.
 
     Parameters
     ----------
     formula : dict, kernel -> bytes
     counted : dict, column title -> dict, kernel -> bytes (a missing kernel is shown as a dash)
-    guesses : dict, kernel -> bytes or None; shown as a column "your guess" when any is there
     """
-    columns = ["kernel", "bytes by formula", *counted]
-    show_guesses = bool(guesses) and any(value is not None for value in guesses.values())
-    if show_guesses:
-        columns.insert(1, "your guess")
-    rows = []
-    for kernel, expected in formula.items():
-        row = [kernel, expected, *(values.get(kernel) for values in counted.values())]
-        if show_guesses:
-            row.insert(1, guesses.get(kernel))
-        rows.append(tuple(row))
-    return Table(tuple(columns), tuple(rows))
+    rows = tuple((kernel, expected, *(values.get(kernel) for values in counted.values()))
+                 for kernel, expected in formula.items())
+    return Table(("kernel", "bytes by formula", *counted), rows)

@@ -44,13 +44,10 @@ def test_cells(value, text):
     assert format_cell(value) == text
 
 
-def test_traffic_table_shows_guesses_only_when_somebody_guessed():
-    formula, counted = {"one": 8, "two": 12}, {"CUDA": {"one": 8}}
-    assert measure.traffic_table(formula, counted).columns == ("kernel", "bytes by formula", "CUDA")
-    table = measure.traffic_table(formula, counted, guesses={"one": 4, "two": None})
-    assert table.columns == ("kernel", "your guess", "bytes by formula", "CUDA")
-    assert table.rows == (("one", 4, 8, 8), ("two", None, 12, None))
-    assert "your guess" not in measure.traffic_table(formula, counted, guesses={"one": None}).columns
+def test_traffic_table_puts_counts_beside_the_formula():
+    table = measure.traffic_table({"one": 8, "two": 12}, {"CUDA": {"one": 8}})
+    assert table.columns == ("kernel", "bytes by formula", "CUDA")
+    assert table.rows == (("one", 8, 8), ("two", 12, None))
 
 
 def test_roofline_has_two_sides_that_meet_at_the_ridge():
