@@ -10,7 +10,6 @@ import signal
 import sys
 import time
 
-
 from . import child_cuda, child_python, child_triton, wire
 from .faults import fault_of
 from .protocol import RunResult
@@ -46,7 +45,7 @@ def main(task_descriptor, result_descriptor, trace_descriptor, output_descriptor
 
 
 class _Report:
-    """The way back to the judge: one record after the other, each complete, so that a later crash loses none of them."""
+    """The way back to the judge: one complete record after the other, so that a later crash loses none."""
 
     def __init__(self, descriptor):
         self.descriptor = descriptor
@@ -96,7 +95,7 @@ def _enter(result_descriptor, trace_descriptor, output_descriptor, folder):
 
 
 def _limit(limits):
-    """Set the limits of this process; a limit that the system refuses is left out (macOS has no address-space limit)."""
+    """Set the limits of this process; one that the system refuses is left out (macOS has no address-space limit)."""
     seconds = int(limits["wall_seconds"]) + 5
     wanted = {
         resource.RLIMIT_CORE: 0,
@@ -140,5 +139,3 @@ def _read_all(descriptor):
     with os.fdopen(os.dup(descriptor), "rb") as file:
         file.seek(0)
         return file.read()
-
-

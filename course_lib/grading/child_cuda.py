@@ -14,7 +14,7 @@ def preload():
 
 
 class Runner:
-    """Compiles once for every set of constants; runs with schedules come first, since they can find an endless loop's line."""
+    """Compiles once for every set of constants; runs with schedules come first: they find the line of an endless loop."""
 
     def __init__(self, task):
         self.task, self.kernels, self.stop = task, {}, False
@@ -33,8 +33,9 @@ class Runner:
         key = tuple(sorted(constants.items()))
         if key not in self.kernels:
             task = self.task
-            self.kernels[key] = cuda.compile(task.source, task.entry, defines=constants or None,
-                                             filename=task.filename, first_line=task.first_line)
+            self.kernels[key] = cuda.compile(
+                task.source, task.entry, defines=constants or None, filename=task.filename, first_line=task.first_line
+            )
         return self.kernels[key]
 
     def run(self, run, result):
@@ -47,8 +48,14 @@ class Runner:
     def _profile(self, kernel, run, schedule, result):
         """One checked run; False when its findings forbid a launch on the fast engine."""
         bound = Bindings(run)
-        report = kernel.profile(run.grid, run.block, *bound.arguments, shared_bytes=run.shared_bytes, schedule=schedule,
-                                outputs=tuple(bound.outputs.values()))
+        report = kernel.profile(
+            run.grid,
+            run.block,
+            *bound.arguments,
+            shared_bytes=run.shared_bytes,
+            schedule=schedule,
+            outputs=tuple(bound.outputs.values()),
+        )
         found = [finding_fault(finding) for finding in report.findings]
         seen = {(fault.kind, fault.line, fault.other_line) for fault in result.findings}
         new = {(fault.kind, fault.line, fault.other_line): fault for fault in found}

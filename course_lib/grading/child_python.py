@@ -53,7 +53,9 @@ class Runner:
         module = loading.load(self.task.source, self.task.filename, self.task.first_line)
         self.function = find(module, self.task.entry)
         if not callable(self.function):
-            raise Problem("missing_function", f"{self.task.entry} is a {type(self.function).__name__}; it must be a function.")
+            raise Problem(
+                "missing_function", f"{self.task.entry} is a {type(self.function).__name__}; it must be a function."
+            )
 
     def order(self):
         return self.task.runs
@@ -99,7 +101,9 @@ def check_signature(function, arguments, constants, entry):
         count = len(arguments) + len(constants)
         names = f" ({', '.join(constants)} by name)" if constants else ""
         line = function.__code__.co_firstlineno if isinstance(function, types.FunctionType) else None
-        raise Problem("wrong_signature", f"{entry}{signature} cannot be called with {count} arguments{names}: {error}.", line) from None
+        raise Problem(
+            "wrong_signature", f"{entry}{signature} cannot be called with {count} arguments{names}: {error}.", line
+        ) from None
 
 
 def describe(value):
@@ -138,8 +142,13 @@ def _fitting(value, shape, dtype, name, entry):
         value = torch.tensor(value, dtype=dtype_named(dtype))
     if not isinstance(value, torch.Tensor):
         raise Problem("wrong_return", f"{entry} returned {describe(value)} as {name}; it must be a {dtype} tensor.")
-    fits = value.dim() == len(shape) and all(want < 0 or want == size for want, size in zip(shape, value.shape, strict=True))
+    fits = value.dim() == len(shape) and all(
+        want < 0 or want == size for want, size in zip(shape, value.shape, strict=True)
+    )
     if not fits or dtype_name(value.dtype) != dtype:
-        raise Problem("wrong_return", f"{entry} returned {name} as {dtype_name(value.dtype)} of shape {shape_text(value.shape)}; "
-                                      f"expected {dtype} of shape {shape_text(shape)}.")
+        raise Problem(
+            "wrong_return",
+            f"{entry} returned {name} as {dtype_name(value.dtype)} of shape {shape_text(value.shape)}; "
+            f"expected {dtype} of shape {shape_text(shape)}.",
+        )
     return value.detach().cpu()

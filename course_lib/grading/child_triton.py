@@ -1,4 +1,4 @@
-"""Runs a Triton answer: on the CPU always under the course's ledger, so that no access leaves its tensor; on the GPU natively.
+"""Runs a Triton answer: on the CPU under the course's ledger, so that no access leaves its tensor; natively on a GPU.
 
 May import: triton, protocol, loading, faults, tensors.
 """
@@ -36,12 +36,17 @@ class Runner:
         try:
             import triton  # noqa: F401
         except ImportError:
-            raise Problem("not_verified_here", "Triton is not installed on this machine; it exists for Linux only.") from None
+            raise Problem(
+                "not_verified_here", "Triton is not installed on this machine; it exists for Linux only."
+            ) from None
         module = loading.load(self.task.source, self.task.filename, self.task.first_line)
         self.kernel = find(module, self.task.entry)
         if not hasattr(self.kernel, "fn") or not hasattr(self.kernel, "__getitem__"):
-            raise Problem("no_launch", f"{self.task.entry} is a plain {type(self.kernel).__name__}, so no kernel would be "
-                                       "launched; decorate it with @triton.jit.")
+            raise Problem(
+                "no_launch",
+                f"{self.task.entry} is a plain {type(self.kernel).__name__}, so no kernel would be "
+                "launched; decorate it with @triton.jit.",
+            )
 
     def order(self):
         return self.task.runs

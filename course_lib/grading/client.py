@@ -42,7 +42,9 @@ class Server:
         path = os.pathsep.join(part for part in (str(_PACKAGE.parent), os.environ.get("PYTHONPATH", "")) if part)
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "course_lib.grading.server", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
             env=os.environ | _ONE_THREAD | {"PYTHONPATH": path},
         )
         theirs.close()
@@ -118,14 +120,21 @@ def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
     CourseError  the exercise does not exist, or the judge failed
     """
     request = {
-        "op": "grade", "exercise": exercise_id, "text": answer.text, "filename": answer.filename,
-        "first_line": answer.first_line, "engine": engine, "seed": secrets.randbits(48) if seed is None else seed,
+        "op": "grade",
+        "exercise": exercise_id,
+        "text": answer.text,
+        "filename": answer.filename,
+        "first_line": answer.first_line,
+        "engine": engine,
+        "seed": secrets.randbits(48) if seed is None else seed,
         "sandbox": sandbox,
     }
     with _lock:
         reply = _ask(request)
     if reply is None:
-        raise CourseError("the judge's process ended twice while it worked on this answer; please report this as a bug of the course")
+        raise CourseError(
+            "the judge's process ended twice while it worked on this answer; please report this as a bug of the course"
+        )
     if "error" in reply:
         raise CourseError("\n".join(part for part in (reply["error"], reply.get("trace")) if part))
     verdict = verdict_from(reply["verdict"])

@@ -5,14 +5,32 @@ May import: errors, protocol, loading.
 
 import signal
 
-from ..errors import ArgumentError, CompileError, CourseError, KernelFault, LaunchError, SignatureError, ToolchainError, UnsupportedError
+from ..errors import (
+    ArgumentError,
+    CompileError,
+    CourseError,
+    KernelFault,
+    LaunchError,
+    SignatureError,
+    ToolchainError,
+    UnsupportedError,
+)
 from .loading import learners_line, readable_trace
 from .protocol import Fault
 
-_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "Unable to allocate", "Cannot allocate memory")
+_OUT_OF_MEMORY = (
+    "can't allocate memory",
+    "not enough memory",
+    "out of memory",
+    "Unable to allocate",
+    "Cannot allocate memory",
+)
 # findings of the SIMT machine and of the Triton ledger -> kinds of Fault
 _FINDING_KINDS = {
-    "step_limit": "timeout", "stack_overflow": "recursion", "bad_shuffle": "deadlock", "trap": "exception",
+    "step_limit": "timeout",
+    "stack_overflow": "recursion",
+    "bad_shuffle": "deadlock",
+    "trap": "exception",
 }
 _FATAL = {"out_of_bounds", "misaligned", "divergent_barrier", "deadlock", "timeout", "recursion", "exception"}
 
@@ -50,19 +68,29 @@ def fault_of(error):
     if isinstance(error, ForbiddenCall):
         return Fault("forbidden_call", str(error), line)
     if isinstance(error, SyntaxError) and line is not None:
-        return Fault("compile_error", f"Python cannot read line {line}: {error.msg}.", line, detail=readable_trace(error))
+        return Fault(
+            "compile_error", f"Python cannot read line {line}: {error.msg}.", line, detail=readable_trace(error)
+        )
     if isinstance(error, SystemExit):
         return Fault("exited", f"The answer called sys.exit{_at(line)}; return the result instead.", line)
     if isinstance(error, KeyboardInterrupt):
         return Fault("killed", f"The answer interrupted itself{_at(line)} ({signal.SIGINT.name}).", line)
     if isinstance(error, RecursionError):
-        return Fault("recursion", f"The answer calls itself without end{_at(line)}.", line, detail=readable_trace(error)[-1500:])
+        return Fault(
+            "recursion", f"The answer calls itself without end{_at(line)}.", line, detail=readable_trace(error)[-1500:]
+        )
     if isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY):
-        return Fault("out_of_memory", f"The answer asked for more memory than it may have{_at(line)}: {first_line(error)}",
-                     line, detail=readable_trace(error))
+        return Fault(
+            "out_of_memory",
+            f"The answer asked for more memory than it may have{_at(line)}: {first_line(error)}",
+            line,
+            detail=readable_trace(error),
+        )
     if isinstance(error, NotImplementedError):
         return Fault("exception", f"The answer is not written yet{_at(line)} (NotImplementedError).", line)
-    return Fault("exception", f"{type(error).__name__}{_at(line)}: {first_line(error)}", line, detail=readable_trace(error))
+    return Fault(
+        "exception", f"{type(error).__name__}{_at(line)}: {first_line(error)}", line, detail=readable_trace(error)
+    )
 
 
 def first_line(error):
@@ -94,7 +122,12 @@ def _course_fault(error):
 
 def _guess(message):
     """The kind of a fault of the fast engine, which knows no more than its sentence."""
-    for words, kind in (("stack", "recursion"), ("barrier", "divergent_barrier"), ("deadlock", "deadlock"), ("memory", "out_of_bounds")):
+    for words, kind in (
+        ("stack", "recursion"),
+        ("barrier", "divergent_barrier"),
+        ("deadlock", "deadlock"),
+        ("memory", "out_of_bounds"),
+    ):
         if words in message:
             return kind
     return "exception"

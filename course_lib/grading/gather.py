@@ -1,8 +1,8 @@
-"""Gathers a function's text with everything it uses: helpers, imports and simple constants, over as many cells as needed.
+"""Gathers a function's text with everything it uses: helpers, imports and simple constants, from as many cells as it takes.
 
-Names are followed through the function's code (inspect and ast), transitively. A module becomes an import line, a function
-from a notebook its source under a mark with its line numbers (loading.py), a simple constant its literal. What cannot be
-taken along is named in one sentence.
+Names are followed through the function's text (inspect and ast), transitively. A module becomes an import line, a
+function from a notebook its source under a mark with its line numbers (loading.py), a simple constant its literal. What
+cannot be taken along is named in one sentence.
 
 May import: errors, loading.
 """
@@ -21,7 +21,11 @@ _OWN_MODULES = {"__main__", MODULE, "builtins"}
 
 class _Gatherer:
     def __init__(self):
-        self.imports, self.constants, self.functions = {}, {}, {}  # text pieces by name, in the order in which they were met
+        self.imports, self.constants, self.functions = (
+            {},
+            {},
+            {},
+        )  # text pieces by name, in the order in which they were met
 
     def add_function(self, function, handed_over=None):
         python = getattr(function, "fn", function)
@@ -47,7 +51,10 @@ class _Gatherer:
         if isinstance(function, types.FunctionType | type) and function.__module__ in _OWN_MODULES:
             self._own(name, value, function)
             return
-        home, own_name = getattr(value, "__module__", None), getattr(value, "__qualname__", getattr(value, "__name__", None))
+        home, own_name = (
+            getattr(value, "__module__", None),
+            getattr(value, "__qualname__", getattr(value, "__name__", None)),
+        )
         if home and own_name and _same_in(home, own_name, value):
             root, _, rest = own_name.partition(".")
             self.imports[name] = f"from {home} import {root}" + (f" as {name}" if name != root and not rest else "")

@@ -1,8 +1,9 @@
 """Runs an answer in a limited child process and brings back plain data: outputs, faults, what was printed.
 
-The child is forked from a zygote (zygote.py) that has torch loaded, lives in a session of its own, and is limited in time,
-memory, output and file size. What it sends is read as data that cannot run code. Python in one process cannot be made
-tamper-proof: this guards against accidents and self-deception, and the sandbox (bubblewrap) against careless strangers.
+The child is forked from a zygote (zygote.py) that has torch loaded, lives in a session of its own, and is limited in
+time, memory, output and file size. What it sends is read as data that cannot run code. Python in one process cannot be
+made tamper-proof: this guards against accidents and self-deception, and the sandbox (bubblewrap) against careless
+strangers.
 
 May import: protocol, wire, torch.
 """
@@ -39,12 +40,17 @@ class Zygote:
         self.lock = threading.Lock()
         self.socket, theirs = socket.socketpair()
         command = [sys.executable, str(Path(__file__).with_name("zygote.py")), str(theirs.fileno()), engine, str(_ROOT)]
-        environment = os.environ | _SINGLE_THREAD
+        environment = os.environ | _SINGLE_THREAD | {"COURSE_ENGINE": engine}
+        environment.pop("TRITON_INTERPRET", None)  # course_lib chooses again in the zygote, by the engine
         if sandbox:
             command = sandbox_command(environment) + command
         self.process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            env=environment, start_new_session=True,
+            command,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
         )
         theirs.close()
 
@@ -61,13 +67,15 @@ class Zygote:
                 self.process.wait()
 
     def run(self, task_bytes, limits):
-        """One task. Returns (the zygote's account of how the child ended, or None when the zygote died; result bytes)."""
+        """One task. Returns (the account of how the child ended, None when the zygote died; result bytes)."""
         ours, theirs = socket.socketpair()
         with self.lock, ours, theirs, _memory_file("task") as task, _memory_file("result") as result:
             task.write(task_bytes)
             task.flush()
             try:
-                socket.send_fds(self.socket, [json.dumps(limits).encode()], [task.fileno(), result.fileno(), theirs.fileno()])
+                socket.send_fds(
+                    self.socket, [json.dumps(limits).encode()], [task.fileno(), result.fileno(), theirs.fileno()]
+                )
             except OSError:
                 return None, b""
             theirs.close()
@@ -94,18 +102,36 @@ def _account(connection, seconds):
 
 
 def sandbox_command(environment):
-    """The bubblewrap prefix: a read-only file system, no network, own processes. UnsupportedError when it cannot be used."""
+    """The bubblewrap prefix: read-only files, no network, own processes. UnsupportedError when there is none."""
     program = shutil.which("bwrap")
     if program is None:
         raise UnsupportedError(
-            "the sandbox needs bubblewrap, and `bwrap` is not on this machine; install it (Debian: apt install bubblewrap) "
-            "or grade without --sandbox, which limits time, memory and output but not files and network"
+            "the sandbox needs bubblewrap, and `bwrap` is not on this machine; install it (Debian: apt install "
+            "bubblewrap) or grade without --sandbox, which limits time, memory and output but not files and network"
         )
     environment["COURSE_CACHE_DIR"] = "/tmp/course-cache"
+    environment["TRITON_CACHE_DIR"] = "/tmp/course-cache/triton"
     environment["HOME"] = "/tmp"
     return [
-        program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run",
-        *_visible_roots(), "--unshare-all", "--die-with-parent", "--new-session", "--chdir", "/tmp", "--",
+        program,
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--tmpfs",
+        "/tmp",
+        "--tmpfs",
+        "/run",
+        *_visible_roots(),
+        "--unshare-all",
+        "--die-with-parent",
+        "--new-session",
+        "--chdir",
+        "/tmp",
+        "--",
     ]
 
 
@@ -157,7 +183,8 @@ def run_task(task, *, sandbox=False):
     """
     on_gpu = task.engine == "gpu"
     limits = {
-        "wall_seconds": task.wall_seconds, "output_bytes": task.output_bytes,
+        "wall_seconds": task.wall_seconds,
+        "output_bytes": task.output_bytes,
         "address_bytes": None if on_gpu else task.memory_bytes,
         "resident_bytes": task.memory_bytes * (_GPU_RESIDENT_FACTOR if on_gpu else 1),
     }
@@ -184,8 +211,11 @@ def _collect(task, account, data):
             fault = record["fault"]
         finished = finished or kind == "done"
     if damaged:
-        fault = Fault("exited", "The answer wrote into the channel that carries its results, so they cannot be read; "
-                                "write only to the outputs and to standard output.")
+        fault = Fault(
+            "exited",
+            "The answer wrote into the channel that carries its results, so they cannot be read; "
+            "write only to the outputs and to standard output.",
+        )
     elif account is None or not finished:
         fault = fault or _ending(task, account)
     runs = [results.get(run.name) or RunResult(run.name) for run in task.runs]
@@ -228,18 +258,29 @@ def _ending(task, account):
         return _out_of_memory(task)
     if account["signalled"]:
         return _signal(account)
-    return Fault("exited", f"The answer ended its process with exit code {account['status']} before it was finished; "
-                           "return instead of calling exit.")
+    return Fault(
+        "exited",
+        f"The answer ended its process with exit code {account['status']} before it was finished; "
+        "return instead of calling exit.",
+    )
 
 
 def _out_of_memory(task):
-    return Fault("out_of_memory", f"The answer asked for more memory than the {task.memory_bytes / 2**30:.0f} GiB that it may have.")
+    return Fault(
+        "out_of_memory",
+        f"The answer asked for more memory than the {task.memory_bytes / 2**30:.0f} GiB that it may have.",
+    )
 
 
 def _timeout(task, where):
     line, detail = _line_of(where), where
     at = f"; it stood in line {line}" if line else ""
-    return Fault("timeout", f"The answer was still running after {task.wall_seconds:g} s and was stopped{at}.", line, detail=detail)
+    return Fault(
+        "timeout",
+        f"The answer was still running after {task.wall_seconds:g} s and was stopped{at}.",
+        line,
+        detail=detail,
+    )
 
 
 def _signal(account):
@@ -248,12 +289,22 @@ def _signal(account):
     line = _line_of(account["where"])
     at = f" in line {line}" if line else ""
     if number in (signal.SIGSEGV, signal.SIGBUS):
-        return Fault("out_of_bounds", f"The answer touched memory that is not its own{at} ({name}).", line, detail=account["where"])
+        return Fault(
+            "out_of_bounds",
+            f"The answer touched memory that is not its own{at} ({name}).",
+            line,
+            detail=account["where"],
+        )
     if number == signal.SIGXFSZ:
         return Fault("killed", "The answer wrote a file larger than it may.", line)
     if number == signal.SIGXCPU:
         return Fault("timeout", f"The answer used up its processor time and was stopped{at}.", line)
-    return Fault("killed", f"The answer's process was killed{at} ({name}); an answer must return by itself.", line, detail=account["where"])
+    return Fault(
+        "killed",
+        f"The answer's process was killed{at} ({name}); an answer must return by itself.",
+        line,
+        detail=account["where"],
+    )
 
 
 _FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+)')

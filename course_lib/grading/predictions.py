@@ -46,13 +46,21 @@ class Prediction:
         head = ["", "your guess", "measured", ""] if has_measured else ["", "your guess", ""]
         rows = [[escape(cell) for cell in (row if has_measured else (row[0], row[1], row[3]))] for row in self.rows()]
         open_names = [name for name, value in self.guess.items() if value is None]
-        note = "" if has_measured else (
-            f"<p class=faint>Still open: {escape(', '.join(open_names))}. Put numbers or words in place of None.</p>" if open_names
-            else "<p class=faint>Kept. You will see it again beside the measurement.</p>"
+        note = (
+            ""
+            if has_measured
+            else (
+                f"<p class=faint>Still open: {escape(', '.join(open_names))}. Put numbers or words in place of None.</p>"
+                if open_names
+                else "<p class=faint>Kept. You will see it again beside the measurement.</p>"
+            )
         )
         title = "Your guess and the measurement" if has_measured else "Your guess"
-        return card(f'<span class="name">{title}</span><span class="facts">{escape(self.key)}</span>',
-                    table(head, rows, numeric=(1, 2) if has_measured else (1,)) + note, f"{title}: {self.key}")
+        return card(
+            f'<span class="name">{title}</span><span class="facts">{escape(self.key)}</span>',
+            table(head, rows, numeric=(1, 2) if has_measured else (1,)) + note,
+            f"{title}: {self.key}",
+        )
 
 
 def _text(value):

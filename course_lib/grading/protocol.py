@@ -28,7 +28,7 @@ class Run:
 
     name: str
     inputs: dict[str, Any]  # name -> CPU tensor; copied for the answer, compared afterwards
-    outputs: dict[str, tuple[tuple[int, ...], str]]  # name -> (shape, dtype name); allocated by the child, filled with `poison`
+    outputs: dict[str, tuple[tuple[int, ...], str]]  # name -> (shape, dtype name); the child fills them with `poison`
     arguments: tuple[Any, ...]  # Ref | int | float | bool, in the order of the parameters
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
@@ -50,7 +50,7 @@ class ChildTask:
     wall_seconds: float = 20.0
     memory_bytes: int = 4 << 30
     output_bytes: int = 16 << 10
-    forbidden: tuple[str, ...] = ()  # callables that raise while the answer runs: "torch.softmax", "torch.Tensor.softmax"
+    forbidden: tuple[str, ...] = ()  # callables that raise: "torch.softmax"
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,13 @@ def traffic(verdict):
         counts = ledger.get(key) or {}
         if counts.get("requests"):
             conflicts = counts.get("conflicts", 0)
-            rows.append(Row(f"{words}, in wavefronts", counts.get("wavefronts", 0),
-                            f"{conflicts:,} of them bank conflicts" if conflicts else "no bank conflict"))
+            rows.append(
+                Row(
+                    f"{words}, in wavefronts",
+                    counts.get("wavefronts", 0),
+                    f"{conflicts:,} of them bank conflicts" if conflicts else "no bank conflict",
+                )
+            )
     return rows
 
 

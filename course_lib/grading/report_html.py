@@ -1,4 +1,4 @@
-"""The verdict as a card in a notebook. Order: state, cases, first wrong element, map, diagnosis, hint; after a pass the ledger.
+"""The verdict as a card in a notebook: state, cases, first wrong element, map, diagnosis, hint; after a pass the ledger.
 
 May import: verdict, reading, card, report_map.
 """
@@ -26,7 +26,9 @@ def render(verdict):
         NOT_STARTED: [_hint],
         NOT_VERIFIED_HERE: [_missing, _remarks, _printed],
     }[verdict.state]
-    return card(_head(verdict), "".join(part(verdict) for part in parts), f"{verdict.state}: {reading.heading(verdict)}")
+    return card(
+        _head(verdict), "".join(part(verdict) for part in parts), f"{verdict.state}: {reading.heading(verdict)}"
+    )
 
 
 def badge(state):
@@ -50,8 +52,11 @@ def _smallest(verdict):
     text = f"<p><span class=lead>Smallest failing case:</span> {inline(case.name)} <span class=faint>({escape(case.shape)})</span></p>"
     if wrong is None:
         return text
-    row = [f"<code>{escape(reading.element(wrong))}</code>", *(f"<b>{number(value)}</b>" for value in (wrong.got, wrong.expected)),
-           f"± {number(wrong.tolerance)}"]
+    row = [
+        f"<code>{escape(reading.element(wrong))}</code>",
+        *(f"<b>{number(value)}</b>" for value in (wrong.got, wrong.expected)),
+        f"± {number(wrong.tolerance)}",
+    ]
     return text + table(["first wrong element", "got", "expected", "tolerance"], [row], numeric=(1, 2, 3))
 
 
@@ -73,7 +78,11 @@ def _marked(excerpt):
 def _hint(verdict):
     if not verdict.hint:
         return ""
-    more = "" if verdict.state == NOT_STARTED else f' <span class=faint><code>hint("{escape(verdict.exercise)}")</code> opens the next one.</span>'
+    more = (
+        ""
+        if verdict.state == NOT_STARTED
+        else f' <span class=faint><code>hint("{escape(verdict.exercise)}")</code> opens the next one.</span>'
+    )
     return f'<div class="said tip"><span class=lead>Hint.</span> {inline(verdict.hint)}{more}</div>'
 
 
@@ -82,28 +91,41 @@ def _missing(verdict):
 
 
 def _remarks(verdict):
-    return "".join(f'<div class="said remark"><span class=lead>Remark.</span> {inline(text)}</div>' for text in verdict.remarks)
+    return "".join(
+        f'<div class="said remark"><span class=lead>Remark.</span> {inline(text)}</div>' for text in verdict.remarks
+    )
 
 
 def _cases(verdict):
     rows = [
         [
-            f"{'✔ passes' if case.passed else '✘ fails'}", inline(case.name), escape(case.shape),
+            f"{'✔ passes' if case.passed else '✘ fails'}",
+            inline(case.name),
+            escape(case.shape),
             number(case.max_error) if case.max_error is not None else "",
-            number(case.tolerance) if case.tolerance is not None else "", inline(case.note),
+            number(case.tolerance) if case.tolerance is not None else "",
+            inline(case.note),
         ]
         for case in verdict.cases
     ]
     has_notes = any(case.note for case in verdict.cases)
     head = ["", "case", "shape", "largest error", "allowed", "what happened"][: 6 if has_notes else 5]
-    return folded(f"All {len(rows)} cases" if len(rows) > 1 else "The case", table(head, [row[: len(head)] for row in rows], numeric=(3, 4)))
+    return folded(
+        f"All {len(rows)} cases" if len(rows) > 1 else "The case",
+        table(head, [row[: len(head)] for row in rows], numeric=(3, 4)),
+    )
 
 
 def _traffic(verdict):
-    rows = [[escape(row.what), f"{row.value:,}", f"<span class=faint>{escape(row.against)}</span>"] for row in reading.traffic(verdict)]
+    rows = [
+        [escape(row.what), f"{row.value:,}", f"<span class=faint>{escape(row.against)}</span>"]
+        for row in reading.traffic(verdict)
+    ]
     if not rows:
         return ""
-    return f"{_bound(verdict)}{folded('Traffic as written', table(['', 'count', ''], rows, numeric=(1,)), is_open=True)}"
+    return (
+        f"{_bound(verdict)}{folded('Traffic as written', table(['', 'count', ''], rows, numeric=(1,)), is_open=True)}"
+    )
 
 
 def _bound(verdict):
@@ -112,12 +134,22 @@ def _bound(verdict):
     moved, fewest = reading.moved_bytes(verdict), verdict.bound["bytes"]
     longest = max(moved, fewest, 1)
     rows = [
-        [f"<span class=lead>{words}</span>", f"{value:,} bytes", f'<div class="bar" style="width:{16 * value / longest:.2f}rem"></div>']
+        [
+            f"<span class=lead>{words}</span>",
+            f"{value:,} bytes",
+            f'<div class="bar" style="width:{16 * value / longest:.2f}rem"></div>',
+        ]
         for words, value in (("your kernel moves", moved), ("no kernel can do with less than", fewest))
     ]
     case = f"In the case {verdict.bound['case']}: " if verdict.bound.get("case") else ""
-    why = f'<p class=faint>{inline(case)}{moved / max(fewest, 1):.2f} times the bound. {inline(verdict.bound["why"])}</p>'
-    return "<table>" + "".join(f"<tr><td>{a}</td><td class=n>{b}</td><td>{c}</td></tr>" for a, b, c in rows) + f"</table>{why}"
+    why = (
+        f"<p class=faint>{inline(case)}{moved / max(fewest, 1):.2f} times the bound. {inline(verdict.bound['why'])}</p>"
+    )
+    return (
+        "<table>"
+        + "".join(f"<tr><td>{a}</td><td class=n>{b}</td><td>{c}</td></tr>" for a, b, c in rows)
+        + f"</table>{why}"
+    )
 
 
 def _difference(verdict):
@@ -127,23 +159,33 @@ def _difference(verdict):
     if len(lines) == 1:
         return f"<p class=faint>{escape(lines[0])}</p>"
     kinds = {"+": "add", "-": "del", "@": "at"}
-    body = "".join(f'<span class="{kinds.get(line[:1], "at" if not line else "")}">{escape(line) or " "}</span>' if line[:1] in kinds
-                   else f"<span style=display:block>{escape(line) or ' '}</span>" for line in lines)
+    body = "".join(
+        f'<span class="{kinds.get(line[:1], "at" if not line else "")}">{escape(line) or " "}</span>'
+        if line[:1] in kinds
+        else f"<span style=display:block>{escape(line) or ' '}</span>"
+        for line in lines
+    )
     return folded("Your answer (-) and the reference (+)", f"<pre>{body}</pre>")
 
 
 def _explanation(verdict):
-    return f"<h4 style='margin:.7rem 0 .2rem'>What you have built</h4>{paragraphs(verdict.explanation)}" if verdict.explanation else ""
+    return (
+        f"<h4 style='margin:.7rem 0 .2rem'>What you have built</h4>{paragraphs(verdict.explanation)}"
+        if verdict.explanation
+        else ""
+    )
 
 
 def _printed(verdict):
-    return folded("What it printed", f"<pre>{escape(verdict.printed.rstrip())}</pre>" if verdict.printed.strip() else "")
+    return folded(
+        "What it printed", f"<pre>{escape(verdict.printed.rstrip())}</pre>" if verdict.printed.strip() else ""
+    )
 
 
 def render_hints(hints):
     """The card of the hints that are open."""
     items = "".join(f"<li>{inline(text)}</li>" for text in hints.shown)
     left = hints.total - len(hints.shown)
-    more = f"<code>hint(\"{escape(hints.exercise)}\")</code> opens the next of {left} more." if left else "These are all."
+    more = f'<code>hint("{escape(hints.exercise)}")</code> opens the next of {left} more.' if left else "These are all."
     head = f'<span class="name">Hints for {escape(f"{hints.exercise} {hints.title}".strip())}</span><span class="facts">{len(hints.shown)} of {hints.total} open</span>'
     return card(head, f"<ol>{items}</ol><p class=faint>{more}</p>", f"Hints for {hints.exercise}")

@@ -27,7 +27,11 @@ def render(error_map):
     down = reading.borders(error_map, 0, steps, len(levels))
     across = reading.borders(error_map, 1, steps, width)
     size = (_LEFT + width * side + 2, _TOP + len(levels) * side + 2)
-    parts = [_squares(levels, side), _lines(down, across, side, width, len(levels)), _numbers(down, across, side, steps)]
+    parts = [
+        _squares(levels, side),
+        _lines(down, across, side, width, len(levels)),
+        _numbers(down, across, side, steps),
+    ]
     summary = reading.map_summary(error_map)
     picture = (
         f'<svg role="img" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" '
@@ -42,14 +46,24 @@ def _square(col, row, side, cell):
     inner = side - gap
     shapes = [f'<rect x="{x}" y="{y}" width="{inner}" height="{inner}" fill="{_COLOURS[cell]}"/>']
     if side >= 7 and cell == 1:
-        shapes.append(f'<circle cx="{x + inner / 2:g}" cy="{y + inner / 2:g}" r="{inner / 7:g}" fill="var(--jp-layout-color0,#fff)"/>')
+        shapes.append(
+            f'<circle cx="{x + inner / 2:g}" cy="{y + inner / 2:g}" r="{inner / 7:g}" fill="var(--jp-layout-color0,#fff)"/>'
+        )
     if side >= 7 and cell == 2:
         shapes.append(_stroke(f"M{x + inner * 0.25:g} {y + inner / 2:g}h{inner * 0.5:g}"))
     if side >= 7 and cell == 3:
-        shapes.append(_stroke(f"M{x + inner * 0.25:g} {y + inner / 2:g}h{inner * 0.5:g}M{x + inner / 2:g} {y + inner * 0.25:g}v{inner * 0.5:g}"))
+        shapes.append(
+            _stroke(
+                f"M{x + inner * 0.25:g} {y + inner / 2:g}h{inner * 0.5:g}M{x + inner / 2:g} {y + inner * 0.25:g}v{inner * 0.5:g}"
+            )
+        )
     if side >= 7 and cell == reading.NOT_A_NUMBER:
         low, high = inner * 0.25, inner * 0.75
-        shapes.append(_stroke(f"M{x + low:g} {y + low:g}L{x + high:g} {y + high:g}M{x + high:g} {y + low:g}L{x + low:g} {y + high:g}"))
+        shapes.append(
+            _stroke(
+                f"M{x + low:g} {y + low:g}L{x + high:g} {y + high:g}M{x + high:g} {y + low:g}L{x + low:g} {y + high:g}"
+            )
+        )
     return "".join(shapes)
 
 
@@ -64,7 +78,11 @@ def _squares(levels, side):
 def _lines(down, across, side, width, height):
     edges = [f"M{_LEFT - 6} {_TOP + row * side - 0.5}H{_LEFT + width * side}" for row in down]
     edges += [f"M{_LEFT + col * side - 0.5} {_TOP - 6}V{_TOP + height * side}" for col in across]
-    return f'<path d="{"".join(edges)}" stroke="var(--jp-content-font-color1,#222)" stroke-width="1.2" fill="none"/>' if edges else ""
+    return (
+        f'<path d="{"".join(edges)}" stroke="var(--jp-content-font-color1,#222)" stroke-width="1.2" fill="none"/>'
+        if edges
+        else ""
+    )
 
 
 def _numbers(down, across, side, steps):
@@ -92,5 +110,9 @@ def _legend(levels, steps):
             f'<span style="display:inline-flex;align-items:center;gap:.35em;margin-right:1.2em">'
             f'<svg width="13" height="13" viewBox="{_LEFT} {_TOP} 13 13" aria-hidden="true" style="margin:0">{box}</svg>{escape(words[cell])}</span>'
         )
-    grain = "" if steps == (1, 1) else f"One square stands for {steps[0]} x {steps[1]} elements and shows the worst of them. "
+    grain = (
+        ""
+        if steps == (1, 1)
+        else f"One square stands for {steps[0]} x {steps[1]} elements and shows the worst of them. "
+    )
     return f"<p class=faint>{''.join(keys)}<br>{grain}Lines are tile borders; numbers are rows and columns of the output.</p>"

@@ -66,8 +66,10 @@ def _smallest(verdict):
         return []
     lines = [f"  Smallest failing case: {case.name} ({case.shape})"]
     if wrong is not None:
-        lines.append(f"  First wrong element:   {reading.element(wrong)} = {number(wrong.got)}, "
-                     f"expected {number(wrong.expected)} ± {number(wrong.tolerance)}")
+        lines.append(
+            f"  First wrong element:   {reading.element(wrong)} = {number(wrong.got)}, "
+            f"expected {number(wrong.expected)} ± {number(wrong.tolerance)}"
+        )
     return lines
 
 
@@ -114,8 +116,10 @@ def _traffic(verdict):
     lines = [f"  {row.value:>12,}  {row.what}{f' ({row.against})' if row.against else ''}" for row in rows]
     if verdict.bound and rows:
         moved, fewest = reading.moved_bytes(verdict), verdict.bound["bytes"]
-        lines += _wrap(f"{moved:,} bytes moved; no kernel can do with fewer than {fewest:,} ({verdict.bound['why']}): "
-                       f"{moved / max(fewest, 1):.2f} times the bound.")
+        lines += _wrap(
+            f"{moved:,} bytes moved; no kernel can do with fewer than {fewest:,} ({verdict.bound['why']}): "
+            f"{moved / max(fewest, 1):.2f} times the bound."
+        )
     return lines
 
 

@@ -28,7 +28,10 @@ def main(descriptor):
         return
     wire.send(connection, {"ready": os.getpid(), "engine": engine})
     while (request := wire.receive(connection)) is not None:
-        if request.get("op") == "cancel":  # came too late: that judge has already answered
+        if request.get("op") == "ping":
+            from . import registry
+
+            wire.send(connection, {"exercises": len(registry.all())})
             continue
         wire.send(connection, _in_a_judge(request, connection))
 
@@ -67,7 +70,9 @@ def _in_a_judge(request, connection):
     if cancelled:
         return {"cancelled": True}
     if not data:
-        return {"error": f"the judge ended without a verdict (status {status}); please report this as a bug of the course"}
+        return {
+            "error": f"the judge ended without a verdict (status {status}); please report this as a bug of the course"
+        }
     return wire.unpack(data)[0]
 
 
@@ -82,7 +87,7 @@ def _collect(read_end, connection):
                 return bytes(data), False
             data += part
         elif connection in ready:
-            wire.receive(connection)  # "cancel", or the end of the client
+            wire.receive(connection)  # the end of the client
             return b"", True
 
 
@@ -110,9 +115,13 @@ def _verdict(request):
 
     exercise = registry.get(request["exercise"])
     verdict = judge.judge(
-        exercise, request["text"], engine=request["engine"], seed=request["seed"],
+        exercise,
+        request["text"],
+        engine=request["engine"],
+        seed=request["seed"],
         run_task=partial(isolation.run_task, sandbox=bool(request.get("sandbox"))),
-        filename=request["filename"], first_line=request["first_line"],
+        filename=request["filename"],
+        first_line=request["first_line"],
     )
     verdict.title = exercise.title
     if verdict.passed:

@@ -43,8 +43,13 @@ class Bindings:
 
     def __init__(self, run, device="cpu"):
         self.given = run.inputs
-        self.inputs = {name: copy(value, device) if isinstance(value, torch.Tensor) else value for name, value in run.inputs.items()}
-        self.outputs = {name: poisoned(shape, dtype, run.poison, device) for name, (shape, dtype) in run.outputs.items()}
+        self.inputs = {
+            name: copy(value, device) if isinstance(value, torch.Tensor) else value
+            for name, value in run.inputs.items()
+        }
+        self.outputs = {
+            name: poisoned(shape, dtype, run.poison, device) for name, (shape, dtype) in run.outputs.items()
+        }
         self.arguments = [self._value(argument) for argument in run.arguments]
 
     def _value(self, argument):
@@ -55,7 +60,8 @@ class Bindings:
     def modified(self):
         """Names of the inputs that no longer hold what was given."""
         return tuple(
-            name for name, value in self.given.items()
+            name
+            for name, value in self.given.items()
             if isinstance(value, torch.Tensor) and not same(value, self.inputs[name].detach().cpu())
         )
 

@@ -76,8 +76,10 @@ def _tensor_in(spec, reader):
     name, shape, stride, num_bytes = spec
     dtype = dtype_named(name)
     for numbers in (shape, stride or []):
-        if not isinstance(numbers, list) or len(numbers) > _MAX_DIMS or not all(
-            isinstance(number, int) and 0 <= number < 1 << 40 for number in numbers
+        if (
+            not isinstance(numbers, list)
+            or len(numbers) > _MAX_DIMS
+            or not all(isinstance(number, int) and 0 <= number < 1 << 40 for number in numbers)
         ):
             raise WireError("a tensor's shape is damaged")
     if stride is None:

@@ -1,4 +1,4 @@
-"""The learner's own folder, work/: passing answers, progress, hints, predictions. Nothing in it is ever overwritten or deleted.
+"""The learner's own folder, work/: passing answers, progress, hints, predictions. No answer in it is overwritten or deleted.
 
     work/answers/03.2/2026-01-31T09-15-02.cu   every passing answer
     work/drafts/03.2/…                         what `course reset` took out of the notebook
@@ -57,7 +57,9 @@ def load(name):
         pass
     aside = _free(path.with_name(f"{path.stem}.damaged-{stamp()}{path.suffix}"))
     os.replace(path, aside)
-    warnings.warn(f"work/{name} could not be read; it was moved to work/{aside.name} and a new one is begun.", stacklevel=2)
+    warnings.warn(
+        f"work/{name} could not be read; it was moved to work/{aside.name} and a new one is begun.", stacklevel=2
+    )
     return {}
 
 
@@ -93,7 +95,7 @@ def changed(name):
 
 
 def save_text(folder, text, suffix):
-    """Keep a text as work/<folder>/<time><suffix>, unless that folder's newest file holds the same. Returns its path."""
+    """Keep a text as work/<folder>/<time><suffix>, unless the newest file there holds the same. Returns its path."""
     with _locked():
         place = root() / folder
         place.mkdir(parents=True, exist_ok=True)
@@ -112,7 +114,7 @@ def suffix_of(text):
 
 
 def record(verdict, answer):
-    """Keep the books after a check: the answer's text when it passed, and the progress. A full disk becomes a remark."""
+    """Keep the books after a check: the text of a passing answer, and the progress. A full disk becomes a remark."""
     try:
         if verdict.state == PASS:
             save_text(f"answers/{verdict.exercise}", answer.text, suffix_of(answer.text))
@@ -131,7 +133,7 @@ def _count(entry, verdict):
 
 
 def progress():
-    """exercise id -> {"last", "last_at", "attempts", "passed_at", "hints"}, keys only where there is something to say."""
+    """exercise id -> {"last", "last_at", "attempts", "passed_at", "hints"}, as far as there is something to say."""
     return load("progress.json")
 
 

@@ -1,11 +1,11 @@
-"""The process from which children are forked: torch is loaded once, then every answer gets a fresh copy of it in milliseconds.
+"""The process from which children are forked: torch is loaded once, every answer gets a fresh copy in milliseconds.
 
 It takes requests from a socket, one after the other: limits as one line of JSON, and with it three descriptors (the
 task's bytes, the file for the results, a socket for the answer). It forks the child, keeps the limits, and afterwards
 kills whatever the child left behind.
 
-Runs as a script, and imports the course only when that is safe before a fork: `import course_lib` asks the NVIDIA driver
-for GPUs, and a forked copy of a process that did so cannot use them.
+Runs as a script, and imports the course before the fork only where there is no GPU: a forked copy of a process that
+has asked the NVIDIA driver for its GPUs cannot use them.
 """
 
 import ctypes
@@ -57,7 +57,7 @@ def _kill_group(pid):
 
 
 def _reap_leftovers():
-    """Kill and collect every process that the child left behind, those that fled into a session of their own included."""
+    """Kill and collect every process that the child left behind, in whatever session it hides."""
     count = 0
     deadline = time.monotonic() + 2.0
     while (pids := _own_children()) and time.monotonic() < deadline:
@@ -187,9 +187,14 @@ def _serve(request, descriptors, main, wake):
         leftovers = _reap_leftovers()
         output.drain()
         answer = {
-            "stopped": watch.stopped, "signalled": info.si_code != os.CLD_EXITED, "status": info.si_status,
-            "where": where, "printed": output.kept.decode(errors="replace"), "dropped": output.dropped,
-            "leftovers": leftovers, "seconds": time.monotonic() - started,
+            "stopped": watch.stopped,
+            "signalled": info.si_code != os.CLD_EXITED,
+            "status": info.si_status,
+            "where": where,
+            "printed": output.kept.decode(errors="replace"),
+            "dropped": output.dropped,
+            "leftovers": leftovers,
+            "seconds": time.monotonic() - started,
         }
         reply.sendall(json.dumps(answer).encode())
     except (BrokenPipeError, ConnectionResetError):

@@ -1,0 +1,167 @@
+"""`course`: the same judge, the same hints and the same books as in a notebook, from a terminal.
+
+    course doctor                 what this machine can run
+    course grade 03.2 answer.cu   the verdict on a file; --json for programs
+    course hint 03.2              one more hint
+    course progress               what is passed
+    course reset 03.2             the starter cell again; yours is kept in work/
+    course build [NN …]           notebooks from chapters/
+    course bench …                measure this machine
+
+Exit status of `grade`: 0 PASS, 1 FAIL, 3 NOT STARTED, 4 NOT VERIFIED HERE, 2 for a request that cannot be met.
+
+May import: everything; nothing imports this module.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+from ..errors import CourseError
+
+_ROOT = Path(__file__).resolve().parents[2]
+EXIT = {"PASS": 0, "FAIL": 1, "NOT STARTED": 3, "NOT VERIFIED HERE": 4}
+BAD_REQUEST = 2
+
+
+def main(arguments=None):
+    """Entry point; returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["build"]:
+        from ..build import main as build
+
+        return build(words[1:])
+    if words[:1] == ["bench"]:
+        return _bench(words[1:])
+    options = _parser().parse_args(words)
+    try:
+        return options.run(options)
+    except CourseError as error:
+        print(f"course: {error}", file=sys.stderr)
+        return BAD_REQUEST
+    except KeyboardInterrupt:
+        print("course: stopped; nothing was kept.", file=sys.stderr)
+        return 130
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="course",
+        description="Attention, kernel by kernel.",
+        epilog="`course build` and `course bench` have their own --help.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    def command(name, run, text):
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(run=run)
+        return made
+
+    doctor = command("doctor", _doctor, "what this machine can run")
+    grade = command("grade", _grade, "judge the answer in a file")
+    hint = command("hint", _hint, "open one more of the three hints")
+    progress = command("progress", _progress, "a table of the exercises and how far you are")
+    reset = command("reset", _reset, "put the starter cell back; your cell is kept in work/")
+    for made in (grade, hint, reset):
+        made.add_argument("exercise", help="such as 03.2")
+    grade.add_argument("file", type=Path, help="the answer: CUDA C++, or Python with the function")
+    grade.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
+    grade.add_argument("--seed", type=int, help="fixed inputs, for tests; otherwise they are new every time")
+    grade.add_argument("--sandbox", action="store_true", help="run it in bubblewrap too: read-only files, no network")
+    for made in (doctor, grade, progress):
+        made.add_argument("--json", action="store_true", help="for programs")
+    command("build", None, "notebooks from chapters/")
+    command("bench", None, "measure this machine; rows go to benchmarks/results")
+    return parser
+
+
+def _doctor(options):
+    from . import doctor
+
+    findings = doctor.examine()
+    if options.json:
+        print(json.dumps([vars(finding) for finding in findings], indent=1))
+    else:
+        print("\n".join(map(str, findings)))
+    return int(any(finding.state == doctor.MISSING for finding in findings))
+
+
+def _grade(options):
+    from ..grading import client
+    from ..grading.answer import from_file
+
+    verdict = client.grade(
+        options.exercise, from_file(options.file), engine=options.engine, seed=options.seed, sandbox=options.sandbox
+    )
+    if options.json:
+        print(json.dumps(finite(verdict.to_dict()), indent=1))
+    else:
+        print(verdict)
+        if not options.sandbox and verdict.state != "NOT STARTED":
+            print("\n  (Run with limits on time, memory and output; for other people's answers add --sandbox.)")
+    return EXIT[verdict.state]
+
+
+def finite(value):
+    """The same data with NaN and infinities as words: JSON has no numbers for them."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return value
+
+
+def _hint(options):
+    from ..grading.check import hint
+
+    print(hint(options.exercise))
+    return 0
+
+
+def _progress(options):
+    from ..grading import registry, work
+
+    books = work.progress()
+    if options.json:
+        print(json.dumps(books, indent=1))
+        return 0
+    known = registry.all()
+    print(f"{'':2} {'exercise':<48} {'minutes':>7} {'tries':>5} {'hints':>5}  passed")
+    for number, exercise in known.items():
+        entry = books.get(number, {})
+        symbol = "✔" if "passed_at" in entry else ("…" if entry.get("attempts") else "○")
+        passed = entry.get("passed_at", "").partition("T")[0]
+        name = f"{number} {exercise.title}"[:48]
+        print(
+            f"{symbol:2} {name:<48} {exercise.minutes:>7} {entry.get('attempts', 0):>5} {entry.get('hints', 0):>5}  {passed}".rstrip()
+        )
+    done = sum("passed_at" in books.get(number, {}) for number in known)
+    print(f"\n{done} of {len(known)} passed; your answers are in {work.root() / 'answers'}")
+    return 0
+
+
+def _reset(options):
+    from .reset import reset
+
+    notebook, kept = reset(options.exercise)
+    if kept is None:
+        print(f"{notebook.name}: the cell of {options.exercise} is the starter already.")
+    else:
+        print(
+            f"{notebook.name}: the starter of {options.exercise} is back; your cell is kept in {kept}.\n"
+            "If the notebook is open, reload it from disk (in JupyterLab: File, Reload Notebook from Disk)."
+        )
+    return 0
+
+
+def _bench(words):
+    script = _ROOT / "benchmarks" / "run.py"
+    if not script.exists():
+        print(f"course: {script} is missing", file=sys.stderr)
+        return BAD_REQUEST
+    return subprocess.run([sys.executable, str(script), *words], cwd=_ROOT).returncode

@@ -1,0 +1,189 @@
+"""`course doctor`: what this machine can run, in sentences.
+
+May import: errors, device, cuda, triton, grading.
+"""
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import CourseError
+
+GOOD, MISSING, NOTE = "ok", "missing", "note"
+_SYMBOLS = {GOOD: "✔", MISSING: "✘", NOTE: "·"}
+_KERNEL = """extern "C" __global__ void add_one_kernel(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] += 1.0f;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence about this machine; `state` is "ok", "missing" (the course needs it) or "note"."""
+
+    state: str
+    topic: str
+    sentence: str
+
+    def __str__(self):
+        return f"{_SYMBOLS[self.state]} {self.topic}: {self.sentence}"
+
+
+def examine():
+    """Every finding, in the order in which a reader wants them."""
+    return [examiner() for examiner in (_python, _torch, _gpu, _cuda, _triton, _gate, _cache, _work, _judge, _sandbox)]
+
+
+def _python():
+    system = f"{platform.system()} {platform.machine()}"
+    if sys.version_info < (3, 11):
+        return Finding(MISSING, "Python", f"{platform.python_version()} is too old; the course needs 3.11 or newer.")
+    return Finding(GOOD, "Python", f"{platform.python_version()} on {system}, {os.cpu_count()} cores.")
+
+
+def _torch():
+    try:
+        import torch
+    except ImportError as error:
+        return Finding(MISSING, "torch", f"cannot be imported ({error}); run `make setup`.")
+    return Finding(GOOD, "torch", f"{torch.__version__}.")
+
+
+def _gpu():
+    from .. import device
+
+    try:
+        here = device.current()
+    except CourseError as error:
+        return Finding(MISSING, "GPU", str(error))
+    if here.kind == "cpu":
+        return Finding(
+            NOTE,
+            "GPU",
+            "no NVIDIA GPU, so CUDA kernels run on the SIMT machine and Triton kernels on the interpreter: "
+            "everything can be learned and graded, only times are not those of a GPU.",
+        )
+    major, minor = here.capability
+    return Finding(
+        GOOD,
+        "GPU",
+        f"{here.name}, compute capability {major}.{minor}, {here.num_sms} SMs, {here.memory_bytes / 2**30:.0f} GiB.",
+    )
+
+
+def _cuda():
+    try:
+        import torch
+
+        from .. import cuda
+
+        started = time.perf_counter()
+        kernel = cuda.compile(_KERNEL)
+        x = torch.zeros(100)
+        report = kernel.profile(4, 32, x, 100)
+        seconds = time.perf_counter() - started
+    except CourseError as error:
+        return Finding(MISSING, "CUDA on the CPU", str(error))
+    if not report.ok or x.sum() != 100:
+        return Finding(
+            MISSING, "CUDA on the CPU", "the SIMT machine gives a wrong result for `x[i] += 1`; please report this."
+        )
+    return Finding(GOOD, "CUDA on the CPU", f"the SIMT machine compiled, ran and checked a kernel in {seconds:.1f} s.")
+
+
+def _triton():
+    if importlib.util.find_spec("triton") is None:
+        return Finding(
+            NOTE, "Triton", "not installed (it exists for Linux only); Triton exercises cannot be checked here."
+        )
+    import triton
+
+    from ..triton.mode import is_interpreted
+
+    where = "on its interpreter, on the CPU" if is_interpreted() else "compiled for the GPU"
+    return Finding(GOOD, "Triton", f"{triton.__version__}, {where}.")
+
+
+def _gate():
+    try:
+        from ..cuda import gate
+
+        started = time.perf_counter()
+        gate.compile_cubin(_KERNEL, arch="sm_90")
+    except (CourseError, ImportError) as error:
+        return Finding(NOTE, "NVIDIA's compiler", f"not usable here ({error}); kernels still run on the SIMT machine.")
+    return Finding(
+        GOOD,
+        "NVIDIA's compiler",
+        f"NVRTC compiled a kernel for sm_90 in {time.perf_counter() - started:.1f} s, without a GPU.",
+    )
+
+
+def _cache():
+    folder = Path(os.environ.get("COURSE_CACHE_DIR") or Path.home() / ".cache" / "attention-kernel-by-kernel")
+    if not _writable(folder):
+        return Finding(
+            NOTE, "Disk cache", f"{folder} cannot be written, so every kernel is compiled anew; set COURSE_CACHE_DIR."
+        )
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.exists() else 0
+    free = shutil.disk_usage(_existing(folder)).free
+    return Finding(GOOD, "Disk cache", f"{folder} holds {size / 2**20:.0f} MiB; {free / 2**30:.0f} GiB are free.")
+
+
+def _work():
+    from ..grading import work
+
+    if not _writable(work.root()):
+        return Finding(
+            MISSING,
+            "Your folder",
+            f"{work.root()} cannot be written, so answers and progress are not kept; set COURSE_WORK_DIR.",
+        )
+    return Finding(GOOD, "Your folder", f"{work.root()} keeps your answers, progress and predictions.")
+
+
+def _judge():
+    from ..grading import client
+
+    started = time.perf_counter()
+    reply = client.warm_up().ask({"op": "ping", "engine": None})
+    if not reply or "error" in reply:
+        return Finding(
+            MISSING, "Judge", (reply or {}).get("error", "its process ended while it started; please report this.")
+        )
+    return Finding(GOOD, "Judge", f"ready in {time.perf_counter() - started:.1f} s, {reply['exercises']} exercises.")
+
+
+def _sandbox():
+    from ..grading.isolation import sandbox_command
+
+    try:
+        command = sandbox_command({})
+        subprocess.run([*command, "true"], check=True, capture_output=True, timeout=20)
+    except CourseError:
+        return Finding(NOTE, "Sandbox", "bubblewrap is not installed; it is needed only for `course grade --sandbox`.")
+    except (OSError, subprocess.SubprocessError):
+        return Finding(
+            NOTE,
+            "Sandbox",
+            "bubblewrap is installed, but this system does not let it make a sandbox; "
+            "it is needed only for `course grade --sandbox`.",
+        )
+    return Finding(GOOD, "Sandbox", "bubblewrap works; `course grade --sandbox` grades other people's answers.")
+
+
+def _existing(folder):
+    while not folder.exists():
+        folder = folder.parent
+    return folder
+
+
+def _writable(folder):
+    return os.access(_existing(folder), os.W_OK)

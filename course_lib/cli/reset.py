@@ -1,0 +1,63 @@
+"""Puts a starter cell back into an exercises notebook, after the learner's own cell was kept in work/.
+
+May import: errors, grading.work, build.
+"""
+
+from pathlib import Path
+
+from ..errors import CourseError
+from ..grading import work
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def reset(exercise_id, *, root=ROOT):
+    """Replace the learner's cell of one exercise by its starter.
+
+    Parameters
+    ----------
+    exercise_id : str, "03.2"
+    root : the repository
+
+    Returns
+    -------
+    notebook : Path of the notebook that was changed
+    kept : Path of the learner's cell in work/, or None when the cell was still the starter
+
+    Raises
+    ------
+    CourseError  there is no such exercise, or no exercises notebook
+    """
+    import nbformat
+
+    from ..build import build, chapter_files, keep, read_chapter
+
+    chapter = next((path for path in chapter_files(root) if path.name[:2] == exercise_id[:2]), None)
+    if chapter is None:
+        raise CourseError(f"there is no chapter {exercise_id[:2]}, so there is no exercise {exercise_id}")
+    starters = build(read_chapter(chapter, root)).exercises
+    starter = _cell(starters, exercise_id) if starters is not None else None
+    if starter is None:
+        raise CourseError(f"{chapter.name} has no exercise {exercise_id}")
+    path = Path(root) / "exercises" / f"{chapter.stem}.ipynb"
+    if not path.exists():
+        raise CourseError(f"{path} is missing; `course build {exercise_id[:2]}` makes it")
+    notebook = nbformat.read(path, as_version=4)
+    mine = _cell(notebook, exercise_id)
+    if mine is None:
+        raise CourseError(
+            f"{path.name} has no cell for {exercise_id} any more; `course build {exercise_id[:2]}` puts it back"
+        )
+    if mine.source == starter.source:
+        return path, None
+    kept = work.save_text(f"drafts/{exercise_id}", mine.source, work.suffix_of(mine.source))
+    mine.source, mine.metadata, mine.outputs, mine.execution_count = starter.source, starter.metadata, [], None
+    keep.write_atomic(path, nbformat.writes(notebook) + "\n")
+    return path, kept
+
+
+def _cell(notebook, exercise_id):
+    for cell in notebook.cells:
+        if cell.metadata.get("exercise") == exercise_id and "exercise" in cell.metadata.get("tags", ()):
+            return cell
+    return None
