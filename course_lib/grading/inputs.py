@@ -20,6 +20,7 @@ WORDS = {
     "masked": "some scores -inf, one row all -inf",
     "leading_masked": "rows that start with -inf",
     "zeros": "all scores 0",
+    "ones": "all scores 1",
     "step": "scores 0, then 1",
 }
 
@@ -100,4 +101,5 @@ _SHAPERS = {
     "masked": _masked,
     "leading_masked": _leading_masked,
     "zeros": lambda x, gen: torch.zeros_like(x),
+    "ones": lambda x, gen: torch.ones_like(x),
 }

@@ -2,7 +2,7 @@ import torch
 
 
 def softmax_weighted_sum(scores, values, block_n):
-    """softmax(scores) @ values by tiles of `block_n` columns. scores (num_rows, num_cols), values (num_cols, head_dim)."""
+    """softmax(scores) @ values in tiles of `block_n`. scores (num_rows, num_cols), values (num_cols, head_dim)."""
     num_rows, num_cols = scores.shape
     m = torch.full((num_rows, 1), -torch.inf)  # (num_rows, 1) running maximum
     l = torch.zeros(num_rows, 1)  # (num_rows, 1) running sum

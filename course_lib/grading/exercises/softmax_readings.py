@@ -23,7 +23,7 @@ def diagnose_softmax(evidence, *, stride, unit="stride"):
     stride : int, columns that are read at once
     unit : str, what the exercise calls them: "stride", "tile"
     """
-    looks = (_by_count, _by_steps, _by_shift, by_masked_rows)
+    looks = (_by_count, by_steps, by_shift, by_masked_rows)
     return next((found for look in looks if (found := look(evidence, stride=stride, unit=unit)) is not None), None)
 
 
@@ -55,12 +55,14 @@ def _counts_disagree(counts):
                                                "every one of them needs the merged (m, l).")
 
 
-def say_count(seen, num_cols, stride, unit):
-    """Diagnosis for a sum that counted `seen` keys where a row has `num_cols`."""
-    start = (
-        f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 1/{seen:.4g}, so the sum counted "
-        f"{seen:.4g} keys."
-    )
+def say_count(seen, num_cols, stride, unit, *, weights=True):
+    """Diagnosis for a sum that counted `seen` keys where a row has `num_cols`; `weights`: it was read from weights."""
+    start = f"With {num_cols} equal scores the sum must count {num_cols} keys; here it counted {seen:.4g}."
+    if weights:
+        start = (
+            f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 1/{seen:.4g}, so the sum counted "
+            f"{seen:.4g} keys."
+        )
     padded = -(-num_cols // stride) * stride
     if near(seen, 1.0):
         return Diagnosis("no_division", f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 1: the "
@@ -83,16 +85,17 @@ def say_count(seen, num_cols, stride, unit):
                                          "does the reduction take every step, from half of the threads down to one?")
 
 
-def _by_steps(evidence, *, stride, unit):
+def by_steps(evidence, **_):
+    """The probes whose scores are 0, then 1: what became of the old sum when the maximum grew."""
     for name, reading in evidence.readings.items():
         if name.startswith("step "):
-            found = _say_step(name.removeprefix("step "), reading)
+            found = say_step(name.removeprefix("step "), reading)
             if found is not None:
                 return found
     return None
 
 
-def _say_step(where, reading):
+def say_step(where, reading):
     at, rest = reading["at"], reading["num_cols"] - reading["at"]
     first, last = reading["first"], reading["last"]
     if not (math.isfinite(first) and math.isfinite(last)) or last == 0.0:
@@ -124,7 +127,7 @@ def _say_step(where, reading):
                                       "m_new) = 0.368, once.")
 
 
-def _by_shift(evidence, *, stride, unit):
+def by_shift(evidence, **_):
     if evidence.failing("normal"):
         return None
     high, low = evidence.failing("plus_100"), evidence.failing("minus_100")
@@ -154,10 +157,10 @@ def by_masked_rows(evidence, **_):
     if not evidence.fails_only("masked", "leading_masked"):
         return None
     for case in evidence.failing():
-        scores = next(value for value in case.inputs.values() if value.dtype.is_floating_point)
-        empty = torch.isneginf(scores).all(dim=-1)
-        comparison = next(c for c in case.comparisons.values() if not c.passed)
-        wrong_rows = comparison.wrong.any(dim=-1) if comparison.wrong.dim() == scores.dim() else comparison.wrong
+        name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+        empty, wrong_rows = torch.isneginf(case.ref[name]), comparison.wrong
+        if name == "out":
+            empty, wrong_rows = (case.ref[name] == 0).all(dim=-1), comparison.wrong.any(dim=-1)
         partly = (wrong_rows & ~empty).nonzero()
         if len(partly):
             row = int(partly[0, -1])

@@ -1,0 +1,199 @@
+"""What the torch answers of chapter 03 say about their mistakes.
+
+May import: verdict, spec, evidence (as data), tolerance, reference, the readings of softmax.
+"""
+
+import math
+
+import torch
+
+from ...reference import softmax as reference
+from ..spec import Case, Probe
+from ..tolerance import compare
+from ..verdict import Diagnosis
+from .softmax_readings import by_masked_rows, by_shift, near, say_count
+
+E = math.e
+FACTORS = (  # what the old part was multiplied by where exp(-1) is right
+    (1.0, "not multiplied at all"), (E, "multiplied by exp(m_new - m), the inverse"),
+    (0.5, "multiplied by 2 to the -1"), (0.0, "thrown away"),
+)
+VISIBLE_ERROR = 0.01  # of the counter-example's contract
+
+
+def merge_probes(make_case):
+    """A state with maximum 1 and one with maximum 2, sums 1 and 1, in both orders."""
+
+    def read(_inputs, outputs):
+        return {name: outputs[name].double().flatten()[0].item() for name in ("m", "l")}
+
+    def fixed(m_a, m_b):
+        return {"m_a": m_a, "l_a": 1.0, "m_b": m_b, "l_b": 1.0}
+
+    return (
+        Probe("second larger", make_case("second larger", 1, fixed=fixed(1.0, 2.0)), read),
+        Probe("first larger", make_case("first larger", 1, fixed=fixed(2.0, 1.0)), read),
+    )
+
+
+def diagnose_merge(evidence):
+    """Diagnosis of a wrong merge, or None."""
+    for name, start in (("second larger", "merge(1, 1, 2, 1)"), ("first larger", "merge(2, 1, 1, 1)")):
+        reading = evidence.readings.get(name)
+        found = reading and _say_merge(start, reading["m"], reading["l"])
+        if found:
+            return found
+    failing = evidence.failing()
+    if all("empty" in case.case.options for case in failing):
+        comparison = next(c for c in failing[0].comparisons.values() if not c.passed)
+        return Diagnosis("inf_minus_inf", "Right for two states that have seen something; in the case "
+                                          f"{failing[0].case.name!r} comes "
+                                          f"{comparison.got:.4g} instead of {comparison.expected:.4g}. (-inf, 0) must "
+                                          "change nothing, and "
+                                          "exp(-inf - -inf) is NaN.")
+    if all(abs(case.case.options.get("m_a", 0.0)) >= 100.0 for case in failing):
+        comparison = next(c for c in failing[0].comparisons.values() if not c.passed)
+        return Diagnosis("no_max", f"Right for small maxima; in the case {failing[0].case.name!r} comes "
+                                   f"{comparison.got:.4g} instead of "
+                                   f"{comparison.expected:.4g}. exp(100) is more than float32 holds and exp(-200) is "
+                                   "0: only differences to "
+                                   "the new maximum may be exponentiated.")
+    return None
+
+
+def _say_merge(start, m, l):
+    right = 1.0 + 1.0 / E
+    if near(m, right) and near(l, 2.0):
+        return Diagnosis("swapped_results", f"{start} returns ({m:.4g}, {l:.4g}); that is (l, m). The order is (m, l).")
+    if not near(m, 2.0):
+        return Diagnosis("wrong_max", f"{start} must have the maximum 2; here m is {m:.4g}.")
+    if not math.isfinite(l) or near(l, right):
+        return None
+    table = (
+        (2.0, "l_not_rescaled", "the sums were added as they are; the one with the smaller maximum shrinks by "
+                                "exp(m_old - m) = 0.368"),
+        (1.0 + E, "inverse_factor", "the factor is exp(m_old - m), not exp(m - m_old)"),
+        (1.5, "exp_exp2_mix", "the smaller one was multiplied by 2 to the -1 instead of exp(-1)"),
+        (1.0, "old_sum_lost", "one of the two sums is missing"),
+        (2.0 / E, "new_term_rescaled", "both sums were multiplied by 0.368; the one that holds the maximum keeps its "
+                                       "size"),
+        (1.0 / E, "new_term_rescaled", "the sum that holds the maximum is gone, or was multiplied as well"),
+    )
+    text = f"{start} must have l = exp(-1) + 1 = {right:.4g}; here it is {l:.4g}"
+    for value, code, reason in table:
+        if near(l, value):
+            return Diagnosis(code, f"{text}: {reason}.")
+    return Diagnosis("rescale_wrong", f"{text}.")
+
+
+def _columns_of_ones_and_second_half(num_cols):
+    """Two value columns: 1 everywhere; 1 in the second half of the keys."""
+    half = (torch.arange(num_cols) >= num_cols // 2).float()
+    return torch.stack([torch.ones(num_cols), half], dim=1)
+
+
+def _key_numbers(num_cols):
+    """One value column: 1, 2, 3, … so that the mean of n of them is (n + 1) / 2."""
+    return torch.arange(1.0, num_cols + 1.0)[:, None]
+
+
+def tile_probes():
+    """Key counter, and two tiles of which the second lies 1 higher."""
+
+    def sizes(num_cols, head_dim):
+        return {"num_rows": 3, "num_cols": num_cols, "head_dim": head_dim, "block_n": 16}
+
+    step = Case("step", sizes(32, 2), "step", options={"at": 16, "value_columns": _columns_of_ones_and_second_half})
+    keys = Case("keys", sizes(53, 1), "zeros", options={"value_columns": _key_numbers})
+    return (
+        Probe("keys", keys, lambda inputs, outputs: 2.0 * outputs["out"].double()[0, 0].item() - 1.0),
+        Probe("step", step, lambda inputs, outputs: outputs["out"].double()[0].tolist()),
+    )
+
+
+def diagnose_tiles(evidence):
+    """Diagnosis of a wrong softmax times values, or None."""
+    looks = (lambda: _by_keys(evidence.readings.get("keys")), lambda: _by_step(evidence.readings.get("step")),
+             lambda: by_shift(evidence), lambda: by_masked_rows(evidence))
+    return next((found for look in looks if (found := look()) is not None), None)
+
+
+def _by_keys(keys):
+    """Equal scores and values 1, 2, 3, …: the result tells how many keys were seen."""
+    if keys is None or not math.isfinite(keys) or near(keys, 53):
+        return None
+    if near(keys, 2.0 * 53 * 54 / 2 - 1.0):
+        return Diagnosis("no_division", "53 equal scores over the values 1 to 53 must give their mean, 27; here comes "
+                                        "their sum, 1431: "
+                                        "the division by l is missing.")
+    found = say_count(keys, 53, 16, "tile", weights=False)
+    return found if found.code == "tail_dropped" or found.code == "no_stride_loop" else None
+
+
+def _by_step(reading):
+    """Two tiles, the second one higher by 1; values: all ones, and ones in the second tile."""
+    if reading is None or not all(math.isfinite(value) for value in reading) or reading[1] == 0.0:
+        return None
+    ones, second = reading
+    right = 16.0 / (16.0 / E + 16.0)
+    start = (
+        "16 scores 0, then 16 scores 1, in tiles of 16: with all values 1 the result must be 1 and is "
+        f"{ones:.4g}; with value 1 in the second tile alone it must be {right:.4g} and is {second:.4g}"
+    )
+    if near(ones, 16.0 / E + 16.0):
+        return Diagnosis("no_division", f"{start}: the division by l is missing.")
+    total = 16.0 / second
+    factor_l = (total - 16.0) / 16.0
+    factor_acc = (ones * total - 16.0) / 16.0
+    for name, factor, code in (("acc", factor_acc, "o_not_rescaled"), ("l", factor_l, "l_not_rescaled")):
+        for value, words in FACTORS:
+            if abs(factor - value) < 5e-3:
+                both = " and so was l" if name == "acc" and abs(factor_l - value) < 5e-3 else ""
+                final = {1.0: code, E: "inverse_factor", 0.5: "exp_exp2_mix", 0.0: "old_sum_lost"}[value]
+                return Diagnosis(final, f"{start}. When the maximum grew, the old {name} was {words}{both}; it must be "
+                                        "multiplied by "
+                                        "alpha = exp(m - m_new) = 0.368.")
+    if near(ones, 1.0) and near(second, right):
+        return None
+    return Diagnosis("rescale_wrong", f"{start}. Both l and acc must be multiplied by alpha = exp(m - m_new), once a "
+                                      "tile.")
+
+
+def accept_counter_example(_case, _inputs, outputs):
+    """None when the row is a counter-example; otherwise a Diagnosis that says what both kernels make of it."""
+    row = outputs["row"]
+    if row.numel() == 0:
+        return Diagnosis("empty_row", "The row holds no score; return at least one.")
+    if not bool(torch.isfinite(row).all()):
+        return Diagnosis("not_finite_row", "The row holds infinities or NaN; the contract asks for finite scores, on "
+                                           "which the "
+                                           "right softmax has nothing special to do.")
+    right = reference.softmax(row)
+    good, bad = _online(row, start=-math.inf), _online(row, start=0.0)
+    if not compare(good, right, reference.rounded_softmax(row), torch.float32, "forward").passed:
+        return Diagnosis("right_is_wrong", "On this row the kernel that starts at -inf is off as well; choose a milder "
+                                           "one.")
+    error = (bad.double() - right).abs()
+    if bool((error > VISIBLE_ERROR).any()) or bool(torch.isnan(bad).any()):
+        return None
+    largest = row.max().item()
+    if largest >= 0.0:
+        return Diagnosis("harmless_row", f"The largest score of your row is {largest:.4g}. As soon as one score is at "
+                                         "least 0, "
+                                         "starting at 0 changes nothing: both kernels find the same maximum, or a "
+                                         "harmless one.")
+    return Diagnosis("harmless_row", f"On your row the two kernels differ by at most {error.max().item():.2g}, less "
+                                     f"than {VISIBLE_ERROR}. "
+                                     f"Its largest score is {largest:.4g}, and exp({largest:.4g}) = "
+                                     f"{math.exp(max(largest, -700)):.2g} still has "
+                                     "digits in float32. Where do they end?")
+
+
+def _online(row, *, start):
+    """The course's online softmax in float32, one score after the other, with m starting at `start`."""
+    m, l = torch.tensor(start), torch.tensor(0.0)
+    for score in row:
+        m_new = torch.maximum(m, score)
+        l = l * torch.exp(m - m_new) + torch.exp(score - m_new)
+        m = m_new
+    return torch.exp(row - m) / l
