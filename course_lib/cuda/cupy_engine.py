@@ -1,19 +1,23 @@
-"""The GPU engine: CuPy's RawModule (NVRTC), launched on torch's current stream with torch's own memory.
+"""The GPU engine: NVRTC's machine code in CuPy's RawModule, launched on torch's current stream and memory.
 
-Loaded only where a GPU is; cupy is imported here and nowhere else.
+Loaded only where a GPU is; cupy is imported here and nowhere else. Machine code is kept on disk, so that a notebook
+that runs again does not compile again.
 
-May import: errors, device, source.
+May import: errors, device, nvrtc.
 """
 
-import io
+import hashlib
 import os
+import tempfile
 import warnings
+from pathlib import Path
 
+import numpy
 import torch
 
 from .. import device
 from ..errors import KernelFault, LaunchError, ToolchainError
-from .source import KERNELS_ROOT, compile_error, cuda_headers, define_options, with_line_numbers
+from . import nvrtc
 
 # what the driver says -> (error class, what it means and what to do)
 _REPLAY = "On the SIMT machine kernel.profile(…) with the same arguments names the line."
@@ -39,27 +43,15 @@ class CupyModule:
 
     Attributes
     ----------
-    compile_log : str, notes and warnings of the compiler ("setmaxnreg ignored …"); empty when CuPy's disk cache had it
+    compile_log : str, notes and warnings of the compiler ("setmaxnreg ignored …")
     """
 
     def __init__(self, source, name, parameters, *, defines, filename, first_line):
         self.name, self.parameters = name, parameters
         self._seen = set()
-        cupy = _cupy()
-        arch = device.current().arch
-        options = ["-std=c++17", f"-arch={arch}", "-lineinfo", f"-I{KERNELS_ROOT}", 
-                   *(f"-I{folder}" for folder in cuda_headers()), *define_options(defines)]
-        log = io.StringIO()
-        module = cupy.RawModule(code=with_line_numbers(source, filename, first_line), options=tuple(options),
-                                backend="nvrtc")
-        try:
-            module.compile(log_stream=log)
-            self.function = module.get_function(name)
-        except cupy.cuda.compiler.CompileException as error:
-            raise compile_error(str(error), name=name, filename=filename, defines=defines,
-                                engine=f"NVRTC for {arch}") from None
-        self._module = module
-        self.compile_log = log.getvalue().strip()
+        path, self.compile_log = _cubin(source, defines, filename, first_line)
+        self._module = _cupy().RawModule(path=str(path))
+        self.function = self._module.get_function(name)
         if self.compile_log:
             warnings.warn(f"{filename}: the compiler's notes on {name}:\n{self.compile_log}", stacklevel=4)
 
@@ -122,14 +114,36 @@ class CupyModule:
 
 def _pack(parameter, value):
     """One argument as CuPy passes it: its bytes, nothing else."""
-    import numpy
-
     if isinstance(value, torch.Tensor) or value is None:
         return numpy.uint64(0 if value is None else value.data_ptr())
     if isinstance(value, bytes):
         # a structured scalar of one field goes to the kernel as it is
         return numpy.frombuffer(value, dtype=numpy.dtype([("bytes", numpy.uint8, (len(value),))]))[0]
     return numpy.dtype(parameter.format).type(value)
+
+
+def _cubin(source, defines, filename, first_line):
+    """(path of the machine code, the compiler's notes), from the disk cache when the same was compiled before."""
+    arch = device.current().arch
+    parts = (source, arch, repr(sorted(defines.items())), filename, str(first_line), nvrtc.version())
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    root = os.environ.get("COURSE_CACHE_DIR") or Path.home() / ".cache" / "attention-kernel-by-kernel"
+    path = Path(root) / "cubin" / f"{key}.cubin"
+    notes = path.with_suffix(".notes")
+    if not (path.is_file() and notes.is_file()):
+        cubin = nvrtc.compile_cubin(source, arch=arch, defines=defines, filename=filename, first_line=first_line,
+                                    line_info=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(notes, cubin.notes.encode())
+        _write(path, cubin.code)
+    return path, notes.read_text(encoding="utf-8")
+
+
+def _write(path, content):
+    """Write a file in one step, so that another process never sees half of it."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(content)
+    os.replace(file.name, path)
 
 
 def _cupy():

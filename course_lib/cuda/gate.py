@@ -1,53 +1,24 @@
 """The compile gate: kernels to machine code for every architecture of the support matrix, without a GPU.
 
-A kernel that only works on the SIMT machine must not land. NVRTC (through cuda.core) needs no driver, so the gate runs
-on any Linux laptop: ``python -m course_lib.cuda.gate`` prints registers, shared memory and spills of every kernel.
+A kernel that only works on the SIMT machine must not land. NVRTC needs no driver, so the gate runs on any Linux laptop:
+``python -m course_lib.cuda.gate`` prints registers, shared memory and spills of every kernel.
 
 What a kernel file promises, it says in its own header (kernels_cu/README.md):
     // Needs     compute capability 8.0        architectures from 8.0 on ("any": all; "9.0a": sm_90a alone)
     // gate: -DHEAD_DIM=128 -DBLOCK_M=64       a variant to compile; each such line is one more, none means no macros
 
-May import: errors, source, signature.
+May import: errors, source, nvrtc.
 """
 
-import io
 import re
 import time
 from dataclasses import dataclass
 
-from ..errors import CompileError, ToolchainError
-from . import signature
-from .source import KERNELS_ROOT, compile_error, cuda_headers, included_files, normalise_defines, with_line_numbers
+from ..errors import CompileError
+from .nvrtc import Resources, compile_cubin
+from .source import KERNELS_ROOT
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
-_ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'(?P<body>.*?)(?=Compiling entry function|\Z)", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What one kernel takes on one architecture: registers a thread, static shared bytes a block, spilled bytes."""
-
-    registers: int
-    shared_bytes: int
-    spill_bytes: int
-
-
-@dataclass(frozen=True)
-class Cubin:
-    """Machine code of one source for one architecture.
-
-    Attributes
-    ----------
-    code : bytes, an ELF file
-    arch : str
-    resources : dict of kernel name to Resources
-    notes : str, warnings of the compiler; empty when there are none
-    """
-
-    code: bytes
-    arch: str
-    resources: dict
-    notes: str
 
 
 @dataclass(frozen=True)
@@ -61,49 +32,6 @@ class Row:
     resources: Resources
     notes: str
     seconds: float
-
-
-def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1, line_info=False):
-    """Compile CUDA C++ to machine code with NVRTC.
-
-    Parameters
-    ----------
-    source : str
-    arch : str, "sm_75" … "sm_120"; "sm_90a" for Hopper's own instructions
-    defines, filename, first_line : as in ``cuda.compile``
-    line_info : bool, keep source lines in the machine code
-
-    Returns
-    -------
-    cubin : Cubin
-
-    Raises
-    ------
-    CompileError     the author's file and line, the -D set and the log
-    ToolchainError   cuda.core or NVRTC is not installed
-    """
-    program_class, options_class = _nvrtc()
-    included_files(source, filename=filename)
-    defines = normalise_defines(defines)
-    log = io.StringIO()
-    options = options_class(arch=arch, std="c++17", lineinfo=line_info, ptxas_options=["-v"],
-                            include_path=[*cuda_headers(), str(KERNELS_ROOT)],
-                            define_macro=sorted(defines.items()) or None)
-    program = program_class(with_line_numbers(source, filename, first_line), "c++", options)
-    try:
-        code = bytes(program.compile("cubin", logs=log).code)
-    except Exception as error:  # cuda.core raises its own classes, which differ between its versions
-        if "compilation log" not in str(error) and "NVRTC_ERROR_COMPILATION" not in str(error):
-            raise ToolchainError(f"NVRTC could not compile for {arch}: {error}") from error
-        text = re.sub(r"^.*?compilation log:\s*", "", str(error), flags=re.DOTALL)
-        names = ", ".join(dict.fromkeys(signature.kernel_names(source))) or "?"
-        raise compile_error(text, name=names, filename=filename, defines=defines, engine=f"NVRTC for {arch}") from None
-    finally:
-        program.close()
-        del program  # no traceback may keep it: cuda.core 1.2 complains when it is collected in a cycle
-    text = log.getvalue()
-    notes = [line for line in text.splitlines() if not re.match(r"\s*(ptxas\s+(info\s*)?[:.]|$)", line)]
-    return Cubin(code, arch, _resources(text), "\n".join(notes).strip("\x00 \n"))
 
 
 def architectures(text):
@@ -187,31 +115,6 @@ def table(rows):
     lines = [f"{key:<{width}}  " + "  ".join(f"{found.get(arch, '-'):>10}" for arch in archs)
              for key, found in cells.items()]
     return "\n".join(["registers a thread / static shared bytes / spilled bytes", head, *lines])
-
-
-def _resources(log):
-    """Resources of every kernel in a ptxas -v log."""
-    found = {}
-    for match in _ENTRY.finditer(log):
-        body = match["body"]
-
-        def number(pattern, body=body):
-            hit = re.search(pattern, body)
-            return int(hit.group(1)) if hit else 0
-
-        spills = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
-        found[match["name"]] = Resources(number(r"Used (\d+) registers"), number(r"(\d+) bytes smem"), spills)
-    return found
-
-
-def _nvrtc():
-    """cuda.core's Program and ProgramOptions, or a sentence."""
-    try:
-        from cuda.core import Program, ProgramOptions
-    except ImportError as error:
-        raise ToolchainError("Compiling without a GPU needs cuda.core and NVRTC: pip install 'cuda-core[cu13]' "
-                             "'cuda-toolkit[nvrtc,cudart,crt,cccl]' (Linux).") from error
-    return Program, ProgramOptions
 
 
 def main():

@@ -3,7 +3,7 @@
 The SIMT machine counts accesses as written; the compiler merges, widens, narrows and drops some. Both ledgers side by
 side say which: ``compare(report, compiled)``. Read from the cubin with nvdisasm, so no GPU is needed.
 
-May import: errors, gate, signature.
+May import: errors, nvrtc, signature.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ToolchainError
-from . import gate, signature
+from . import nvrtc, signature
 
 # opcode -> (space, kind)
 _OPCODES = {
@@ -109,9 +109,9 @@ def as_compiled(source, name, *, arch="sm_90", defines=None, filename="<cell>", 
     ToolchainError   NVRTC or nvdisasm is missing
     """
     name = signature.choose(source, name, filename=filename)
-    cubin = gate.compile_cubin(source, arch=arch, defines=defines, filename=filename, first_line=first_line,
+    cubin = nvrtc.compile_cubin(source, arch=arch, defines=defines, filename=filename, first_line=first_line,
                                line_info=True)
-    found = cubin.resources.get(name, gate.Resources(0, 0, 0))
+    found = cubin.resources.get(name, nvrtc.Resources(0, 0, 0))
     return AsCompiled(name, arch, filename, found.registers, found.shared_bytes, found.spill_bytes,
                       accesses_of(disassemble(cubin.code), name))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_lib.cuda import gate
+from course_lib.cuda import gate, nvrtc
 from course_lib.errors import CompileError
 
 FILES = gate.kernel_files()
@@ -56,15 +56,15 @@ def test_variants_are_compiled_and_measured(tmp_path):
 
 def test_wgmma_is_refused_where_the_architecture_has_none():
     source = 'extern "C" __global__ void k() { asm volatile("wgmma.fence.sync.aligned;"); }'
-    assert gate.compile_cubin(source, arch="sm_90a").code
+    assert nvrtc.compile_cubin(source, arch="sm_90a").code
     with pytest.raises(Exception, match="wgmma"):
-        gate.compile_cubin(source, arch="sm_90")
+        nvrtc.compile_cubin(source, arch="sm_90")
 
 
 def test_compile_error_names_the_authors_file_line_and_macros():
     source = 'extern "C" __global__ void k(float* x) {\n    x[0] = y;\n}\n'
     with pytest.raises(CompileError) as caught:
-        gate.compile_cubin(source, arch="sm_90", defines={"BLOCK": 64}, filename="cell 5", first_line=3)
+        nvrtc.compile_cubin(source, arch="sm_90", defines={"BLOCK": 64}, filename="cell 5", first_line=3)
     error = caught.value
     assert (error.filename, error.line) == ("cell 5", 4)
     assert str(error).startswith('cell 5, line 4: identifier "y" is undefined')
@@ -74,14 +74,14 @@ def test_compile_error_names_the_authors_file_line_and_macros():
 def test_a_missing_macro_says_what_to_pass():
     path = gate.KERNELS_ROOT / "access" / "01_global_stride.cu"
     with pytest.raises(CompileError, match="pass -DSTRIDE=1"):
-        gate.compile_cubin(path.read_text(encoding="utf-8"), arch="sm_90")
+        nvrtc.compile_cubin(path.read_text(encoding="utf-8"), arch="sm_90")
 
 
 def test_missing_header_is_named_with_those_there_are():
     with pytest.raises(CompileError, match='line 2: #include "common/nothing.cuh" is not .*constants.cuh'):
-        gate.compile_cubin('\n#include "common/nothing.cuh"\n', arch="sm_90")
+        nvrtc.compile_cubin('\n#include "common/nothing.cuh"\n', arch="sm_90")
 
 
 def test_notes_of_the_compiler_are_kept():
     source = 'extern "C" __global__ void k(int* x) { int unused; x[0] = 1; }'
-    assert "unused" in gate.compile_cubin(source, arch="sm_90").notes
+    assert "unused" in nvrtc.compile_cubin(source, arch="sm_90").notes

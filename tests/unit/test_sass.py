@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_lib.cuda import gate, sass
+from course_lib.cuda import nvrtc, sass
 
 SOURCE = """extern "C" __global__ void k(const float4* a, float* out, const unsigned char* bytes) {
     __shared__ float tile_smem[32];
@@ -80,4 +80,4 @@ def test_width_of_suffixes():
 def test_disassembly_needs_machine_code():
     with pytest.raises(Exception, match="nvdisasm refused"):
         sass.disassemble(b"not an ELF file")
-    assert gate.compile_cubin(SOURCE, arch="sm_80").code[:4] == b"\x7fELF"
+    assert nvrtc.compile_cubin(SOURCE, arch="sm_80").code[:4] == b"\x7fELF"
