@@ -20,11 +20,12 @@ _LAZY = {
     "cuda": ".cuda",
     "check": ".grading.check",
     "hint": ".grading.check",
-    "predict": ".grading.work",
+    "compare": ".grading.predictions",
+    "predict": ".grading.predictions",
     "profile_triton": ".triton",
     "load_ipython_extension": ".magic",
 }
-__all__ = ["check", "cuda", "hint", "predict", "profile_triton"]
+__all__ = ["check", "compare", "cuda", "hint", "predict", "profile_triton"]
 
 
 def __getattr__(name):
