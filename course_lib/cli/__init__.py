@@ -137,9 +137,8 @@ def _progress(options):
         symbol = "✔" if "passed_at" in entry else ("…" if entry.get("attempts") else "○")
         passed = entry.get("passed_at", "").partition("T")[0]
         name = f"{number} {exercise.title}"[:48]
-        print(
-            f"{symbol:2} {name:<48} {exercise.minutes:>7} {entry.get('attempts', 0):>5} {entry.get('hints', 0):>5}  {passed}".rstrip()
-        )
+        tries, hints = entry.get("attempts", 0), entry.get("hints", 0)
+        print(f"{symbol:2} {name:<48} {exercise.minutes:>7} {tries:>5} {hints:>5}  {passed}".rstrip())
     done = sum("passed_at" in books.get(number, {}) for number in known)
     print(f"\n{done} of {len(known)} passed; your answers are in {work.root() / 'answers'}")
     return 0

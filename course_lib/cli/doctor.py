@@ -8,7 +8,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,13 +37,21 @@ class Finding:
 
 def examine():
     """Every finding, in the order in which a reader wants them."""
-    return [examiner() for examiner in (_python, _torch, _gpu, _cuda, _triton, _gate, _cache, _work, _judge, _sandbox)]
+    examiners = (_python, _torch, _gpu, _cuda, _triton, _gate, _cache, _work, _judge, _sandbox)
+    return [_safely(examiner) for examiner in examiners]
+
+
+def _safely(examiner):
+    """A finding even when the examination itself fails: that is when a learner needs the doctor."""
+    try:
+        return examiner()
+    except Exception as error:
+        topic = examiner.__name__.strip("_")
+        return Finding(MISSING, topic, f"could not be examined: {type(error).__name__}: {error}")
 
 
 def _python():
     system = f"{platform.system()} {platform.machine()}"
-    if sys.version_info < (3, 11):
-        return Finding(MISSING, "Python", f"{platform.python_version()} is too old; the course needs 3.11 or newer.")
     return Finding(GOOD, "Python", f"{platform.python_version()} on {system}, {os.cpu_count()} cores.")
 
 

@@ -61,12 +61,18 @@ padding:.12rem .9rem .12rem 0;text-align:left;vertical-align:top;border:0;backgr
 .course-card svg text{fill:var(--faint);font-size:11px}
 .course-card .bar{height:.6rem;border-radius:3px;background:var(--none);min-width:2px}
 .course-card ol{margin:.3rem 0;padding-left:1.4rem}
+.course-card .key{display:inline-flex;align-items:center;gap:.35em;margin-right:1.2em}.course-card .key svg{margin:0}
 </style>"""
 
 
 def escape(text):
     """Text that came from a learner or a compiler, safe inside HTML."""
     return html.escape(str(text), quote=True)
+
+
+def span(kind, text):
+    """A word or two of plain text in one of the card's styles."""
+    return f'<span class="{kind}">{escape(text)}</span>'
 
 
 def inline(text):

@@ -14,7 +14,7 @@ def preload():
 
 
 class Runner:
-    """Compiles once for every set of constants; runs with schedules come first: they find the line of an endless loop."""
+    """Compiles once for every set of constants; runs with schedules come first: they find an endless loop's line."""
 
     def __init__(self, task):
         self.task, self.kernels, self.stop = task, {}, False

@@ -1,4 +1,4 @@
-"""Gathers a function's text with everything it uses: helpers, imports and simple constants, from as many cells as it takes.
+"""Gathers a function's text with everything it uses: helpers, imports, simple constants, from as many cells as it takes.
 
 Names are followed through the function's text (inspect and ast), transitively. A module becomes an import line, a
 function from a notebook its source under a mark with its line numbers (loading.py), a simple constant its literal. What
@@ -79,8 +79,8 @@ class _Gatherer:
         if _is_simple(value):
             return _text_of(value)
         raise CourseError(
-            f"{user} uses {name}, a {type(value).__name__} that lives only in this notebook and cannot be taken along to the "
-            f"judge; make {name} inside {user}, or pass it as an argument."
+            f"{user} uses {name}, a {type(value).__name__} that lives only in this notebook and cannot be taken "
+            f"along to the judge; make {name} inside {user}, or pass it as an argument."
         )
 
     def text(self):
@@ -117,7 +117,8 @@ def _source(function):
         return inspect.getsourcelines(function)
     except (OSError, TypeError):
         raise CourseError(
-            f"the text of {function.__name__} cannot be found (was its cell deleted, or was it made by exec?); run its cell again."
+            f"the text of {function.__name__} cannot be found (was its cell deleted, or was it made by exec?); "
+            "run its cell again."
         ) from None
 
 

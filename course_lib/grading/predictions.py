@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import work
-from .card import card, escape, table
+from .card import card, escape, span, table
 from .reading import number
 
 _FILE = "predictions.json"
@@ -42,25 +42,25 @@ class Prediction:
     __repr__ = __str__
 
     def _repr_html_(self):
-        has_measured = bool(self.measured)
-        head = ["", "your guess", "measured", ""] if has_measured else ["", "your guess", ""]
-        rows = [[escape(cell) for cell in (row if has_measured else (row[0], row[1], row[3]))] for row in self.rows()]
-        open_names = [name for name, value in self.guess.items() if value is None]
-        note = (
-            ""
-            if has_measured
-            else (
-                f"<p class=faint>Still open: {escape(', '.join(open_names))}. Put numbers or words in place of None.</p>"
-                if open_names
-                else "<p class=faint>Kept. You will see it again beside the measurement.</p>"
+        if self.measured:
+            title, head = "Your guess and the measurement", ["", "your guess", "measured", ""]
+            rows, numeric, note = self.rows(), (1, 2), ""
+        else:
+            title, head, numeric, note = (
+                "Your guess",
+                ["", "your guess", ""],
+                (1,),
+                f"<p class=faint>{self._note()}</p>",
             )
-        )
-        title = "Your guess and the measurement" if has_measured else "Your guess"
-        return card(
-            f'<span class="name">{title}</span><span class="facts">{escape(self.key)}</span>',
-            table(head, rows, numeric=(1, 2) if has_measured else (1,)) + note,
-            f"{title}: {self.key}",
-        )
+            rows = [(name, guess, word) for name, guess, _, word in self.rows()]
+        body = table(head, [[escape(cell) for cell in row] for row in rows], numeric=numeric)
+        return card(span("name", title) + span("facts", self.key), body + note, f"{title}: {self.key}")
+
+    def _note(self):
+        still_open = [name for name, value in self.guess.items() if value is None]
+        if still_open:
+            return f"Still open: {escape(', '.join(still_open))}. Put a number or a word in place of None."
+        return "Kept. You will see it again beside the measurement."
 
 
 def _text(value):

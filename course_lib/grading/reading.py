@@ -51,7 +51,7 @@ def count(verdict):
         return ""
     failed = sum(not case.passed for case in verdict.cases)
     if failed:
-        return f"{failed} of {total} {'case fails' if failed == 1 else 'cases fail'}"
+        return f"{failed} of {total} cases {'fails' if failed == 1 else 'fail'}" if total > 1 else "the case fails"
     return f"all {total} cases pass" if total > 1 else "the case passes"
 
 

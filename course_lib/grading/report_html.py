@@ -1,10 +1,10 @@
-"""The verdict as a card in a notebook: state, cases, first wrong element, map, diagnosis, hint; after a pass the ledger.
+"""The verdict as a card: state, cases, first wrong element, map, diagnosis, hint; after a pass the ledger.
 
 May import: verdict, reading, card, report_map.
 """
 
 from . import reading, report_map
-from .card import card, escape, folded, inline, paragraphs, table
+from .card import card, escape, folded, inline, paragraphs, span, table
 from .reading import number
 from .verdict import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
 
@@ -42,14 +42,14 @@ def _head(verdict):
     if verdict.cases:
         facts += [f"{verdict.seconds:.1f} s", reading.ENGINES.get(verdict.engine, verdict.engine)]
     said = " · ".join(fact for fact in facts if fact)
-    return f'{badge(verdict.state)}<span class="name">{escape(reading.heading(verdict))}</span><span class="facts">{escape(said)}</span>'
+    return badge(verdict.state) + span("name", reading.heading(verdict)) + span("facts", said)
 
 
 def _smallest(verdict):
     case, wrong = reading.smallest_failing(verdict), verdict.first_wrong
     if case is None:
         return ""
-    text = f"<p><span class=lead>Smallest failing case:</span> {inline(case.name)} <span class=faint>({escape(case.shape)})</span></p>"
+    text = f"<p>{span('lead', 'Smallest failing case:')} {inline(case.name)} {span('faint', f'({case.shape})')}</p>"
     if wrong is None:
         return text
     row = [
@@ -187,5 +187,6 @@ def render_hints(hints):
     items = "".join(f"<li>{inline(text)}</li>" for text in hints.shown)
     left = hints.total - len(hints.shown)
     more = f'<code>hint("{escape(hints.exercise)}")</code> opens the next of {left} more.' if left else "These are all."
-    head = f'<span class="name">Hints for {escape(f"{hints.exercise} {hints.title}".strip())}</span><span class="facts">{len(hints.shown)} of {hints.total} open</span>'
+    title = f"Hints for {hints.exercise} {hints.title}".strip()
+    head = span("name", title) + span("facts", f"{len(hints.shown)} of {hints.total} open")
     return card(head, f"<ol>{items}</ol><p class=faint>{more}</p>", f"Hints for {hints.exercise}")

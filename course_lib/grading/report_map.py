@@ -9,6 +9,8 @@ from .card import escape
 _MOST_ROWS, _MOST_COLS = 64, 96
 _WIDTH, _HEIGHT = 560, 360  # pixels that the squares may take
 _LEFT, _TOP = 44, 20  # room for the axis numbers
+_GLYPHS = ["", "M1.8 2h.4", "M1 2h2", "M1 2h2M2 1v2", "M1 1L3 3M3 1L1 3"]  # in a square of 4 x 4
+_WHITE = 'stroke="var(--jp-layout-color0,#fff)" stroke-width=".5" fill="none"'
 _COLOURS = ["var(--m0)", "var(--m1)", "var(--m2)", "var(--m3)", "var(--mn)"]
 
 
@@ -41,34 +43,13 @@ def render(error_map):
 
 
 def _square(col, row, side, cell):
-    """One element; worse errors are darker, and marked by a dot, a bar or a cross as well."""
-    x, y, gap = _LEFT + col * side, _TOP + row * side, 1 if side > 5 else 0
-    inner = side - gap
-    shapes = [f'<rect x="{x}" y="{y}" width="{inner}" height="{inner}" fill="{_COLOURS[cell]}"/>']
-    if side >= 7 and cell == 1:
-        shapes.append(
-            f'<circle cx="{x + inner / 2:g}" cy="{y + inner / 2:g}" r="{inner / 7:g}" fill="var(--jp-layout-color0,#fff)"/>'
-        )
-    if side >= 7 and cell == 2:
-        shapes.append(_stroke(f"M{x + inner * 0.25:g} {y + inner / 2:g}h{inner * 0.5:g}"))
-    if side >= 7 and cell == 3:
-        shapes.append(
-            _stroke(
-                f"M{x + inner * 0.25:g} {y + inner / 2:g}h{inner * 0.5:g}M{x + inner / 2:g} {y + inner * 0.25:g}v{inner * 0.5:g}"
-            )
-        )
-    if side >= 7 and cell == reading.NOT_A_NUMBER:
-        low, high = inner * 0.25, inner * 0.75
-        shapes.append(
-            _stroke(
-                f"M{x + low:g} {y + low:g}L{x + high:g} {y + high:g}M{x + high:g} {y + low:g}L{x + low:g} {y + high:g}"
-            )
-        )
-    return "".join(shapes)
-
-
-def _stroke(path):
-    return f'<path d="{path}" stroke="var(--jp-layout-color0,#fff)" stroke-width="1.4" fill="none"/>'
+    """One element; worse errors are darker, and carry a bar, a plus or a cross as well."""
+    x, y, inner = _LEFT + col * side, _TOP + row * side, side - (side > 5)
+    square = f'<rect x="{x}" y="{y}" width="{inner}" height="{inner}" fill="{_COLOURS[cell]}"/>'
+    glyph = _GLYPHS[cell] if side >= 7 else ""
+    if not glyph:
+        return square
+    return square + f'<path transform="translate({x} {y}) scale({inner / 4:g})" d="{glyph}" {_WHITE}/>'
 
 
 def _squares(levels, side):
@@ -107,12 +88,13 @@ def _legend(levels, steps):
     for cell in present:
         box = _square(0, 0, 14, cell)
         keys.append(
-            f'<span style="display:inline-flex;align-items:center;gap:.35em;margin-right:1.2em">'
-            f'<svg width="13" height="13" viewBox="{_LEFT} {_TOP} 13 13" aria-hidden="true" style="margin:0">{box}</svg>{escape(words[cell])}</span>'
+            f'<span class="key"><svg width="13" height="13" viewBox="{_LEFT} {_TOP} 13 13" aria-hidden="true">{box}</svg>'
+            f"{escape(words[cell])}</span>"
         )
     grain = (
         ""
         if steps == (1, 1)
         else f"One square stands for {steps[0]} x {steps[1]} elements and shows the worst of them. "
     )
-    return f"<p class=faint>{''.join(keys)}<br>{grain}Lines are tile borders; numbers are rows and columns of the output.</p>"
+    lines = "Lines are tile borders; numbers are rows and columns of the output."
+    return f"<p class=faint>{''.join(keys)}<br>{grain}{lines}</p>"

@@ -1,4 +1,4 @@
-"""The learner's own folder, work/: passing answers, progress, hints, predictions. No answer in it is overwritten or deleted.
+"""The learner's own folder, work/: passing answers, progress, hints, predictions. Nothing in it is ever lost.
 
     work/answers/03.2/2026-01-31T09-15-02.cu   every passing answer
     work/drafts/03.2/…                         what `course reset` took out of the notebook
