@@ -54,9 +54,25 @@ def ncu_command():
 
     ncu = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
     names = "|".join(sorted({case.kernel for case in CASES}))
-    return [ncu, "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base", "--kernel-name-base",
-            "function", "--kernel-name", f"regex:^({names})$", "--metrics", ",".join(METRICS.values()),
-            sys.executable, str(Path(__file__).relative_to(ROOT)), "--launch"]
+    return [
+        ncu,
+        "--clock-control",
+        "none",
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--kernel-name-base",
+        "function",
+        "--kernel-name",
+        f"regex:^({names})$",
+        "--metrics",
+        ",".join(METRICS.values()),
+        sys.executable,
+        str(Path(__file__).relative_to(ROOT)),
+        "--launch",
+    ]
 
 
 def parse(text):
@@ -64,9 +80,13 @@ def parse(text):
     start = text.index('"ID"')
     table = list(csv.DictReader(io.StringIO(text[start:])))
     launches = [row for row in table if row["ID"].strip()]  # the row without an ID holds the units
-    return [{"kernel": row["Kernel Name"].split("(")[0],
-             **{column: int(float(row[metric].replace(",", "") or 0)) for column, metric in METRICS.items()}}
-            for row in launches]
+    return [
+        {
+            "kernel": row["Kernel Name"].split("(")[0],
+            **{column: int(float(row[metric].replace(",", "") or 0)) for column, metric in METRICS.items()},
+        }
+        for row in launches
+    ]
 
 
 def head(command, commit):
@@ -74,13 +94,21 @@ def head(command, commit):
     import torch
 
     version = subprocess.run([command[0], "--version"], capture_output=True, text=True, check=False).stdout
-    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-                            capture_output=True, text=True, check=False).stdout.strip()
+    driver = subprocess.run(
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
     shown = " ".join([Path(command[0]).name, *command[1:-3], "python3", *command[-2:]])
     build = [line for line in version.splitlines() if "Version" in line]
-    return [f"# device {torch.cuda.get_device_name()} · driver {driver} · torch {torch.__version__} · "
-            f"CUDA {torch.version.cuda}", f"# Nsight Compute {build[0].strip() if build else 'unknown'}",
-            f"# commit {commit} · {datetime.date.today().isoformat()}", f"# {shown}"]
+    return [
+        f"# device {torch.cuda.get_device_name()} · driver {driver} · torch {torch.__version__} · "
+        f"CUDA {torch.version.cuda}",
+        f"# Nsight Compute {build[0].strip() if build else 'unknown'}",
+        f"# commit {commit} · {datetime.date.today().isoformat()}",
+        f"# {shown}",
+    ]
 
 
 def main():

@@ -2,9 +2,9 @@
 
     python3 benchmarks/softmax.py --out benchmarks/results/h200/softmax.csv --commit $(git rev-parse --short HEAD)
 
-Every variant is checked against float64 in the same run before it is timed. `gbps` counts the fewest bytes that a softmax
-must move (read x once, write out once) over the median time, so that all rows compare with the copy of the same bytes;
-a kernel that reads twice cannot reach it where the row does not stay in a cache.
+Every variant is checked against float64 in the same run before it is timed. `gbps` counts the fewest bytes that a
+softmax must move (read x once, write out once) over the median time, so that all rows compare with the copy of those
+bytes; a kernel that reads twice cannot reach it where the row does not stay in a cache.
 """
 
 import argparse
@@ -24,10 +24,31 @@ from course_lib.ops import softmax as ops  # noqa: E402
 
 NUMBERS = 1 << 27  # of each matrix: 512 MiB in float32, several times any L2
 WIDTHS = (128, 512, 1024, 4096, 16384, 65536)
-VARIANTS = [(variant, language) for variant in ("01_three_pass", "02_online", "03_online_warp")
-            for language in ("cuda", "triton")]
-COLUMNS = ["variant", "language", "num_rows", "num_cols", "dtype", "median_us", "low_us", "high_us", "gbps",
-           "copy_percent", "max_error", "device", "driver", "torch", "triton", "cupy", "commit", "date"]
+VARIANTS = [
+    (variant, language)
+    for variant in ("01_three_pass", "02_online", "03_online_warp")
+    for language in ("cuda", "triton")
+]
+COLUMNS = [
+    "variant",
+    "language",
+    "num_rows",
+    "num_cols",
+    "dtype",
+    "median_us",
+    "low_us",
+    "high_us",
+    "gbps",
+    "copy_percent",
+    "max_error",
+    "device",
+    "driver",
+    "torch",
+    "triton",
+    "cupy",
+    "commit",
+    "date",
+]
 
 
 def versions(commit):
@@ -35,9 +56,15 @@ def versions(commit):
     import cupy
     import triton
 
-    return {"device": torch.cuda.get_device_name(), "driver": driver(), "torch": torch.__version__,
-            "triton": triton.__version__, "cupy": cupy.__version__, "commit": commit,
-            "date": datetime.date.today().isoformat()}
+    return {
+        "device": torch.cuda.get_device_name(),
+        "driver": driver(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "cupy": cupy.__version__,
+        "commit": commit,
+        "date": datetime.date.today().isoformat(),
+    }
 
 
 def driver():
@@ -52,6 +79,7 @@ def checked(variant, language, x, want):
     """(function to time, largest error against float64 on the rows that `want` holds)."""
     if language == "torch":
         out = torch.empty_like(x)
+
         def run():
             torch.softmax(x, dim=-1, out=out)
     else:
@@ -79,12 +107,21 @@ def rows_of(num_cols, num_runs):
     for variant, language, run, error in candidates:
         timing = measure.median_time(run, num_runs=num_runs, on_gpu=True)
         copy_ms = copy_ms or timing.median_ms
-        rows.append({"variant": variant, "language": language, "num_rows": num_rows, "num_cols": num_cols,
-                     "dtype": "float32", "median_us": f"{timing.median_ms * 1e3:.1f}",
-                     "low_us": f"{timing.low_ms * 1e3:.1f}", "high_us": f"{timing.high_ms * 1e3:.1f}",
-                     "gbps": f"{num_bytes / timing.median_ms / 1e6:.0f}",
-                     "copy_percent": f"{100 * copy_ms / timing.median_ms:.1f}",
-                     "max_error": "" if error is None else f"{error:.1e}"})
+        rows.append(
+            {
+                "variant": variant,
+                "language": language,
+                "num_rows": num_rows,
+                "num_cols": num_cols,
+                "dtype": "float32",
+                "median_us": f"{timing.median_ms * 1e3:.1f}",
+                "low_us": f"{timing.low_ms * 1e3:.1f}",
+                "high_us": f"{timing.high_ms * 1e3:.1f}",
+                "gbps": f"{num_bytes / timing.median_ms / 1e6:.0f}",
+                "copy_percent": f"{100 * copy_ms / timing.median_ms:.1f}",
+                "max_error": "" if error is None else f"{error:.1e}",
+            }
+        )
     return rows
 
 
@@ -99,15 +136,19 @@ def main():
     about = versions(options.commit)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, L2 flushed between runs, middle half in low_us to high_us; "
-                   "python3 benchmarks/softmax.py\n")
+        file.write(
+            "# medians of CUDA events, L2 flushed between runs, middle half in low_us to high_us; "
+            "python3 benchmarks/softmax.py\n"
+        )
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for num_cols in WIDTHS:
             for row in rows_of(num_cols, options.runs):
                 writer.writerow(row | about)
-                print(f"{row['num_cols']:>6} {row['variant']:<15} {row['language']:<7} {row['median_us']:>9} us "
-                      f"{row['gbps']:>5} GB/s {row['copy_percent']:>6} % of copy")
+                print(
+                    f"{row['num_cols']:>6} {row['variant']:<15} {row['language']:<7} {row['median_us']:>9} us "
+                    f"{row['gbps']:>5} GB/s {row['copy_percent']:>6} % of copy"
+                )
 
 
 if __name__ == "__main__":

@@ -67,26 +67,113 @@ class Device:
 def _gpu(name, capability, sms, smem_kib, threads, l2_mib, memory_gb, gbps, bf16, fp16, fp32, source):
     """One row of the table; a block may use all of the SM's shared memory but 1 KiB (all of it on Turing)."""
     per_block = smem_kib if capability < (8, 0) else smem_kib - 1
-    return Device("gpu", name, capability, sms, smem_kib * KIB, per_block * KIB, 65536, threads, l2_mib * MIB,
-                  memory_gb * GB, gbps, bf16, fp16, fp32, f"{source}; {_LIMITS}")
+    return Device(
+        "gpu",
+        name,
+        capability,
+        sms,
+        smem_kib * KIB,
+        per_block * KIB,
+        65536,
+        threads,
+        l2_mib * MIB,
+        memory_gb * GB,
+        gbps,
+        bf16,
+        fp16,
+        fp32,
+        f"{source}; {_LIMITS}",
+    )
 
 
 _LIMITS = "CUDA C++ Programming Guide, technical specifications by compute capability (shared memory, threads)"
 KNOWN_GPUS = {
-    "A100": _gpu("NVIDIA A100-SXM4-80GB", (8, 0), 108, 164, 2048, 40, 80, 2039.0, 312.0, 312.0, 19.5,
-                 "NVIDIA A100 datasheet (80 GB SXM); NVIDIA A100 architecture whitepaper (L2, SMs)"),
-    "H100": _gpu("NVIDIA H100 80GB HBM3", (9, 0), 132, 228, 2048, 50, 80, 3350.0, 989.4, 989.4, 66.9,
-                 "NVIDIA H100 architecture whitepaper (SXM5; dense tensor rates are half of the sparse ones)"),
-    "H200": _gpu("NVIDIA H200", (9, 0), 132, 228, 2048, 60, 141, 4800.0, 989.4, 989.4, 66.9,
-                 "NVIDIA H200 datasheet (SXM, memory); NVIDIA H100 architecture whitepaper (the same chip's rates); "
-                 "L2 as the driver reports it"),
-    "RTX 4090": _gpu("NVIDIA GeForce RTX 4090", (8, 9), 128, 100, 1536, 72, 24, 1008.0, 165.2, 165.2, 82.6,
-                     "NVIDIA Ada GPU architecture whitepaper, appendix (dense, fp32 accumulation)"),
-    "T4": _gpu("Tesla T4", (7, 5), 40, 64, 1024, 4, 16, 320.0, None, 65.0, 8.1,
-               "NVIDIA T4 datasheet; NVIDIA Turing GPU architecture whitepaper (L2, SMs)"),
-    "L4": _gpu("NVIDIA L4", (8, 9), 58, 100, 1536, 48, 24, 300.0, 121.0, 121.0, 30.3,
-               "NVIDIA L4 datasheet (its tensor rates are sparse; dense is half); NVIDIA Ada GPU architecture "
-               "whitepaper (L2, SMs)"),
+    "A100": _gpu(
+        "NVIDIA A100-SXM4-80GB",
+        (8, 0),
+        108,
+        164,
+        2048,
+        40,
+        80,
+        2039.0,
+        312.0,
+        312.0,
+        19.5,
+        "NVIDIA A100 datasheet (80 GB SXM); NVIDIA A100 architecture whitepaper (L2, SMs)",
+    ),
+    "H100": _gpu(
+        "NVIDIA H100 80GB HBM3",
+        (9, 0),
+        132,
+        228,
+        2048,
+        50,
+        80,
+        3350.0,
+        989.4,
+        989.4,
+        66.9,
+        "NVIDIA H100 architecture whitepaper (SXM5; dense tensor rates are half of the sparse ones)",
+    ),
+    "H200": _gpu(
+        "NVIDIA H200",
+        (9, 0),
+        132,
+        228,
+        2048,
+        60,
+        141,
+        4800.0,
+        989.4,
+        989.4,
+        66.9,
+        "NVIDIA H200 datasheet (SXM, memory); NVIDIA H100 architecture whitepaper (the same chip's rates); "
+        "L2 as the driver reports it",
+    ),
+    "RTX 4090": _gpu(
+        "NVIDIA GeForce RTX 4090",
+        (8, 9),
+        128,
+        100,
+        1536,
+        72,
+        24,
+        1008.0,
+        165.2,
+        165.2,
+        82.6,
+        "NVIDIA Ada GPU architecture whitepaper, appendix (dense, fp32 accumulation)",
+    ),
+    "T4": _gpu(
+        "Tesla T4",
+        (7, 5),
+        40,
+        64,
+        1024,
+        4,
+        16,
+        320.0,
+        None,
+        65.0,
+        8.1,
+        "NVIDIA T4 datasheet; NVIDIA Turing GPU architecture whitepaper (L2, SMs)",
+    ),
+    "L4": _gpu(
+        "NVIDIA L4",
+        (8, 9),
+        58,
+        100,
+        1536,
+        48,
+        24,
+        300.0,
+        121.0,
+        121.0,
+        30.3,
+        "NVIDIA L4 datasheet (its tensor rates are sparse; dense is half); NVIDIA Ada GPU architecture "
+        "whitepaper (L2, SMs)",
+    ),
 }
 
 
@@ -107,13 +194,15 @@ def has_gpu():
         return False
     found = _gpu_count() > 0 and _visible()
     if wanted == "gpu" and not found:
-        raise CourseError("COURSE_ENGINE=gpu asks for a GPU, but the NVIDIA driver shows none here. "
-                          "Unset COURSE_ENGINE to run on the CPU.")
+        raise CourseError(
+            "COURSE_ENGINE=gpu asks for a GPU, but the NVIDIA driver shows none here. "
+            "Unset COURSE_ENGINE to run on the CPU."
+        )
     return found
 
 
 def engine():
-    """"gpu" or "cpu": where ``kernel(...)`` runs."""
+    """ "gpu" or "cpu": where ``kernel(...)`` runs."""
     return "gpu" if has_gpu() else "cpu"
 
 
@@ -167,8 +256,16 @@ def _library(name):
 
 
 # CUdevice_attribute of the CUDA driver API
-_ATTRIBUTES = {"num_sms": 16, "threads_per_sm": 39, "l2_bytes": 38, "major": 75, "minor": 76, "shared_bytes_per_sm": 81,
-               "registers_per_sm": 82, "shared_bytes_per_block": 97}
+_ATTRIBUTES = {
+    "num_sms": 16,
+    "threads_per_sm": 39,
+    "l2_bytes": 38,
+    "major": 75,
+    "minor": 76,
+    "shared_bytes_per_sm": 81,
+    "registers_per_sm": 82,
+    "shared_bytes_per_block": 97,
+}
 
 
 @functools.cache
@@ -176,8 +273,10 @@ def _current_gpu():
     """Device 0 of the driver, with the peak rates of the table."""
     driver = _library("libcuda.so.1")
     if driver is None or driver.cuInit(0) != 0:
-        raise CourseError("The NVIDIA driver shows a GPU, but libcuda.so.1 does not start. Try nvidia-smi; "
-                          "COURSE_ENGINE=cpu runs the course without the GPU.")
+        raise CourseError(
+            "The NVIDIA driver shows a GPU, but libcuda.so.1 does not start. Try nvidia-smi; "
+            "COURSE_ENGINE=cpu runs the course without the GPU."
+        )
     handle, name, total = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t()
     driver.cuDeviceGet(ctypes.byref(handle), 0)
     driver.cuDeviceGetName(name, 256, handle)
@@ -192,8 +291,9 @@ def _current_gpu():
     row = known(text)
     rates = {key: getattr(row, key, None) for key in ("memory_gbps", "bf16_tflops", "fp16_tflops", "fp32_tflops")}
     source = f"sizes: the CUDA driver; rates: {row.source if row else 'this card is not in the table'}"
-    return Device(kind="gpu", name=text, capability=capability, memory_bytes=total.value, source=source,
-                  **read, **rates)
+    return Device(
+        kind="gpu", name=text, capability=capability, memory_bytes=total.value, source=source, **read, **rates
+    )
 
 
 @functools.cache
@@ -204,10 +304,23 @@ def _current_cpu():
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
         memory = None
-    return Device("cpu", _cpu_name(), None, os.cpu_count() or 1, hopper.shared_bytes_per_sm,
-                  hopper.shared_bytes_per_block, hopper.registers_per_sm, hopper.threads_per_sm, None, memory,
-                  None, None, None, None,
-                  "the operating system; limits of a block as on Hopper, which the SIMT machine stands in for")
+    return Device(
+        "cpu",
+        _cpu_name(),
+        None,
+        os.cpu_count() or 1,
+        hopper.shared_bytes_per_sm,
+        hopper.shared_bytes_per_block,
+        hopper.registers_per_sm,
+        hopper.threads_per_sm,
+        None,
+        memory,
+        None,
+        None,
+        None,
+        None,
+        "the operating system; limits of a block as on Hopper, which the SIMT machine stands in for",
+    )
 
 
 def _cpu_name():

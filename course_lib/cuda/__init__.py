@@ -59,8 +59,14 @@ def load(path, name=None, *, defines=None):
 
 def _kernel(source, name, defines, filename, first_line):
     """A new Kernel, or the one that was made from the same text: launchers may load a file at every call."""
-    key = (with_headers_digest(source, filename=filename), name, frozenset(normalise_defines(defines).items()),
-           filename, first_line, device.engine())
+    key = (
+        with_headers_digest(source, filename=filename),
+        name,
+        frozenset(normalise_defines(defines).items()),
+        filename,
+        first_line,
+        device.engine(),
+    )
     if key not in _kernels:
         while len(_kernels) >= _MAX_KERNELS:
             _kernels.pop(next(iter(_kernels)))

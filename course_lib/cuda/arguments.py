@@ -3,7 +3,7 @@
 A tensor must have the element type that the kernel declares; a number must fit the declared type without losing what
 was meant. Every error names the kernel and the parameter, and says what came.
 
-May import: errors, signature.
+May import: errors, scalars.
 """
 
 import math
@@ -13,16 +13,28 @@ import numpy
 import torch
 
 from ..errors import ArgumentError
-from .signature import SCALARS, VECTORS
+from .scalars import SCALARS, VECTORS
 
 # element type of a pointer -> torch dtypes that hold it
 _DTYPES = {
-    "float": ("float32",), "double": ("float64",), "half": ("float16",), "bfloat16": ("bfloat16",),
-    "int": ("int32",), "unsigned int": ("uint32", "int32"), "short": ("int16",), "unsigned short": ("uint16", "int16"),
-    "long long": ("int64",), "unsigned long long": ("uint64", "int64"), "long": ("int64",),
-    "unsigned long": ("uint64", "int64"), "bool": ("bool",), "char": ("int8",), "signed char": ("int8",),
+    "float": ("float32",),
+    "double": ("float64",),
+    "half": ("float16",),
+    "bfloat16": ("bfloat16",),
+    "int": ("int32",),
+    "unsigned int": ("uint32", "int32"),
+    "short": ("int16",),
+    "unsigned short": ("uint16", "int16"),
+    "long long": ("int64",),
+    "unsigned long long": ("uint64", "int64"),
+    "long": ("int64",),
+    "unsigned long": ("uint64", "int64"),
+    "bool": ("bool",),
+    "char": ("int8",),
+    "signed char": ("int8",),
     "unsigned char": ("uint8", "bool", "float8_e4m3fn", "float8_e5m2"),
-    "fp8_e4m3": ("float8_e4m3fn", "uint8"), "fp8_e5m2": ("float8_e5m2", "uint8"),
+    "fp8_e4m3": ("float8_e4m3fn", "uint8"),
+    "fp8_e5m2": ("float8_e5m2", "uint8"),
 }
 _FLOAT_MAX = {"float": 3.4028234663852886e38, "half": 65504.0, "bfloat16": 3.3895313892515355e38}
 _FLOATS = ("float", "double", "half", "bfloat16")
@@ -49,10 +61,14 @@ def check(kernel_name, parameters, args, *, device=None):
     """
     if len(args) != len(parameters):
         declared = ", ".join(f"{parameter.ctype} {parameter.name}" for parameter in parameters)
-        raise ArgumentError(f"{kernel_name} takes {len(parameters)} arguments ({declared or 'none'}), got {len(args)}."
-                            + _odd_one(parameters, args))
-    return [_convert(f"{kernel_name}: parameter {parameter.name} ({parameter.ctype})", parameter, value, device)
-            for parameter, value in zip(parameters, args, strict=True)]
+        raise ArgumentError(
+            f"{kernel_name} takes {len(parameters)} arguments ({declared or 'none'}), got {len(args)}."
+            + _odd_one(parameters, args)
+        )
+    return [
+        _convert(f"{kernel_name}: parameter {parameter.name} ({parameter.ctype})", parameter, value, device)
+        for parameter, value in zip(parameters, args, strict=True)
+    ]
 
 
 def _odd_one(parameters, args):
@@ -73,8 +89,11 @@ def _convert(where, parameter, value, device):
     if parameter.element in VECTORS:
         return _vector(where, parameter, value)
     number = _number(where, parameter.element, value)
-    return number if parameter.element not in ("half", "bfloat16", "fp8_e4m3", "fp8_e5m2") \
+    return (
+        number
+        if parameter.element not in ("half", "bfloat16", "fp8_e4m3", "fp8_e5m2")
         else _pack(parameter.element, number)
+    )
 
 
 def _tensor(where, parameter, value, device):
@@ -85,19 +104,25 @@ def _tensor(where, parameter, value, device):
         raise ArgumentError(f"{where} wants a torch tensor, got {_describe(value)}.")
     if device is not None and value.device.type != device:
         place, move = ("the GPU", "cuda") if device == "cuda" else ("the CPU", "cpu")
-        raise ArgumentError(f"{where} wants a tensor on {place}, where this kernel runs, got {_describe(value)}. "
-                            f"Pass {parameter.name}.{move}().")
+        raise ArgumentError(
+            f"{where} wants a tensor on {place}, where this kernel runs, got {_describe(value)}. "
+            f"Pass {parameter.name}.{move}()."
+        )
     scalar, count = VECTORS.get(parameter.element, (parameter.element, 1))
     dtypes = _DTYPES.get(scalar)
     got = str(value.dtype).removeprefix("torch.")
     if dtypes and got not in dtypes:
-        raise ArgumentError(f"{where} wants a tensor of {dtypes[0]}, got {_describe(value)}. "
-                            f"Pass {parameter.name}.to(torch.{dtypes[0]}).")
+        raise ArgumentError(
+            f"{where} wants a tensor of {dtypes[0]}, got {_describe(value)}. "
+            f"Pass {parameter.name}.to(torch.{dtypes[0]})."
+        )
     width = SCALARS[scalar][0] * count if scalar in SCALARS else 1
     alignment = 1 if count == 3 else min(width, 16)
     if alignment > 1 and value.numel() and value.data_ptr() % alignment:
-        raise ArgumentError(f"{where} wants an address that is a multiple of {alignment} bytes, and this tensor starts "
-                            f"{value.data_ptr() % alignment} bytes after one. Pass a whole tensor.")
+        raise ArgumentError(
+            f"{where} wants an address that is a multiple of {alignment} bytes, and this tensor starts "
+            f"{value.data_ptr() % alignment} bytes after one. Pass a whole tensor."
+        )
     return value
 
 

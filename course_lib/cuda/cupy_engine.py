@@ -28,12 +28,21 @@ _FAULTS = {
     "ILLEGAL_INSTRUCTION": (KernelFault, f"stopped itself (trap) or ran an illegal instruction. {_REPLAY} {_LOST}"),
     "LAUNCH_TIMEOUT": (KernelFault, f"ran into the driver's time limit; look for a loop that never ends. {_LOST}"),
     "ASSERT": (KernelFault, f"failed an assert. {_LOST}"),
-    "LAUNCH_FAILED": (KernelFault, "failed while running: shared memory out of bounds, a barrier used wrongly, or a "
-                                   f"pointer gone wrong. {_REPLAY} {_LOST}"),
-    "LAUNCH_OUT_OF_RESOURCES": (LaunchError, "needs more registers for this block than an SM has; take fewer threads, "
-                                             "or declare __launch_bounds__(threads)."),
-    "OUT_OF_MEMORY": (LaunchError, "found no room on the GPU for its stack or local memory; free tensors "
-                                   "(torch.cuda.empty_cache()) or take a smaller size."),
+    "LAUNCH_FAILED": (
+        KernelFault,
+        "failed while running: shared memory out of bounds, a barrier used wrongly, or a "
+        f"pointer gone wrong. {_REPLAY} {_LOST}",
+    ),
+    "LAUNCH_OUT_OF_RESOURCES": (
+        LaunchError,
+        "needs more registers for this block than an SM has; take fewer threads, "
+        "or declare __launch_bounds__(threads).",
+    ),
+    "OUT_OF_MEMORY": (
+        LaunchError,
+        "found no room on the GPU for its stack or local memory; free tensors "
+        "(torch.cuda.empty_cache()) or take a smaller size.",
+    ),
     "INVALID_VALUE": (LaunchError, "was launched with a configuration that this GPU does not take."),
 }
 
@@ -76,8 +85,12 @@ class CupyModule:
         index = tensors[0].device.index if tensors else torch.cuda.current_device()
         packed = tuple(_pack(parameter, value) for parameter, value in zip(self.parameters, values, strict=True))
         stream = torch.cuda.current_stream(index)
-        key = (grid, block, shared_bytes, tuple(tuple(value.shape) if isinstance(value, torch.Tensor) else value
-                                                for value in values))
+        key = (
+            grid,
+            block,
+            shared_bytes,
+            tuple(tuple(value.shape) if isinstance(value, torch.Tensor) else value for value in values),
+        )
         try:
             with cupy.cuda.Device(index), cupy.cuda.ExternalStream(stream.cuda_stream):
                 self.function(grid, block, packed, shared_mem=shared_bytes)
@@ -95,11 +108,14 @@ class CupyModule:
             raise LaunchError(
                 f"{self.name}: a block of {threads} threads; this kernel takes at most "
                 f"{self.function.max_threads_per_block} ({self.function.num_regs} registers a thread, or its "
-                "__launch_bounds__). Take fewer threads, or declare __launch_bounds__(threads).")
+                "__launch_bounds__). Take fewer threads, or declare __launch_bounds__(threads)."
+            )
         static, limit = self.function.shared_size_bytes, device.current().shared_bytes_per_block
         if static + shared_bytes > limit:
-            raise LaunchError(f"{self.name}: {static} bytes of static and {shared_bytes} of dynamic shared memory are "
-                              f"{static + shared_bytes}; a block here has {limit}.")
+            raise LaunchError(
+                f"{self.name}: {static} bytes of static and {shared_bytes} of dynamic shared memory are "
+                f"{static + shared_bytes}; a block here has {limit}."
+            )
         if shared_bytes > self.function.max_dynamic_shared_size_bytes:
             self.function.max_dynamic_shared_size_bytes = shared_bytes
 
@@ -131,8 +147,9 @@ def _cubin(source, defines, filename, first_line):
     path = Path(root) / "cubin" / f"{key}.cubin"
     notes = path.with_suffix(".notes")
     if not (path.is_file() and notes.is_file()):
-        cubin = nvrtc.compile_cubin(source, arch=arch, defines=defines, filename=filename, first_line=first_line,
-                                    line_info=True)
+        cubin = nvrtc.compile_cubin(
+            source, arch=arch, defines=defines, filename=filename, first_line=first_line, line_info=True
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(notes, cubin.notes.encode())
         _write(path, cubin.code)
@@ -151,6 +168,7 @@ def _cupy():
     try:
         import cupy
     except ImportError as error:
-        raise ToolchainError("A GPU is here but cupy is not: pip install cupy-cuda13x. COURSE_ENGINE=cpu runs without "
-                             "the GPU.") from error
+        raise ToolchainError(
+            "A GPU is here but cupy is not: pip install cupy-cuda13x. COURSE_ENGINE=cpu runs without the GPU."
+        ) from error
     return cupy

@@ -52,8 +52,10 @@ def architectures(text):
     line = re.search(r"^// Needs\s+(.*)$", text, re.MULTILINE)
     words = re.search(r"(any) compute capability|compute capability (\d+)\.(\d+)(a?)", line.group(1)) if line else None
     if not words:
-        raise CompileError('The header needs a line such as "// Needs     compute capability 8.0" or "any compute '
-                           'capability", so that the gate knows the architectures it promises.')
+        raise CompileError(
+            'The header needs a line such as "// Needs     compute capability 8.0" or "any compute '
+            'capability", so that the gate knows the architectures it promises.'
+        )
     if words.group(1):
         return ARCHITECTURES
     smallest = int(words.group(2)) * 10 + int(words.group(3))
@@ -65,8 +67,9 @@ def architectures(text):
 def variants(text):
     """The macro sets to compile a file with: one dict for each ``// gate:`` line, or one empty dict."""
     lines = re.findall(r"^// gate:(.*)$", text, re.MULTILINE)
-    return [dict((item[2:].split("=", 1) + [""])[:2] for item in line.split() if item.startswith("-D"))
-            for line in lines] or [{}]
+    return [
+        dict((item[2:].split("=", 1) + [""])[:2] for item in line.split() if item.startswith("-D")) for line in lines
+    ] or [{}]
 
 
 def kernel_files():
@@ -97,8 +100,10 @@ def check_file(path, archs=None):
             cubin = compile_cubin(text, arch=arch, defines=defines, filename=shown)
             seconds = time.perf_counter() - start
             options = " ".join(f"-D{key}={value}" for key, value in defines.items())
-            rows += [Row(shown, name, arch, options, resources, cubin.notes, seconds)
-                     for name, resources in cubin.resources.items()]
+            rows += [
+                Row(shown, name, arch, options, resources, cubin.notes, seconds)
+                for name, resources in cubin.resources.items()
+            ]
     return rows
 
 
@@ -112,8 +117,9 @@ def table(rows):
         cells.setdefault(key, {})[row.arch] = f"{found.registers}/{found.shared_bytes}/{found.spill_bytes}"
     width = max((len(key) for key in cells), default=6)
     head = f"{'kernel':<{width}}  " + "  ".join(f"{arch:>10}" for arch in archs)
-    lines = [f"{key:<{width}}  " + "  ".join(f"{found.get(arch, '-'):>10}" for arch in archs)
-             for key, found in cells.items()]
+    lines = [
+        f"{key:<{width}}  " + "  ".join(f"{found.get(arch, '-'):>10}" for arch in archs) for key, found in cells.items()
+    ]
     return "\n".join(["registers a thread / static shared bytes / spilled bytes", head, *lines])
 
 

@@ -90,12 +90,14 @@ class Kernel:
         grid, block = check_configuration(self.name, grid, block, shared_bytes)
         values = arguments.check(self.name, self.parameters, args)
         copies = [_on_cpu(value) if isinstance(value, torch.Tensor) else value for value in values]
-        marked = tuple(copy for copy, value in zip(copies, values, strict=True)
-                       if any(value is output for output in outputs))
+        marked = tuple(
+            copy for copy, value in zip(copies, values, strict=True) if any(value is output for output in outputs)
+        )
         _count()
         module = self._engine_module("checked")
-        report = module.profile(grid, block, copies, shared_bytes, schedule=schedule, seed=seed, step_limit=step_limit,
-                                outputs=marked)
+        report = module.profile(
+            grid, block, copies, shared_bytes, schedule=schedule, seed=seed, step_limit=step_limit, outputs=marked
+        )
         for copy, value, parameter in zip(copies, values, self.parameters, strict=True):
             if copy is not value and not parameter.is_const:
                 value.copy_(copy)
@@ -114,8 +116,9 @@ class Kernel:
         """
         from . import sass
 
-        return sass.as_compiled(self.source, self.name, defines=self.defines, filename=self.filename,
-                                first_line=self.first_line, arch=arch)
+        return sass.as_compiled(
+            self.source, self.name, defines=self.defines, filename=self.filename, first_line=self.first_line, arch=arch
+        )
 
     def _engine_module(self, engine):
         """The module of "gpu", "cpu" or "checked", built once."""
@@ -149,8 +152,10 @@ def check_configuration(name, grid, block, shared_bytes):
             raise LaunchError(f"{name}: block.{axis} is {size} threads; it must be 1 to {limit}.")
     threads = block[0] * block[1] * block[2]
     if threads > MAX_THREADS:
-        raise LaunchError(f"{name}: a block of {block[0]} x {block[1]} x {block[2]} has {threads} threads; "
-                          f"a block holds at most {MAX_THREADS}.")
+        raise LaunchError(
+            f"{name}: a block of {block[0]} x {block[1]} x {block[2]} has {threads} threads; "
+            f"a block holds at most {MAX_THREADS}."
+        )
     limit = device.current().shared_bytes_per_block
     if not isinstance(shared_bytes, int) or not 0 <= shared_bytes <= limit:
         raise LaunchError(f"{name}: shared_bytes is {shared_bytes}; a block here may have 0 to {limit} bytes.")

@@ -74,8 +74,14 @@ def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1
     included_files(source, filename=filename)
     defines = normalise_defines(defines)
     folders = [*cuda_headers(), str(KERNELS_ROOT)]
-    options = [f"-arch={arch}", "-std=c++17", "--ptxas-options=-v", *(["-lineinfo"] if line_info else []),
-               *(f"-I{folder}" for folder in folders), *define_options(defines)]
+    options = [
+        f"-arch={arch}",
+        "-std=c++17",
+        "--ptxas-options=-v",
+        *(["-lineinfo"] if line_info else []),
+        *(f"-I{folder}" for folder in folders),
+        *define_options(defines),
+    ]
     text = with_line_numbers(source, filename, first_line).encode()
     program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(text, filename.encode(), 0, [], []))
     try:
@@ -137,6 +143,7 @@ def _bindings():
     try:
         from cuda.bindings import nvrtc
     except ImportError as error:
-        raise ToolchainError("Compiling CUDA needs NVRTC: pip install 'cuda-core[cu13]' "
-                             "'cuda-toolkit[nvrtc,cudart,crt,cccl]' (Linux).") from error
+        raise ToolchainError(
+            "Compiling CUDA needs NVRTC: pip install 'cuda-core[cu13]' 'cuda-toolkit[nvrtc,cudart,crt,cccl]' (Linux)."
+        ) from error
     return nvrtc

@@ -20,16 +20,30 @@ from . import nvrtc, signature
 
 # opcode -> (space, kind)
 _OPCODES = {
-    "LDG": ("global", "load"), "STG": ("global", "store"), "LD": ("generic", "load"), "ST": ("generic", "store"),
-    "LDS": ("shared", "load"), "STS": ("shared", "store"), "LDL": ("local", "load"), "STL": ("local", "store"),
-    "LDSM": ("shared", "matrix load"), "STSM": ("shared", "matrix store"), "LDGSTS": ("global", "copy to shared"),
-    "ATOMG": ("global", "atomic"), "RED": ("global", "atomic"), "REDG": ("global", "atomic"),
-    "ATOM": ("generic", "atomic"), "ATOMS": ("shared", "atomic"), "UBLKCP": ("global", "bulk copy"),
-    "UTMALDG": ("global", "bulk copy"), "UTMASTG": ("global", "bulk copy"),
+    "LDG": ("global", "load"),
+    "STG": ("global", "store"),
+    "LD": ("generic", "load"),
+    "ST": ("generic", "store"),
+    "LDS": ("shared", "load"),
+    "STS": ("shared", "store"),
+    "LDL": ("local", "load"),
+    "STL": ("local", "store"),
+    "LDSM": ("shared", "matrix load"),
+    "STSM": ("shared", "matrix store"),
+    "LDGSTS": ("global", "copy to shared"),
+    "ATOMG": ("global", "atomic"),
+    "RED": ("global", "atomic"),
+    "REDG": ("global", "atomic"),
+    "ATOM": ("generic", "atomic"),
+    "ATOMS": ("shared", "atomic"),
+    "UBLKCP": ("global", "bulk copy"),
+    "UTMALDG": ("global", "bulk copy"),
+    "UTMASTG": ("global", "bulk copy"),
 }
 _LINE = re.compile(r'//## File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _INSTRUCTION = re.compile(
-    r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][A-Z0-9_]*)(?P<suffix>(?:\.\w+)*)")
+    r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][A-Z0-9_]*)(?P<suffix>(?:\.\w+)*)"
+)
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 
 
@@ -78,14 +92,24 @@ class AsCompiled:
 
     def at(self, line, space=None):
         """The accesses at a line of the kernel's own file."""
-        return tuple(access for access in self.accesses if access.line == line
-                     and _same_file(access.file, self.filename) and (space is None or access.space == space))
+        return tuple(
+            access
+            for access in self.accesses
+            if access.line == line
+            and _same_file(access.file, self.filename)
+            and (space is None or access.space == space)
+        )
 
     def __str__(self):
-        head = (f"{self.name} on {self.arch}: {self.registers} registers, {self.shared_bytes} bytes of shared memory, "
-                f"{self.spill_bytes} bytes spilled")
-        lines = [f"  {Path(access.file).name}:{access.line:<5} {access.count:>3} x {access.opcode:<18} {access.space} "
-                 f"{access.kind}, {access.bytes} bytes a thread" for access in self.accesses]
+        head = (
+            f"{self.name} on {self.arch}: {self.registers} registers, {self.shared_bytes} bytes of shared memory, "
+            f"{self.spill_bytes} bytes spilled"
+        )
+        lines = [
+            f"  {Path(access.file).name}:{access.line:<5} {access.count:>3} x {access.opcode:<18} {access.space} "
+            f"{access.kind}, {access.bytes} bytes a thread"
+            for access in self.accesses
+        ]
         return "\n".join([head, *lines])
 
 
@@ -109,11 +133,19 @@ def as_compiled(source, name, *, arch="sm_90", defines=None, filename="<cell>", 
     ToolchainError   NVRTC or nvdisasm is missing
     """
     name = signature.choose(source, name, filename=filename)
-    cubin = nvrtc.compile_cubin(source, arch=arch, defines=defines, filename=filename, first_line=first_line,
-                               line_info=True)
+    cubin = nvrtc.compile_cubin(
+        source, arch=arch, defines=defines, filename=filename, first_line=first_line, line_info=True
+    )
     found = cubin.resources.get(name, nvrtc.Resources(0, 0, 0))
-    return AsCompiled(name, arch, filename, found.registers, found.shared_bytes, found.spill_bytes,
-                      accesses_of(disassemble(cubin.code), name))
+    return AsCompiled(
+        name,
+        arch,
+        filename,
+        found.registers,
+        found.shared_bytes,
+        found.spill_bytes,
+        accesses_of(disassemble(cubin.code), name),
+    )
 
 
 def disassemble(code):
@@ -185,6 +217,8 @@ def _nvdisasm():
             return str(shipped)
     installed = shutil.which("nvdisasm") or shutil.which("nvdisasm", path="/usr/local/cuda/bin")
     if installed is None:
-        raise ToolchainError("The as-compiled ledger needs nvdisasm: it comes with triton (pip install triton, Linux) "
-                             "or with the CUDA toolkit.")
+        raise ToolchainError(
+            "The as-compiled ledger needs nvdisasm: it comes with triton (pip install triton, Linux) "
+            "or with the CUDA toolkit."
+        )
     return installed

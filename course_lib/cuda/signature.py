@@ -3,43 +3,14 @@
 A raw launch has no types: four bytes of an int where eight of a long long are expected shift every later argument. Here
 the C declaration is parsed, and arguments.py converts by it.
 
-May import: errors.
+May import: errors, scalars.
 """
 
 import re
 from dataclasses import dataclass
 
 from ..errors import SignatureError
-
-# name -> (bytes, struct format or None). One spelling per type; _ALIASES maps the others to it.
-SCALARS = {
-    "bool": (1, "?"), "char": (1, "b"), "signed char": (1, "b"), "unsigned char": (1, "B"),
-    "short": (2, "h"), "unsigned short": (2, "H"), "int": (4, "i"), "unsigned int": (4, "I"),
-    "long": (8, "q"), "unsigned long": (8, "Q"), "long long": (8, "q"), "unsigned long long": (8, "Q"),
-    "float": (4, "f"), "double": (8, "d"), "half": (2, "e"), "bfloat16": (2, None),
-    "fp8_e4m3": (1, None), "fp8_e5m2": (1, None), "void": (0, None),
-}
-_ALIASES = {
-    "__half": "half", "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16",
-    "__half2": "half2", "__nv_bfloat162": "bfloat162", "nv_bfloat162": "bfloat162",
-    "__nv_fp8_e4m3": "fp8_e4m3", "__nv_fp8_e5m2": "fp8_e5m2", "__nv_fp8_storage_t": "unsigned char",
-    "unsigned": "unsigned int", "signed": "int", "signed int": "int", "size_t": "unsigned long long",
-    "ptrdiff_t": "long long", "uintptr_t": "unsigned long long", "intptr_t": "long long",
-    "int8_t": "signed char", "uint8_t": "unsigned char", "int16_t": "short", "uint16_t": "unsigned short",
-    "int32_t": "int", "uint32_t": "unsigned int", "int64_t": "long long", "uint64_t": "unsigned long long",
-    "uint": "unsigned int", "uchar": "unsigned char", "ushort": "unsigned short", "ulong": "unsigned long",
-    "short int": "short", "long int": "long", "long long int": "long long", "unsigned short int": "unsigned short",
-    "unsigned long int": "unsigned long", "unsigned long long int": "unsigned long long",
-    "long unsigned int": "unsigned long", "long unsigned": "unsigned long", "wchar_t": "int",
-}
-_VECTOR_BASES = {
-    "char": "signed char", "uchar": "unsigned char", "short": "short", "ushort": "unsigned short", "int": "int",
-    "uint": "unsigned int", "long": "long", "ulong": "unsigned long", "longlong": "long long",
-    "ulonglong": "unsigned long long", "float": "float", "double": "double",
-}
-# vector name -> (element, count)
-VECTORS = {f"{base}{count}": (scalar, count) for base, scalar in _VECTOR_BASES.items() for count in (1, 2, 3, 4)}
-VECTORS |= {"half2": ("half", 2), "bfloat162": ("bfloat16", 2)}
+from .scalars import ALIASES, SCALARS, VECTORS
 
 _QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__", "struct"}
 _KERNEL = re.compile(r"\b__global__\b")
@@ -134,8 +105,10 @@ def parse(source, name, *, defines=None, filename="<cell>"):
     prefix, inside = found[-1]
     where = f"{filename}: kernel {name}"
     if re.search(r"\btemplate\b", prefix):
-        raise SignatureError(f"{where} is a template, which has no single name to launch. Take the parameter as a "
-                             'macro (-D) and declare the kernel extern "C".')
+        raise SignatureError(
+            f"{where} is a template, which has no single name to launch. Take the parameter as a "
+            'macro (-D) and declare the kernel extern "C".'
+        )
     if 'extern "C"' not in prefix and not _inside_extern_block(text, name):
         raise SignatureError(f'{where} must be declared extern "C" __global__, so that its name stays as written.')
     names = _typedefs(text) | {key: str(value) for key, value in (defines or {}).items()}
@@ -247,9 +220,9 @@ def _canonical(text, names):
     for _ in range(8):
         text = " ".join(names.get(word, word) for word in text.split())
         text = " ".join(word for word in text.split() if word not in _QUALIFIERS)
-        if text in SCALARS or text in VECTORS or text in _ALIASES or not any(word in names for word in text.split()):
+        if text in SCALARS or text in VECTORS or text in ALIASES or not any(word in names for word in text.split()):
             break
-    return _ALIASES.get(text, text)
+    return ALIASES.get(text, text)
 
 
 def _size(element):

@@ -17,7 +17,8 @@ from ..errors import CompileError
 KERNELS_ROOT = Path(__file__).resolve().parents[2] / "kernels_cu"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
 _DIAGNOSTIC = re.compile(
-    r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?P<kind>error|catastrophic error|warning)(?P<text>.*)$", re.MULTILINE)
+    r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?P<kind>error|catastrophic error|warning)(?P<text>.*)$", re.MULTILINE
+)
 
 
 def read(path):
@@ -63,8 +64,10 @@ def included_files(text, *, filename="<cell>"):
             if not header.is_file():
                 line = current.count("\n", 0, match.start()) + 1
                 there = ", ".join(sorted(f"common/{item.name}" for item in (KERNELS_ROOT / "common").glob("*")))
-                message = (f'{name}, line {line}: #include "{match.group(1)}" is not under kernels_cu/. '
-                           f"Headers there: {there or 'none'}.")
+                message = (
+                    f'{name}, line {line}: #include "{match.group(1)}" is not under kernels_cu/. '
+                    f"Headers there: {there or 'none'}."
+                )
                 raise CompileError(message, filename=name, line=line, log=message)
             found[header] = header.read_text(encoding="utf-8")
             queue.append((found[header], match.group(1)))

@@ -26,9 +26,11 @@ def as_script(path):
         if magic:
             defines = dict(item.split("=", 1) for item in re.findall(r"-D\s*(\w+=\S+)", magic.group(2)))
             entry = re.search(r"--entry\s+(\w+)", magic.group(2))
-            body = text[magic.end():]
-            parts.append(f"from course_lib import cuda\n{magic.group(1)} = cuda.compile({body!r}, "
-                         f"{entry.group(1) if entry else None!r}, defines={defines!r})")
+            body = text[magic.end() :]
+            parts.append(
+                f"from course_lib import cuda\n{magic.group(1)} = cuda.compile({body!r}, "
+                f"{entry.group(1) if entry else None!r}, defines={defines!r})"
+            )
         else:
             parts.append("\n".join(line for line in text.splitlines() if not line.startswith(("%", "!"))))
     return "\n\n".join(parts)
@@ -43,6 +45,13 @@ def test_notebook_runs_as_a_script(path, tmp_path):
     script = tmp_path / f"{path.stem}.py"
     script.write_text(as_script(path), encoding="utf-8")
     environment = {**os.environ, "COURSE_STRICT": "1", "PYTHONPATH": str(ROOT), "COURSE_WORK_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, str(script)], cwd=ROOT, env=environment, capture_output=True, text=True,
-                          timeout=280, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

@@ -100,8 +100,25 @@ def test_every_scalar_type_arrives():
         for (int k = 0; k < 16; ++k) out[k] = values[k];
     }""")
     out = torch.zeros(16, dtype=torch.float64, device="cuda")
-    kernel(1, 1, out, True, -3, -300, -70000, 4000000000, -(2**40), 2**53, 0.5, 1e-300, 1.5, -2.0, (1, 2, 3, 4),
-           struct.pack("<if", 7, 0.25), None)
+    kernel(
+        1,
+        1,
+        out,
+        True,
+        -3,
+        -300,
+        -70000,
+        4000000000,
+        -(2**40),
+        2**53,
+        0.5,
+        1e-300,
+        1.5,
+        -2.0,
+        (1, 2, 3, 4),
+        struct.pack("<if", 7, 0.25),
+        None,
+    )
     assert out.tolist() == [1, -3, -300, -70000, 4000000000, -(2**40), 2**53, 0.5, 1e-300, 1.5, -2, 1, 4, 7, 0.25, 1]
 
 
@@ -152,8 +169,9 @@ FAULTS = {
 
 def run_script(body):
     """A Python program of its own: a fault takes the whole process's GPU context with it."""
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(body)], capture_output=True, text=True, timeout=120,
-                          check=False)
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(body)], capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 @pytest.mark.parametrize("name", FAULTS)

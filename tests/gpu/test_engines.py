@@ -8,8 +8,12 @@ from course_lib import cuda, device
 from course_lib.ops import softmax as ops
 
 SHAPES = [(1, 1), (3, 31), (4, 128), (5, 129), (7, 1000), (2, 4097)]
-SCORES = {"normal": lambda *shape: torch.randn(*shape), "rising": lambda *shape: torch.randn(*shape).sort(-1).values,
-          "near +100": lambda *shape: torch.randn(*shape) + 100, "near -100": lambda *shape: torch.randn(*shape) - 100}
+SCORES = {
+    "normal": lambda *shape: torch.randn(*shape),
+    "rising": lambda *shape: torch.randn(*shape).sort(-1).values,
+    "near +100": lambda *shape: torch.randn(*shape) + 100,
+    "near -100": lambda *shape: torch.randn(*shape) - 100,
+}
 
 
 def to_gpu(arguments):

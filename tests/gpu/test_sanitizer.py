@@ -29,8 +29,14 @@ kernel(1, 128, torch.zeros(128, device="cuda"))
 
 def sanitize(tool, *command):
     """(exit code, output) of a Python command under a tool of compute-sanitizer; 9 says that something was found."""
-    done = subprocess.run([TOOL, "--tool", tool, "--error-exitcode", "9", sys.executable, *command], cwd=ROOT,
-                          capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(
+        [TOOL, "--tool", tool, "--error-exitcode", "9", sys.executable, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
     return done.returncode, done.stdout + done.stderr
 
 

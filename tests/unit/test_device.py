@@ -57,9 +57,18 @@ def test_the_table_is_plausible(name):
     assert row.l2_bytes < row.memory_bytes
 
 
-@pytest.mark.parametrize(("driver_name", "key"), [("NVIDIA A100-SXM4-80GB", "A100"), ("NVIDIA H100 80GB HBM3", "H100"),
-                                                  ("NVIDIA H200", "H200"), ("NVIDIA GeForce RTX 4090", "RTX 4090"),
-                                                  ("Tesla T4", "T4"), ("NVIDIA L4", "L4"), ("NVIDIA L40S", None)])
+@pytest.mark.parametrize(
+    ("driver_name", "key"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "A100"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40S", None),
+    ],
+)
 def test_known_finds_the_card_by_the_drivers_name(driver_name, key):
     assert device.known(driver_name) is (device.KNOWN_GPUS[key] if key else None)
 
@@ -70,9 +79,11 @@ def test_hopper_compiles_for_its_own_instructions():
 
 def test_importing_device_is_light():
     # loaded by its path: the package around it may load more
-    code = ("import importlib.util, sys; sys.modules['course_lib'] = type(sys)('course_lib');"
-            "sys.modules['course_lib'].__path__ = ['course_lib'];"
-            "import course_lib.device as d; d.has_gpu();"
-            "print([m for m in ('torch', 'cupy', 'triton', 'numpy') if m in sys.modules])")
+    code = (
+        "import importlib.util, sys; sys.modules['course_lib'] = type(sys)('course_lib');"
+        "sys.modules['course_lib'].__path__ = ['course_lib'];"
+        "import course_lib.device as d; d.has_gpu();"
+        "print([m for m in ('torch', 'cupy', 'triton', 'numpy') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -32,11 +32,14 @@ extern "C" __global__ void k(float* x) {{
 """
 
 
-@pytest.mark.parametrize(("needs", "expected"), [
-    ("any compute capability", gate.ARCHITECTURES),
-    ("compute capability 8.0 · more", ("sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")),
-    ("compute capability 9.0a", ("sm_90a",)),
-])
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        ("any compute capability", gate.ARCHITECTURES),
+        ("compute capability 8.0 · more", ("sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")),
+        ("compute capability 9.0a", ("sm_90a",)),
+    ],
+)
 def test_header_says_which_architectures(needs, expected):
     assert gate.architectures(KERNEL.format(needs=needs)) == expected
 

@@ -14,8 +14,17 @@ GATE = {
     "softmax/02_online": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "softmax/03_online_warp": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "softmax/04_log_sum_exp": ({"x_ptr": "*fp16", "lse_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
-    "softmax/05_masked": ({"scores_ptr": "*fp32", "seq_lens_kv_ptr": "*i32", "out_ptr": "*fp32", "lse_ptr": "*fp32",
-                           "seq_len_q": "i32", "seq_len_kv": "i32"}, {"BLOCK_N": 128}),
+    "softmax/05_masked": (
+        {
+            "scores_ptr": "*fp32",
+            "seq_lens_kv_ptr": "*i32",
+            "out_ptr": "*fp32",
+            "lse_ptr": "*fp32",
+            "seq_len_q": "i32",
+            "seq_len_kv": "i32",
+        },
+        {"BLOCK_N": 128},
+    ),
 }
 
 

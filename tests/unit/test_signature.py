@@ -27,21 +27,36 @@ def test_names_in_order_without_those_in_comments():
     assert signature.kernel_names(SOURCE) == ["many_kernel", "none_kernel"]
 
 
-@pytest.mark.parametrize(("name", "ctype", "is_pointer", "element", "is_const", "size"), [
-    ("x", "const float*", True, "float", True, 8), ("out", "float*", True, "float", False, 8),
-    ("num_rows", "int", False, "int", False, 4), ("flags", "unsigned int", False, "unsigned int", False, 4),
-    ("count", "unsigned long long", False, "unsigned long long", False, 8), ("t", "const half*", True, "half", True, 8),
-    ("v", "const float4*", True, "float4", True, 8), ("map", "TensorMap", False, "TensorMap", False, 0),
-    ("causal", "bool", False, "bool", False, 1), ("typed", "const bfloat16*", True, "bfloat16", True, 8),
-    ("offset", "long long", False, "long long", False, 8), ("z", "bfloat16", False, "bfloat16", False, 2),
-    ("lengths", "const int*", True, "int", True, 8), ("d", "double*", True, "double", False, 8),
-    ("pair", "float2", False, "float2", False, 8),
-])
+@pytest.mark.parametrize(
+    ("name", "ctype", "is_pointer", "element", "is_const", "size"),
+    [
+        ("x", "const float*", True, "float", True, 8),
+        ("out", "float*", True, "float", False, 8),
+        ("num_rows", "int", False, "int", False, 4),
+        ("flags", "unsigned int", False, "unsigned int", False, 4),
+        ("count", "unsigned long long", False, "unsigned long long", False, 8),
+        ("t", "const half*", True, "half", True, 8),
+        ("v", "const float4*", True, "float4", True, 8),
+        ("map", "TensorMap", False, "TensorMap", False, 0),
+        ("causal", "bool", False, "bool", False, 1),
+        ("typed", "const bfloat16*", True, "bfloat16", True, 8),
+        ("offset", "long long", False, "long long", False, 8),
+        ("z", "bfloat16", False, "bfloat16", False, 2),
+        ("lengths", "const int*", True, "int", True, 8),
+        ("d", "double*", True, "double", False, 8),
+        ("pair", "float2", False, "float2", False, 8),
+    ],
+)
 def test_every_kind_of_parameter(name, ctype, is_pointer, element, is_const, size):
     parameters = signature.parse(SOURCE, "many_kernel", defines={"T": "__nv_bfloat16"})
     found = {parameter.name: parameter for parameter in parameters}[name]
-    assert (found.ctype, found.is_pointer, found.element, found.is_const, found.size_bytes) == \
-        (ctype, is_pointer, element, is_const, size)
+    assert (found.ctype, found.is_pointer, found.element, found.is_const, found.size_bytes) == (
+        ctype,
+        is_pointer,
+        element,
+        is_const,
+        size,
+    )
 
 
 def test_no_parameters():
@@ -59,15 +74,18 @@ def test_const_pointer_is_not_a_pointer_to_const():
     assert not first.is_const and second.is_const
 
 
-@pytest.mark.parametrize(("source", "name", "sentence"), [
-    (SOURCE, "missing", "Kernels there: many_kernel, none_kernel"),
-    (SOURCE, None, "2 kernels"),
-    ("__device__ int f() { return 1; }", None, "no __global__ function"),
-    ("template <int N> __global__ void k(int x) {}", "k", "template"),
-    ("__global__ void k(int x) {}", "k", 'extern "C"'),
-    ('extern "C" __global__ void k(float& x) {}', "k", "reference"),
-    ('extern "C" __global__ void k(float*) {}', "k", "needs a type and a name"),
-])
+@pytest.mark.parametrize(
+    ("source", "name", "sentence"),
+    [
+        (SOURCE, "missing", "Kernels there: many_kernel, none_kernel"),
+        (SOURCE, None, "2 kernels"),
+        ("__device__ int f() { return 1; }", None, "no __global__ function"),
+        ("template <int N> __global__ void k(int x) {}", "k", "template"),
+        ("__global__ void k(int x) {}", "k", 'extern "C"'),
+        ('extern "C" __global__ void k(float& x) {}', "k", "reference"),
+        ('extern "C" __global__ void k(float*) {}', "k", "needs a type and a name"),
+    ],
+)
 def test_refused_with_a_sentence(source, name, sentence):
     with pytest.raises(SignatureError, match=sentence):
         signature.parse(source, name)

@@ -1,0 +1,83 @@
+"""The scalar and vector types of CUDA C++: sizes, struct formats and the many spellings of one type.
+
+May import: nothing of the course.
+"""
+
+# name -> (bytes, struct format or None). One spelling per type; ALIASES maps the others to it.
+SCALARS = {
+    "bool": (1, "?"),
+    "char": (1, "b"),
+    "signed char": (1, "b"),
+    "unsigned char": (1, "B"),
+    "short": (2, "h"),
+    "unsigned short": (2, "H"),
+    "int": (4, "i"),
+    "unsigned int": (4, "I"),
+    "long": (8, "q"),
+    "unsigned long": (8, "Q"),
+    "long long": (8, "q"),
+    "unsigned long long": (8, "Q"),
+    "float": (4, "f"),
+    "double": (8, "d"),
+    "half": (2, "e"),
+    "bfloat16": (2, None),
+    "fp8_e4m3": (1, None),
+    "fp8_e5m2": (1, None),
+    "void": (0, None),
+}
+ALIASES = {
+    "__half": "half",
+    "__nv_bfloat16": "bfloat16",
+    "nv_bfloat16": "bfloat16",
+    "__half2": "half2",
+    "__nv_bfloat162": "bfloat162",
+    "nv_bfloat162": "bfloat162",
+    "__nv_fp8_e4m3": "fp8_e4m3",
+    "__nv_fp8_e5m2": "fp8_e5m2",
+    "__nv_fp8_storage_t": "unsigned char",
+    "unsigned": "unsigned int",
+    "signed": "int",
+    "signed int": "int",
+    "size_t": "unsigned long long",
+    "ptrdiff_t": "long long",
+    "uintptr_t": "unsigned long long",
+    "intptr_t": "long long",
+    "int8_t": "signed char",
+    "uint8_t": "unsigned char",
+    "int16_t": "short",
+    "uint16_t": "unsigned short",
+    "int32_t": "int",
+    "uint32_t": "unsigned int",
+    "int64_t": "long long",
+    "uint64_t": "unsigned long long",
+    "uint": "unsigned int",
+    "uchar": "unsigned char",
+    "ushort": "unsigned short",
+    "ulong": "unsigned long",
+    "short int": "short",
+    "long int": "long",
+    "long long int": "long long",
+    "unsigned short int": "unsigned short",
+    "unsigned long int": "unsigned long",
+    "unsigned long long int": "unsigned long long",
+    "long unsigned int": "unsigned long",
+    "long unsigned": "unsigned long",
+    "wchar_t": "int",
+}
+_VECTOR_BASES = {
+    "char": "signed char",
+    "uchar": "unsigned char",
+    "short": "short",
+    "ushort": "unsigned short",
+    "int": "int",
+    "uint": "unsigned int",
+    "long": "long",
+    "ulong": "unsigned long",
+    "longlong": "long long",
+    "ulonglong": "unsigned long long",
+    "float": "float",
+    "double": "double",
+}
+# vector name -> (element, count)
+VECTORS = {f"{base}{count}": (scalar, count) for base, scalar in _VECTOR_BASES.items() for count in (1, 2, 3, 4)}
+VECTORS |= {"half2": ("half", 2), "bfloat162": ("bfloat16", 2)}
