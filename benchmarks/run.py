@@ -2,8 +2,8 @@
 
     python3 benchmarks/run.py [--device h200] [--commit …]
 
-Writes benchmarks/results/<device>/softmax.csv and <device>/counters.csv (the latter needs Nsight Compute). Where there is
-no GPU it says so and ends with exit code 2: numbers of a CPU would not belong beside those of a GPU.
+Writes softmax.csv and readings.csv (the latter needs Nsight Compute) to benchmarks/results/<device>. Where there is no
+GPU it says so and ends with exit code 2: numbers of a CPU would not belong beside those of a GPU.
 """
 
 import argparse
