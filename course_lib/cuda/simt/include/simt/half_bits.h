@@ -4,7 +4,7 @@
 // fp8 e4m3  1, 4, 3, no infinity, NaN = 0x7f, largest 448                 e5m2   1, 5, 2, with infinity, largest 57344
 // Source of the formats: PTX ISA, section "Alternate Floating-Point Data Formats"; rounding is to nearest, ties to even.
 //
-// Written without branches: in the checked build every branch would be one more call of the control-flow recorder.
+// Written without branches, so that a loop over them stays one straight run of instructions.
 // The software path serves every processor; with _Float16 in hardware (x86 built with F16C, Arm) that is used.
 #pragma once
 #include "simt/math.h"
@@ -33,7 +33,7 @@ SIMT_INLINE unsigned simt_round_magnitude(unsigned magnitude) {
 }
 
 // ---- half ----
-SIMT_INLINE unsigned short simt_float_to_half_bits(float value) {
+SIMT_HELPER unsigned short simt_float_to_half_bits(float value) {
 #if defined(SIMT_HARDWARE_HALF)
     _Float16 half = static_cast<_Float16>(value);
     unsigned short bits;
@@ -47,7 +47,7 @@ SIMT_INLINE unsigned short simt_float_to_half_bits(float value) {
 #endif
 }
 
-SIMT_INLINE float simt_half_bits_to_float(unsigned short half) {
+SIMT_HELPER float simt_half_bits_to_float(unsigned short half) {
 #if defined(SIMT_HARDWARE_HALF)
     _Float16 value;
     __builtin_memcpy(&value, &half, 2);
@@ -62,7 +62,7 @@ SIMT_INLINE float simt_half_bits_to_float(unsigned short half) {
 }
 
 // ---- bf16 ----
-SIMT_INLINE unsigned short simt_float_to_bf16_bits(float value) {
+SIMT_HELPER unsigned short simt_float_to_bf16_bits(float value) {
     unsigned bits = __float_as_uint(value);
     unsigned rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
     return static_cast<unsigned short>(simt_select((bits & 0x7fffffffu) > 0x7f800000u, 0x7fffu, rounded));
@@ -71,7 +71,7 @@ SIMT_INLINE float simt_bf16_bits_to_float(unsigned short bits) { return __uint_a
 
 // ---- double to any of them: first to a float rounded to odd, which keeps the second rounding correct ----
 // Round to odd: cut toward zero, and set the last bit when anything was cut off.
-SIMT_INLINE float simt_round_to_odd(double value) {
+SIMT_HELPER float simt_round_to_odd(double value) {
     float nearest = static_cast<float>(value);
     double back = nearest;
     unsigned inexact = static_cast<unsigned>(back != value) & static_cast<unsigned>(value == value);
@@ -80,7 +80,7 @@ SIMT_INLINE float simt_round_to_odd(double value) {
 }
 
 // a * b + c with the error of the one rounding kept in the last bit: products of the small formats are exact in double.
-SIMT_INLINE double simt_fma_to_odd(double a, double b, double c) {
+SIMT_HELPER double simt_fma_to_odd(double a, double b, double c) {
     double product = a * b, sum = product + c, c_part = sum - product;
     double error = (product - (sum - c_part)) + (c - c_part);
     if (!(error != 0.0) || !isfinite(sum) || isnan(error)) return sum;
@@ -92,7 +92,7 @@ SIMT_INLINE double simt_fma_to_odd(double a, double b, double c) {
 // ---- fp8 ----
 // `largest`: bits of the largest finite number; `overflow`: what a larger one becomes; `nan`: bits of NaN.
 template <int FRACTION_BITS, int MIN_NORMAL_EXPONENT>
-SIMT_INLINE unsigned char simt_float_to_fp8_bits(float value, unsigned largest, unsigned overflow, unsigned nan) {
+SIMT_HELPER unsigned char simt_float_to_fp8_bits(float value, unsigned largest, unsigned overflow, unsigned nan) {
     unsigned bits = __float_as_uint(value), magnitude = bits & 0x7fffffffu;
     unsigned clamped = simt_select(magnitude > 0x48000000u, 0x48000000u, magnitude);  // 2^17: beyond both formats
     unsigned rounded = simt_round_magnitude<FRACTION_BITS, MIN_NORMAL_EXPONENT>(clamped);
@@ -101,7 +101,7 @@ SIMT_INLINE unsigned char simt_float_to_fp8_bits(float value, unsigned largest, 
     return static_cast<unsigned char>((bits >> 24 & 0x80u) | rounded);
 }
 
-SIMT_INLINE float simt_e4m3_bits_to_float(unsigned char fp8) {
+SIMT_HELPER float simt_e4m3_bits_to_float(unsigned char fp8) {
     unsigned magnitude = (fp8 & 0x7fu) << 20;
     unsigned scaled = __float_as_uint(__uint_as_float(magnitude) * 1.329227995784916e36f);  // 2^120
     unsigned not_a_number = 0u - static_cast<unsigned>((fp8 & 0x7fu) == 0x7fu);

@@ -67,7 +67,7 @@ SIMT_INLINE int __double2loint(double x) { return static_cast<int>(__double_as_l
 
 // ---- float to integer: saturating; NaN gives 0, as PTX cvt does ----
 #define SIMT_ROUND_CAST(NAME, TO, FROM, ROUND, LOW, HIGH)                   \
-    SIMT_INLINE TO NAME(FROM value) {                                       \
+    SIMT_HELPER TO NAME(FROM value) {                                       \
         double x = ROUND(static_cast<double>(value));                       \
         if (!(x > LOW)) return x != x ? static_cast<TO>(0) : SimtRange<TO>::lowest();    \
         return x < HIGH ? static_cast<TO>(x) : SimtRange<TO>::highest();    \
@@ -117,7 +117,7 @@ SIMT_INLINE unsigned long long __brevll(unsigned long long x) {
     return static_cast<unsigned long long>(__brev(static_cast<unsigned>(x))) << 32 | __brev(static_cast<unsigned>(x >> 32));
 }
 // Byte i of the result is byte (selector >> 4 i) & 7 of y:x; with bit 3 set it is that byte's sign, eight times.
-SIMT_INLINE unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector) {
+SIMT_HELPER unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector) {
     unsigned long long both = static_cast<unsigned long long>(y) << 32 | x;
     unsigned int result = 0;
     for (int i = 0; i < 4; ++i) {

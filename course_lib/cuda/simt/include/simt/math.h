@@ -13,6 +13,16 @@
 #include "simt/hooks.h"
 #include "simt/vector_types.h"
 
+// A function that touches registers only. In the checked build it is a call into code without recording: its branches and
+// locals are nobody's business. What reaches a hook, or an address of the kernel's, must be SIMT_INLINE instead.
+#if defined(SIMT_CHECKED) && defined(__clang__)
+#define SIMT_HELPER static __attribute__((noinline, unused, disable_sanitizer_instrumentation, no_sanitize("coverage")))
+#elif defined(SIMT_CHECKED)
+#define SIMT_HELPER static __attribute__((noinline, unused, no_sanitize_thread, no_sanitize_coverage))
+#else
+#define SIMT_HELPER SIMT_INLINE
+#endif
+
 #define SIMT_UNARY(F) F(acos) F(acosh) F(asin) F(asinh) F(atan) F(atanh) F(cbrt) F(ceil) F(cos) F(cosh) F(erf) F(erfc) \
     F(exp) F(exp2) F(expm1) F(fabs) F(floor) F(lgamma) F(log) F(log10) F(log1p) F(log2) F(logb) F(nearbyint) F(rint)   \
     F(round) F(sin) F(sinh) F(sqrt) F(tan) F(tanh) F(tgamma) F(trunc)
