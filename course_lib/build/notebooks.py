@@ -21,7 +21,7 @@ from .chapters import ROOT
 MAX_PNG_BYTES = 120_000  # one picture
 MAX_OUTPUT_BYTES = 1_000_000  # one notebook
 CELL_SECONDS = 300
-_ENVIRONMENT = {"COURSE_ENGINE": "cpu", "COURSE_STRICT": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+_ENVIRONMENT = {"COURSE_ENGINE": "cpu", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _SAVED_METADATA = {
@@ -91,13 +91,14 @@ def _notebook(chapter, part, sources):
     return new_notebook(cells=cells, metadata=dict(_SAVED_METADATA))
 
 
-def execute(notebook, *, folder=ROOT / "notebooks", seconds=CELL_SECONDS):
+def execute(notebook, *, folder=ROOT / "notebooks", seconds=CELL_SECONDS, strict=True):
     """A copy of `notebook` with the outputs of a run on the CPU engine, from top to bottom.
 
     Parameters
     ----------
     folder : path, the working directory of the run; JupyterLab runs a notebook in the folder where it stands
     seconds : int, the longest that one cell may take
+    strict : bool; with it a `check` that is not passed and a %%cuda cell that does not compile raise
 
     Raises
     ------
@@ -109,7 +110,9 @@ def execute(notebook, *, folder=ROOT / "notebooks", seconds=CELL_SECONDS):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        _client(notebook, folder, seconds).execute(env={**os.environ, **_ENVIRONMENT})
+        _client(notebook, folder, seconds).execute(
+            env={**os.environ, **_ENVIRONMENT, "COURSE_STRICT": str(int(strict))}
+        )
     except CellExecutionError as error:
         raise CourseError(f"a cell of the notebook raised:\n{_ANSI.sub('', str(error))}") from None
     notebook.metadata = dict(_SAVED_METADATA)

@@ -54,8 +54,8 @@ def kills_table(root):
     )
     return (
         "### Does the grader notice?\n\n"
-        f"killed {killed}/{wrong}, false alarms {alarms}/{right}: every exercise ships wrong answers that must fail with "
-        f"their own diagnosis, and right ones written differently that must pass.\n\n{table}"
+        f"killed {killed}/{wrong}, false alarms {alarms}/{right}: every exercise ships wrong answers that must fail "
+        f"with their own diagnosis, and right ones written differently that must pass.\n\n{table}"
     )
 
 

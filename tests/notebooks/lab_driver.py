@@ -1,0 +1,152 @@
+"""A real JupyterLab with a real browser, for the browser test: start it, open notebooks, run cells, read outputs."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+TOKEN = "browser-test"
+
+
+def browser_path():
+    """The system's Chromium; AssertionError with what to install when there is none."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    assert found, "The browser test needs Chromium: make system-packages (or: sudo apt install chromium)"
+    return found
+
+
+class Server:
+    """JupyterLab in `folder`, with its settings and its runtime files in a folder of their own."""
+
+    def __init__(self, folder, state, seconds=60):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("COURSE_STRICT")}
+        environment |= {f"JUPYTER_{name}_DIR": str(state / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+        environment |= {"COURSE_ENGINE": "cpu", "JUPYTERLAB_SETTINGS_DIR": str(state / "settings")}
+        command = [
+            *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0", "--ip=127.0.0.1"),
+            *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"),
+            *("--LabApp.expose_app_in_browser=True", "--LabApp.news_url="),
+        ]
+        self.log = open(state / "jupyterlab.log", "w")
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=self.log, stderr=self.log, start_new_session=True
+        )
+        self.url = self._wait(state / "runtime", time.monotonic() + seconds)
+
+    def _wait(self, runtime, deadline):
+        """The address, once it answers."""
+        while time.monotonic() < deadline and self.process.poll() is None:
+            for path in runtime.glob("jpserver-*.json"):
+                try:
+                    url = json.loads(path.read_text())["url"]
+                    urllib.request.urlopen(f"{url}api?token={TOKEN}", timeout=5).close()
+                    return url
+                except (ValueError, urllib.error.URLError, ConnectionError):
+                    pass  # half written, or not listening yet
+            time.sleep(0.1)
+        raise AssertionError(f"JupyterLab did not start; see {self.log.name}")
+
+    def close(self):
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+
+class Page:
+    """One notebook, open in the browser. Cells are addressed by their number from the top."""
+
+    def __init__(self, page, server, name, artifacts):
+        self.page, self.name, self.artifacts = page, name, artifacts
+        page.goto(f"{server.url}lab/tree/{name}?token={TOKEN}&reset", wait_until="domcontentloaded")
+        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        page.wait_for_function("window.jupyterapp && jupyterapp.shell.currentWidget?.content?.widgets?.length > 0")
+        page.wait_for_function(  # the kernel is there and idle
+            "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'", timeout=60_000
+        )
+
+    def command(self, name):
+        self.page.evaluate("name => jupyterapp.commands.execute(name)", name)
+
+    def run_all(self, seconds=180):
+        """Run every cell and wait for the last one."""
+        self.command("notebook:run-all-cells")
+        self.page.wait_for_function(_ALL_RAN, timeout=seconds * 1000)
+
+    def cells(self):
+        """[{type, source, tags, exercise, outputs}, …] as the page's own model holds them."""
+        return self.page.evaluate(_CELLS)
+
+    def find(self, **wanted):
+        """The number of the only cell whose tag, or whose exercise id and tag, agree."""
+        found = [
+            number
+            for number, cell in enumerate(self.cells())
+            if all(wanted[key] in cell[key] if key != "exercise" else cell[key] == wanted[key] for key in wanted)
+        ]
+        assert len(found) == 1, (wanted, found)
+        return found[0]
+
+    def locator(self, number):
+        """The cell on the page, scrolled into view."""
+        self.page.evaluate("number => jupyterapp.shell.currentWidget.content.scrollToItem(number, 'center')", number)
+        cell = self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{number}"]').first
+        cell.scroll_into_view_if_needed()
+        return cell
+
+    def write(self, number, text):
+        """Replace a cell's text the way a person does: click, select all, type."""
+        editor = self.locator(number).locator(".cm-content")
+        editor.click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.insert_text(text)
+        assert self.cells()[number]["source"] == text
+
+    def run(self, number, seconds=60):
+        """Run one cell with Shift+Enter and wait until it is done; returns its outputs as text."""
+        before = self.cells()[number]["count"]
+        self.locator(number).locator(".cm-content").click()
+        self.page.keyboard.press("Shift+Enter")
+        self.page.wait_for_function(_RAN_AGAIN, arg=[number, before], timeout=seconds * 1000)
+        return self.text(number)
+
+    def text(self, number):
+        """What a cell put out, as text."""
+        return "\n".join(self.cells()[number]["outputs"])
+
+    def screenshot(self, label):
+        self.page.screenshot(path=self.artifacts / f"{self.name.removesuffix('.ipynb')}-{label}.png")
+
+
+_CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.map(cell => ({
+    type: cell.model.type,
+    source: cell.model.sharedModel.getSource(),
+    tags: cell.model.getMetadata('tags') || [],
+    exercise: cell.model.getMetadata('exercise') || null,
+    count: cell.model.executionCount ?? null,
+    errors: (cell.model.outputs?.toJSON() || []).filter(o => o.output_type === 'error').map(o => o.evalue),
+    outputs: (cell.model.outputs?.toJSON() || []).map(o =>
+        [o.text, o.data?.['text/plain'], o.evalue].flat().filter(Boolean).join('')),
+}))"""
+
+_ALL_RAN = """() => {
+    const panel = jupyterapp.shell.currentWidget;
+    const code = panel.content.widgets.filter(c => c.model.type === 'code' && c.model.sharedModel.getSource().trim());
+    const failed = code.some(c => c.model.outputs.toJSON().some(o => o.output_type === 'error'));
+    const idle = panel.sessionContext.session.kernel.status === 'idle';
+    return idle && (failed || code.every(c => c.model.executionCount));
+}"""
+
+_RAN_AGAIN = """([number, before]) => {
+    const panel = jupyterapp.shell.currentWidget;
+    const count = panel.content.widgets[number].model.executionCount;
+    return count && count !== before && panel.sessionContext.session.kernel.status === 'idle';
+}"""

@@ -1,0 +1,88 @@
+"""What a learner does on the first evening, in a real JupyterLab with a real browser: read, run, step, solve, pass.
+
+Screenshots go to artifacts/.
+"""
+
+import nbformat
+import pytest
+from lab_driver import Page, Server, browser_path
+from playwright.sync_api import expect, sync_playwright
+
+from course_lib.build import build, chapter_files, read_chapter, regions
+
+CHAPTER = next(path for path in chapter_files() if path.stem.startswith("03_"))
+WRONG = "def merge(m_a, l_a, m_b, l_b):\n    return torch.maximum(m_a, m_b), l_a + l_b"
+
+
+@pytest.fixture(scope="module")
+def chapter():
+    return build(read_chapter(CHAPTER))
+
+
+@pytest.fixture(scope="module")
+def lab(chapter, tmp_path_factory):
+    """JupyterLab in a scratch folder with the chapter's lecture and untouched exercises."""
+    folder = tmp_path_factory.mktemp("lab")
+    nbformat.write(chapter.lecture, folder / "lecture.ipynb")
+    nbformat.write(chapter.exercises, folder / "exercises.ipynb")
+    server = Server(folder, tmp_path_factory.mktemp("state"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_notebook(browser, lab, root):
+    """A function: name of a notebook -> Page."""
+    artifacts = root / "artifacts"
+    artifacts.mkdir(exist_ok=True)
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    yield lambda name: Page(context.new_page(), lab, name, artifacts)
+    context.close()
+
+
+def test_the_lecture_runs_and_its_stepper_moves(open_notebook):
+    notebook = open_notebook("lecture.ipynb")
+    notebook.run_all()
+    assert [cell["errors"] for cell in notebook.cells() if cell["errors"]] == []
+    number = next(n for n, cell in enumerate(notebook.cells()) if "viz.stepper(" in cell["source"])
+    cell = notebook.locator(number)
+    picture, slider = cell.locator(".widget-image"), cell.locator(".widget-slider .noUi-handle")
+    expect(picture).to_be_visible()
+    first, alt = picture.get_attribute("src"), picture.get_attribute("alt")
+    slider.focus()
+    notebook.page.keyboard.press("ArrowRight")
+    expect(picture).not_to_have_attribute("src", first)
+    expect(cell.locator(".widget-readout").first).to_have_text("1")
+    assert alt, "the stepper's picture has no alt text"
+    notebook.screenshot("stepper")
+
+
+def test_an_exercise_goes_from_not_started_to_fail_to_pass(open_notebook, chapter):
+    notebook = open_notebook("exercises.ipynb")
+    notebook.run_all()
+    answer = notebook.find(tags="exercise", exercise="03.1")
+    check = answer + 1
+    assert notebook.cells()[check]["tags"] == ["check"]
+    expect(notebook.locator(check)).to_contain_text("NOT STARTED")
+    notebook.screenshot("1-not-started")
+
+    notebook.write(answer, WRONG)
+    notebook.run(answer)
+    assert "FAIL" in notebook.run(check)
+    expect(notebook.locator(check).locator(".jp-OutputArea")).to_contain_text("FAIL")
+    notebook.screenshot("2-fail")
+
+    solution = next(cell.source for cell in chapter.solutions.cells if cell.id == "c03-answer-03-1")
+    notebook.write(answer, regions.solved(solution))
+    notebook.run(answer)
+    assert "PASS" in notebook.run(check)
+    expect(notebook.locator(check).locator(".jp-OutputArea")).to_contain_text("PASS")
+    notebook.screenshot("3-pass")
