@@ -78,6 +78,9 @@ def correct(interpreter):
             continue
         wrap = _widened if operation in ARITHMETIC else _refused
         setattr(builder, attribute, wrap(getattr(builder, attribute), operation, interpreter))
+    # a GPU's max and min prefer the number to a NaN; numpy's maximum and minimum, which the interpreter takes, do not
+    builder.create_maxnumf = _widened(lambda self, a, b: self.binary_op(a, b, np.fmax), "maxnumf", interpreter)
+    builder.create_minnumf = _widened(lambda self, a, b: self.binary_op(a, b, np.fmin), "minnumf", interpreter)
     builder.cast_impl = _cast(builder.cast_impl, interpreter)
     builder.create_fp_to_fp = _convert(builder.create_fp_to_fp, interpreter)
     builder.get_bf16 = lambda self, value: interpreter.TensorHandle(from_float32([value]), interpreter.tl.bfloat16)

@@ -78,6 +78,17 @@ class Evidence:
             )
             self._add("race", where, region.name_of(hit[0]), len(hit), message, other[1])
 
+    def own_store(self, where, region, cells, stamps):
+        """A read of what the same program stored, with no barrier between."""
+        if stamps is None or not stamps.any():
+            return
+        hit = int(np.argmax(stamps > 0))
+        line = self._order.lines[stamps[hit]][1]
+        self._remarks[where, line] = (
+            f"line {where[1]}: a program reads {region.name_of(cells[hit])} where it stored at line {line}. On a GPU a "
+            "program is many threads, and only tl.debug_barrier() orders one thread's store before another's load."
+        )
+
     def collision(self, where, pieces, addresses, values):
         """One tl.store whose lanes write different values to the same address."""
         if len(addresses) < 2 or (addresses[1:] > addresses[:-1]).all():

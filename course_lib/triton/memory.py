@@ -190,6 +190,10 @@ def _bytes(tensor, first, nbytes):
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, first, (nbytes,), (1,))
 
 
+def _elements(count):
+    return "1 element" if count == 1 else f"{count} elements"
+
+
 def each_tensor(name, value, visit):
     """Call ``visit(name, tensor)`` for every tensor inside an argument: plain, in a tuple, behind a descriptor."""
     map_tensors(value, lambda tensor: visit(name, tensor))
@@ -256,9 +260,9 @@ class Space:
             region = self.regions[number]
             first = int(mine[0]) - region.base
             if first < 0:
-                place = f"the first one is {-first // size} elements before its start"
+                place = f"the first one is {_elements(-first // size)} before its start"
             elif first >= region.nbytes:
-                place = f"the first one is {(first - region.nbytes) // size + 1} elements past its end"
+                place = f"the first one is {_elements((first - region.nbytes) // size + 1)} past its end"
             else:
                 place = "the first one lies between its rows"
             names = " and ".join(f"{a.name} ({a.shape_text})" for a in region.arguments)

@@ -25,6 +25,7 @@ class Order:
         self.atomic = np.zeros(1024, dtype=bool)
         self.lines = [None]
         self.current = -1
+        self.barrier = 0  # the last stamp before the current program's last tl.debug_barrier
         self._published = {}  # address -> per program: the epoch published there
 
     def begin_program(self, program):
@@ -66,15 +67,21 @@ class Order:
 
 
 def read(region, cells, order, stamp):
-    """Note a read; return the stamps of the writes that it races with (one per cell, 0: none)."""
-    writes = region.written[cells]
-    clash = np.where(order.foreign(writes), writes, 0) if writes.any() else None
+    """Note a read; return the stamps (one per cell, 0: none; or None) of
+
+    the writes of other programs that it races with, and the plain writes of its own program since the last barrier.
+    """
+    writes, clash, own = region.written[cells], None, None
+    if writes.any():
+        clash = np.where(order.foreign(writes), writes, 0)
+        mine = (order.program[writes] == order.current) & (writes > order.barrier) & ~order.atomic[writes]
+        own = np.where(mine, writes, 0)
     last = region.read_a[cells]
     moved = order.program[last] != order.current
     if moved.any():
         region.read_b[cells[moved]] = last[moved]
     region.read_a[cells] = stamp
-    return clash
+    return clash, own
 
 
 def write(region, cells, order, stamp, atomic=False):

@@ -139,7 +139,9 @@ class Recorder:
         for region, cells in pieces:
             if region.initialised is not None:
                 self._evidence.uninitialised(where, region, cells[~region.initialised[cells]])
-            self._evidence.race("read", where, region, cells, races.read(region, cells, self._order, stamp), "wrote")
+            clash, own = races.read(region, cells, self._order, stamp)
+            self._evidence.race("read", where, region, cells, clash, "wrote")
+            self._evidence.own_store(where, region, cells, own)
         self._count("load", addresses, size, where)
         return mask, allowed
 
@@ -172,7 +174,8 @@ class Recorder:
         self._evidence.dot(dtype, input_precision, where)
 
     def barrier(self):
-        """A tl.debug_barrier: nothing to do, a program is one thread here."""
+        """A tl.debug_barrier: it orders the threads of the current program."""
+        self._order.barrier = self._order.count - 1
 
     def _write(self, region, cells, where, stamp, atomic=False):
         writes, reads = races.write(region, cells, self._order, stamp, atomic)

@@ -76,6 +76,7 @@ class Worker:
     def _start(self):
         if self._process is not None and self._process.poll() is None:
             return
+        self.close()
         here, there = Pipe()
         paths = [str(_ROOT), *(p for p in sys.path if p)]
         environment = {**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
