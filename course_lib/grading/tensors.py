@@ -28,6 +28,11 @@ def poisoned(shape, dtype, poison, device="cpu"):
     return torch.full(shape, value, dtype=dtype, device=device)
 
 
+def fixed(shape):
+    """A shape that can be allocated: a size of -1 (any) becomes 0; only Python answers have such outputs."""
+    return tuple(max(size, 0) for size in shape)
+
+
 def same(left, right):
     """Whether two tensors hold the same values, NaN equal to NaN."""
     if left.shape != right.shape or left.dtype != right.dtype:
@@ -48,7 +53,7 @@ class Bindings:
             for name, value in run.inputs.items()
         }
         self.outputs = {
-            name: poisoned(shape, dtype, run.poison, device) for name, (shape, dtype) in run.outputs.items()
+            name: poisoned(fixed(shape), dtype, run.poison, device) for name, (shape, dtype) in run.outputs.items()
         }
         self.arguments = [self._value(argument) for argument in run.arguments]
 
