@@ -7,7 +7,7 @@ import importlib.util
 import os
 import platform
 import shutil
-import subprocess
+import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,8 @@ class Finding:
     sentence: str
 
     def __str__(self):
-        return f"{_SYMBOLS[self.state]} {self.topic}: {self.sentence}"
+        text = f"{_SYMBOLS[self.state]} {self.topic}: {self.sentence}"
+        return textwrap.fill(text, 100, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def examine():
@@ -169,20 +170,12 @@ def _judge():
 
 
 def _sandbox():
-    from ..grading.isolation import sandbox_command
+    from ..grading.isolation import usable_sandbox
 
     try:
-        command = sandbox_command({})
-        subprocess.run([*command, "true"], check=True, capture_output=True, timeout=20)
-    except CourseError:
-        return Finding(NOTE, "Sandbox", "bubblewrap is not installed; it is needed only for `course grade --sandbox`.")
-    except (OSError, subprocess.SubprocessError):
-        return Finding(
-            NOTE,
-            "Sandbox",
-            "bubblewrap is installed, but this system does not let it make a sandbox; "
-            "it is needed only for `course grade --sandbox`.",
-        )
+        usable_sandbox(dict(os.environ))
+    except CourseError as error:
+        return Finding(NOTE, "Sandbox", f"needed only for `course grade --sandbox`: {error}.")
     return Finding(GOOD, "Sandbox", "bubblewrap works; `course grade --sandbox` grades other people's answers.")
 
 

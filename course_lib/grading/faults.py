@@ -4,6 +4,7 @@ May import: errors, protocol, loading.
 """
 
 import signal
+import traceback
 
 from ..errors import (
     ArgumentError,
@@ -91,6 +92,10 @@ def fault_of(error):
     return Fault(
         "exception", f"{type(error).__name__}{_at(line)}: {first_line(error)}", line, detail=readable_trace(error)
     )
+
+
+def _whole_trace(error):
+    return "".join(traceback.format_exception(error))[-4000:]
 
 
 def first_line(error):

@@ -1,4 +1,4 @@
-"""Gathers a function's text with everything it uses: helpers, imports, simple constants, from as many cells as it takes.
+"""Gathers a function's text with all that it uses: helpers, imports, simple constants, from as many cells as it takes.
 
 Names are followed through the function's text (inspect and ast), transitively. A module becomes an import line, a
 function from a notebook its source under a mark with its line numbers (loading.py), a simple constant its literal. What

@@ -43,7 +43,7 @@ class Zygote:
         environment = os.environ | _SINGLE_THREAD | {"COURSE_ENGINE": engine}
         environment.pop("TRITON_INTERPRET", None)  # course_lib chooses again in the zygote, by the engine
         if sandbox:
-            command = sandbox_command(environment) + command
+            command = usable_sandbox(environment) + command
         self.process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
@@ -133,6 +133,20 @@ def sandbox_command(environment):
         "/tmp",
         "--",
     ]
+
+
+def usable_sandbox(environment):
+    """`sandbox_command`, after it was seen to work; UnsupportedError when this system forbids sandboxes."""
+    command = sandbox_command(environment)
+    tried = subprocess.run(
+        [*command, "true"], capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL
+    )
+    if tried.returncode != 0:
+        raise UnsupportedError(
+            f"bubblewrap is installed, but this system does not let it make a sandbox ({tried.stderr.strip()[:200]}); "
+            "grade without --sandbox, which limits time, memory and output but not files and network"
+        )
+    return command
 
 
 def _visible_roots():

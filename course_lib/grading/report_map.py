@@ -88,8 +88,8 @@ def _legend(levels, steps):
     for cell in present:
         box = _square(0, 0, 14, cell)
         keys.append(
-            f'<span class="key"><svg width="13" height="13" viewBox="{_LEFT} {_TOP} 13 13" aria-hidden="true">{box}</svg>'
-            f"{escape(words[cell])}</span>"
+            f'<span class="key"><svg width="13" height="13" viewBox="{_LEFT} {_TOP} 13 13" aria-hidden="true">{box}'
+            f"</svg>{escape(words[cell])}</span>"
         )
     grain = (
         ""
