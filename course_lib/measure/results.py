@@ -48,6 +48,10 @@ class Results:
             raise KeyError(f"{self.family}.csv has no column {', '.join(unknown)}; it has {', '.join(self.rows[0])}")
         return Table(columns, tuple(tuple(row.get(column) for column in columns) for row in self.rows))
 
+    def pairs(self, x, y):
+        """[(row[x], row[y])] of the rows that have both."""
+        return [(row[x], row[y]) for row in self.rows if row.get(x) is not None and row.get(y) is not None]
+
     def missing(self):
         """One sentence for the reader when there are no rows."""
         path = f"benchmarks/results/{self.device}/{self.family}.csv"

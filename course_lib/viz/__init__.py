@@ -10,6 +10,7 @@ import importlib
 _LAZY = {
     "Picture": ".style",
     "bytes_bars": ".bars",
+    "curves": ".curve",
     "roofline": ".roof",
     "step_picture": ".steps",
     "stepper": ".widgets",

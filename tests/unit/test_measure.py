@@ -68,6 +68,7 @@ def test_results_are_read_with_numbers_and_filtered(tmp_path):
     assert results.rows[0] == {"variant": "a", "num_cols": 4096, "time": 1.5}
     assert results.rows[1] == {"variant": "b", "num_cols": 8192, "time": None}
     assert results.where(num_cols=4096).table("variant", "time").rows == (("a", 1.5),)
+    assert results.pairs("num_cols", "time") == [(4096, 1.5)]
 
 
 def test_missing_results_say_so_and_invent_nothing(tmp_path):

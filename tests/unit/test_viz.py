@@ -21,6 +21,7 @@ def pictures():
         "step": viz.step_picture(steps, 2),
         "bytes": viz.bytes_bars({"01_three_pass": 3, "02_online": 2}, {"01_three_pass": 1, "02_online": 1}, bound=2),
         "times": viz.time_bars({"01_three_pass": 3.0, "torch": 2.0}, roof=1.0),
+        "curves": viz.curves({"a": [(1, 2), (4, 3)], "b": [(4, 3.01)], "none": []}, x="n", y="%", title="speed"),
         "roofline": viz.roofline("a GPU", {"a": (0.8, None), "b": (0.8, 1.5)}, peak_tflops=60, memory_gbps=4000),
     }
 
@@ -67,6 +68,7 @@ def test_the_same_data_give_the_same_file():
 
 def test_alternative_text_holds_the_numbers():
     assert "alpha = 0.1353, l = 0.1353 * 1.5530 + 1.3679 = 1.5781" in viz.step_picture(viz.walk(ROW, 2), 2).alt
+    assert "b: 1 at 1, 3.01 at 4" in viz.curves({"b": [(4, 3.01), (1, 1)]}, x="n", y="%").alt
     alt = viz.bytes_bars({"a": 3000}, {"a": 1000}, bound=2000).alt
     assert "a reads 3,000 and writes 1,000" in alt and "2,000 bytes" in alt
 

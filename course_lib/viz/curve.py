@@ -1,0 +1,55 @@
+"""Curves over a size: one line a kernel, named where it ends.
+
+May import: style, matplotlib.
+"""
+
+from .style import GREY, INK, PALE, SERIES, Picture, clean
+
+_LINES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))
+_MARKERS = ("o", "s", "^", "D", "v")
+_LEAST_GAP = 0.055  # between two names, as a share of the axis
+
+
+def curves(series, *, x, y, title="", reference=None):
+    """Lines with markers over a logarithmic x axis; each line differs in colour, dash and marker.
+
+    Parameters
+    ----------
+    series : dict, name -> sequence of (x, y), x > 0; a name without points is left out
+    x, y : str, what the axes show, with units
+    reference : (y value, its name) or None; a thin horizontal line
+    """
+    series = {name: sorted(points) for name, points in series.items() if points}
+    told = "; ".join(f"{name}: " + ", ".join(f"{value:.3g} at {at:g}" for at, value in points)
+                     for name, points in series.items())
+    figure = Picture(7.8, 3.6, f"{y} against {x}. {told}.")
+    axes = figure.subplots()
+    for number, points in enumerate(series.values()):
+        axes.plot(*zip(*points, strict=True), marker=_MARKERS[number % len(_MARKERS)], linewidth=1.8, markersize=5.5,
+                  linestyle=_LINES[number % len(_LINES)], color=SERIES[number % len(SERIES)], markeredgecolor=INK,
+                  markeredgewidth=0.6)
+    axes.set_xscale("log", base=2)
+    ticks = sorted({at for points in series.values() for at, _ in points})
+    axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+    top = max([value for points in series.values() for _, value in points] + ([reference[0]] if reference else []))
+    axes.set_ylim(0, 1.08 * top)
+    if reference:
+        axes.axhline(reference[0], color=GREY, linewidth=1, linestyle=":")
+        axes.text(ticks[-1], reference[0] + 0.012 * top, reference[1], fontsize=9, color=INK, va="bottom", ha="right")
+    _name_lines(axes, series)
+    axes.set_xlabel(x, fontsize=9, color=INK)
+    axes.set_ylabel(y, fontsize=9, color=INK)
+    axes.set_title(title, fontsize=10, color=INK, loc="left")
+    clean(axes)
+    axes.grid(axis="y", color=PALE, linewidth=0.6)
+    return figure
+
+
+def _name_lines(axes, series):
+    """The name of each line beside its last point, moved apart where two would overlap."""
+    low, high = axes.get_ylim()
+    ends = sorted((points[-1][1], points[-1][0], name) for name, points in series.items())
+    at = -float("inf")
+    for value, last, name in ends:
+        at = max(value, at + _LEAST_GAP * (high - low))
+        axes.annotate(f"  {name}", (last, at), fontsize=9, color=INK, va="center", annotation_clip=False)
