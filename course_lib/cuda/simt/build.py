@@ -1,0 +1,221 @@
+"""From a kernel's text to a library that the SIMT machine can run, with a cache on disk.
+
+Two ways to compile: fast (optimised, for results) and checked (every access and every basic block calls the runtime).
+What is built is named by a hash of everything that went into it, and moved into place in one step, so that several
+processes may build the same thing at once.
+
+May import: errors.
+"""
+
+import functools
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ...errors import CompileError, ToolchainError, UnsupportedError
+
+HERE = Path(__file__).parent
+INCLUDE, RUNTIME = HERE / "include", HERE / "runtime"
+KERNELS = HERE.parents[2] / "kernels_cu"
+
+COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off",
+                "-fno-math-errno", "-pthread")
+FAST_FLAGS = ("-O2", "-g1", "-DSIMT_FAST")
+# No optimisation that merges, splits, moves or duplicates accesses: the ledger counts the source.
+CHECKED_FLAGS = ("-O1", "-g1", "-fno-builtin", "-DSIMT_CHECKED", "-fsanitize=thread", "-fsanitize-coverage=trace-pc")
+CHECKED_GCC = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sra", "-fno-finite-loops",
+               "-fno-tree-loop-im", "-fno-tree-phiprop", "-fno-ssa-phiopt", "-fno-split-paths", "-fno-thread-jumps",
+               "-fno-tree-dominator-opts", "-fno-tree-ch", "-fno-reorder-blocks", "-fno-if-conversion",
+               "-fno-if-conversion2", "-fno-ipa-sra", "-fno-ipa-icf")
+CHECKED_CLANG = ("-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-fno-finite-loops")
+WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
+
+INSTALL = ("The SIMT machine needs a C++17 compiler (g++ 12 or newer, or clang++). Install one: "
+           "Debian/Ubuntu `sudo apt-get install g++`, conda `conda install -c conda-forge gxx`. "
+           "A compiler elsewhere: set COURSE_CXX to its path.")
+
+
+@functools.cache
+def compiler():
+    """Path, family ("gcc" or "clang") and version line of the C++ compiler.
+
+    Raises
+    ------
+    ToolchainError     there is none; the message says how to get one
+    UnsupportedError   not Linux
+    """
+    if platform.system() != "Linux":
+        raise UnsupportedError("The SIMT machine runs on Linux and WSL2; on this system use WSL2, a container, or a GPU.")
+    chosen = os.environ.get("COURSE_CXX")
+    for name in [chosen] if chosen else ["g++", "x86_64-conda-linux-gnu-g++", "clang++", "c++"]:
+        path = shutil.which(name)
+        if path:
+            version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+            family = "clang" if "clang" in version.lower() else "gcc"
+            return path, family, version.splitlines()[0] if version else name
+    raise ToolchainError(INSTALL if not chosen else f"COURSE_CXX names {chosen!r}, which is not there. {INSTALL}")
+
+
+def cache_dir():
+    """The folder of everything built, created on first use."""
+    chosen = os.environ.get("COURSE_CACHE_DIR")
+    path = Path(chosen) if chosen else Path.home() / ".cache" / "attention-kernel-by-kernel"
+    path = path / "simt"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@functools.cache
+def _tree_hash(*folders):
+    """A hash of every file under `folders`: headers and runtime are part of what a build depends on."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(Path(folder).rglob("*")):
+            if path.is_file():
+                digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _hash(*parts):
+    parts = (*parts, Path(__file__).read_text())  # how things are compiled is part of what they depend on
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:24]
+
+
+def _flags(mode):
+    """Compiler flags of a mode, for the compiler at hand."""
+    family = compiler()[1]
+    if mode == "fast":
+        return COMMON_FLAGS + FAST_FLAGS + WARNINGS
+    return COMMON_FLAGS + CHECKED_FLAGS + (CHECKED_GCC if family == "gcc" else CHECKED_CLANG) + WARNINGS
+
+
+def _run(arguments, **options):
+    return subprocess.run([compiler()[0], *map(str, arguments)], capture_output=True, text=True, check=False, **options)
+
+
+def _build_into(target, make):
+    """Calls make(temporary path) and moves what it made to `target`, unless `target` is there already."""
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            made = Path(folder) / target.name
+            make(made)
+            os.replace(made, target)
+    return target
+
+
+def runtime_library():
+    """Path of the runtime, compiled on first use (a few seconds, once for each version)."""
+    flags = ("-std=c++17", "-O2", "-g1", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-pthread")
+    key = _hash(compiler()[2], flags, _tree_hash(RUNTIME))
+    target = cache_dir() / f"libsimt-{key}.so"
+
+    def make(path):
+        done = _run([*flags, "-shared", f"-Wl,-soname,{target.name}", "-o", path, RUNTIME / "unity.cpp", "-ldl"])
+        if done.returncode:
+            raise ToolchainError(f"The SIMT machine's runtime did not compile with {compiler()[2]}:\n{done.stderr[:4000]}")
+
+    return _build_into(target, make)
+
+
+def _dynamic_shared_object():
+    """An object file with the buffer that every `extern __shared__` array names."""
+    text = ("extern \"C\" { __attribute__((aligned(1024))) __thread unsigned char simt_dynamic_buffer[240 * 1024];\n"
+            "__attribute__((visibility(\"default\"))) unsigned char* simt_dynamic_base() { return simt_dynamic_buffer; } }\n")
+    target = cache_dir() / f"dynamic-{_hash(compiler()[2], text)}.o"
+
+    def make(path):
+        done = _run(["-x", "c++", "-O1", "-fPIC", "-c", "-o", path, "-"], input=text)
+        if done.returncode:
+            raise ToolchainError(f"{compiler()[2]} does not compile thread-local storage:\n{done.stderr[:4000]}")
+
+    return _build_into(target, make)
+
+
+def _forced_header(mode):
+    """Path of the header to force in, with its precompiled form beside it."""
+    flags = _flags(mode)
+    key = _hash(compiler()[2], flags, _tree_hash(INCLUDE), INCLUDE)
+    folder = cache_dir() / f"header-{mode}-{key}"
+    header = folder / "machine.h"
+    if header.exists():
+        return header
+    with tempfile.TemporaryDirectory(dir=cache_dir()) as made:
+        made = Path(made) / "new"
+        made.mkdir()
+        (made / "machine.h").write_text('#include "simt/machine.h"\n')
+        suffix = ".gch" if compiler()[1] == "gcc" else ".pch"
+        done = _run([*flags, f"-I{INCLUDE}", "-x", "c++-header", made / "machine.h", "-o", made / f"machine.h{suffix}"])
+        if done.returncode:
+            raise ToolchainError(f"The SIMT machine's headers did not compile with {compiler()[2]}:\n{done.stderr[:4000]}")
+        try:
+            made.rename(folder)
+        except OSError:  # another process was first
+            if not header.exists():
+                raise
+    return header
+
+
+_DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;{}]*?\[[^;{}]*?\])\s*;")
+
+
+def rewrite_dynamic_shared(source):
+    """`extern __shared__ T name[];` as a declaration of the machine's buffer. Line numbers stay as they are."""
+    return _DYNAMIC.sub(lambda found: "extern __thread " + found[1] + ' __asm__("simt_dynamic_buffer")'
+                        + "\n" * (found[0].count("\n") - found[1].count("\n")) + ";", source)
+
+
+def _translation_unit(source, name, defines, filename, first_line):
+    """The text given to the compiler: definitions, the author's text under its own line numbers, the entrance."""
+    definitions = "".join(f"#define {key} {_define_text(value)}\n" for key, value in (defines or {}).items())
+    shown = filename.replace("\\", "\\\\").replace('"', '\\"')
+    return (f'{definitions}#line {first_line} "{shown}"\n{rewrite_dynamic_shared(source)}\n#line 1 "<simt entry>"\n'
+            f'extern "C" SIMT_ENTRY void simt_entry(void** arguments) {{ simt::call(&{name}, arguments); }}\n')
+
+
+def _define_text(value):
+    if isinstance(value, bool):
+        return int(value)
+    return "" if value is None else value
+
+
+def compile_kernel(source, name, *, defines, filename, first_line, mode):
+    """Path of the kernel's library, built or found in the cache.
+
+    Raises
+    ------
+    CompileError     with the author's file and line
+    ToolchainError   no compiler
+    """
+    text = _translation_unit(source, name, defines, filename, first_line)
+    runtime, flags = runtime_library(), _flags(mode)
+    common = _tree_hash(KERNELS / "common") if (KERNELS / "common").is_dir() else ""
+    key = _hash(compiler()[2], flags, runtime.name, _tree_hash(INCLUDE), common, text)
+    target = cache_dir() / f"kernel-{mode}-{key}.so"
+
+    def make(path):
+        object_file = path.with_suffix(".o")
+        done = _run([*flags, f"-I{INCLUDE}", f"-I{KERNELS}", "-include", _forced_header(mode), "-c", "-o", object_file,
+                     "-x", "c++", "-"], input=text)
+        if done.returncode:
+            raise _compile_error(done.stderr, name, filename)
+        # linked without the sanitizer's flags: its own runtime must not come in, ours answers the calls
+        dynamic = [_dynamic_shared_object()] if "simt_dynamic_buffer" in text else []
+        done = _run(["-shared", "-nostartfiles", "-o", path, object_file, *dynamic, runtime, "-lm"])
+        if done.returncode:
+            raise _compile_error(done.stderr, name, filename)
+
+    return _build_into(target, make)
+
+
+def _compile_error(log, name, filename):
+    """The compiler's log as one sentence with the author's line."""
+    found = re.search(rf"^{re.escape(filename)}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
+    line = int(found[1]) if found else None
+    what = found[2] if found else next((text for text in log.splitlines() if "error" in text), "unknown error")
+    where = f"line {line}: " if line else ""
+    return CompileError(f"{name} does not compile: {where}{what}", filename=filename, line=line, log=log)

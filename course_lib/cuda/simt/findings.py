@@ -1,0 +1,195 @@
+"""The runtime's findings, which speak of addresses, as sentences that speak of lines, threads and tensors.
+
+May import: simt.lines, simt.report.
+"""
+
+from .lines import symbols
+from .report import KINDS, Finding
+
+SPACES = (None, "shared", "global")  # the order is that of Space in runtime/findings.h
+
+
+def _triple_text(index):
+    return f"({index[0]},{index[1]},{index[2]})"
+
+
+class Reader:
+    """Turns raw findings into Finding objects.
+
+    Parameters
+    ----------
+    lines : LineTable
+    path : Path of the kernel's library
+    shown : list of (name, piece, host address, bytes, itemsize), the tensors
+    answer : dict, the runtime's answer
+    """
+
+    def __init__(self, lines, path, shown, answer):
+        self.lines, self.path, self.shown, self.answer = lines, path, shown, answer
+        lows = {}
+        for _, piece, low, _, _ in shown:
+            lows[piece] = min(lows.get(piece, low), low)
+        # (name, address as the kernel saw it, bytes, itemsize)
+        self.tensors = [(name, answer["tensors"][piece] + low - lows[piece], size, itemsize)
+                        for name, piece, low, size, itemsize in shown]
+
+    def resolve(self, answer):
+        """Looks up all code addresses of an answer at once."""
+        codes = [row[0] for row in answer["counters"]] + [answer["stop_code"]]
+        for raw in answer["findings"]:
+            codes += [raw["code"], raw["other_code"]]
+        self.lines.resolve(codes)
+
+    def findings(self, raws):
+        """Without repeats of (kind, line, other_line, space)."""
+        merged = {}
+        for raw in raws:
+            finding = self.finding(raw)
+            if finding is None:
+                continue
+            key = (finding.kind, finding.line, finding.other_line, finding.space)
+            if key in merged:
+                merged[key] = _more(merged[key], finding.count)
+            else:
+                merged[key] = finding
+        return list(merged.values())
+
+    def finding(self, raw):
+        """One Finding, or None when it turns out to be none."""
+        kind, space = KINDS[raw["kind"]], SPACES[raw["space"]]
+        line = self.lines.line(raw["code"])
+        other = self.lines.line(raw["other_code"]) if raw["other_code"] else None
+        if kind == "divergent_barrier" and raw["other_code"] and line == other:
+            return None  # one barrier of the source that the compiler wrote twice
+        message = getattr(self, "_" + kind)(raw, space, line, other)
+        place = self.lines.place(raw["code"])
+        file = place[0] if place and place[0] != self.lines.filename else ""
+        return Finding(kind, line, f"{_where(line)}: {message}", other, space, raw["count"], tuple(raw["thread"]),
+                       tuple(raw["block"]), file)
+
+    def _race(self, raw, space, line, other):
+        same_block = raw["block"] == raw["other_block"]
+        does = "writes" if raw["is_write"] else "reads"
+        did = "wrote" if raw["other_is_write"] else "read"
+        who = f"thread {_triple_text(raw['thread'])}"
+        whom = f"thread {_triple_text(raw['other_thread'])}"
+        if not same_block:
+            who += f" of block {_triple_text(raw['block'])}"
+            whom += f" of block {_triple_text(raw['other_block'])}"
+        missing = "with no barrier between" if same_block else "with nothing that orders the two blocks"
+        return (f"{who} {does} {self.object(raw)}, which {whom} {did} at {_where(other)} {missing} "
+                f"(a race on {space} memory).")
+
+    def _out_of_bounds(self, raw, space, line, other):
+        does = "writes" if raw["is_write"] else "reads"
+        who = f"thread {_triple_text(raw['thread'])} of block {_triple_text(raw['block'])}"
+        return f"{who} {does} {raw['bytes']} bytes at {self.outside(raw)}."
+
+    def _misaligned(self, raw, space, line, other):
+        does = "writes" if raw["is_write"] else "reads"
+        return (f"thread {_triple_text(raw['thread'])} {does} {raw['bytes']} bytes at {self.object(raw)}, an address that is "
+                f"not a multiple of {raw['bytes']}.")
+
+    def _uninitialised_read(self, raw, space, line, other):
+        return (f"thread {_triple_text(raw['thread'])} of block {_triple_text(raw['block'])} reads {self.object(raw)}, which "
+                f"nobody has written.")
+
+    def _divergent_barrier(self, raw, space, line, other):
+        if raw["other_code"]:
+            return (f"thread {_triple_text(raw['thread'])} waits here, thread {_triple_text(raw['other_thread'])} at the "
+                    f"barrier of {_where(other)}; all threads of a block must meet at the same barrier.")
+        returned, waiting = raw["detail"].split()
+        return (f"{returned} threads of block {_triple_text(raw['block'])} returned, {waiting} wait at this barrier; every "
+                f"thread of the block must reach it.")
+
+    def _deadlock(self, raw, space, line, other):
+        if "|" in raw["detail"]:
+            return self._bad_shuffle(raw, space, line, other)
+        return f"thread {_triple_text(raw['thread'])} of block {_triple_text(raw['block'])} waits for ever."
+
+    def _bad_shuffle(self, raw, space, line, other):
+        parts = raw["detail"].split("|")
+        if parts[0] == "absent":
+            return f"lane {parts[1]} takes its value from lane {parts[2]}, which {parts[3]}."
+        if parts[0] == "not_named":
+            return f"lane {parts[1]} calls it with a mask that names only lanes {parts[2]}, not itself."
+        name, here, missing, warp, there = parts
+        return (f"lanes {here} of warp {warp} wait in {name} whose mask names lanes {missing}, and those wait at "
+                f"{_where(other)} ({there}).")
+
+    def object(self, raw):
+        """`x[7]`, `s[6]`: what stands at the address, counted in elements."""
+        address, size = raw["address"], raw["bytes"]
+        for name, low, span, itemsize in self.tensors:
+            if low <= address < low + span:
+                return f"{name}[{(address - low) // itemsize}]"
+        found = self._variable(address)
+        if found:
+            name, offset, _ = found
+            return f"{name}[{offset // size}]" if offset % size == 0 else f"{name} + {offset} bytes"
+        return "memory"
+
+    def _variable(self, address):
+        """(name, offset in bytes, its bytes) of a shared or __device__ variable at an address of the kernel."""
+        shared, dynamic = self.answer["shared"]
+        if dynamic and dynamic <= address < dynamic + 240 * 1024:
+            return "dynamic shared memory", address - dynamic, 0
+        low, high = self.answer["data"]
+        base = self.answer["base"] if low <= address < high else shared
+        for name, offset, size in symbols(self.path):
+            if base + offset <= address < base + offset + size:
+                return name, address - base - offset, size
+        return None
+
+    def outside(self, raw):
+        """Where an access beyond every tensor lies, told from the nearest tensor."""
+        address = raw["address"]
+        if SPACES[raw["space"]] == "shared":
+            return f"byte {address - self.answer['shared'][1]} of the dynamic shared memory, which is shorter"
+        near = min(self.tensors, default=None,
+                   key=lambda one: min(abs(address - one[1]), abs(address - one[1] - one[2])))
+        if near is None or min(abs(address - near[1]), abs(address - near[1] - near[2])) > 1 << 20:
+            return f"address {address:#x}, which belongs to no tensor"
+        name, low, span, itemsize = near
+        return f"{name}[{(address - low) // itemsize}], but {name} has {span // itemsize} elements"
+
+
+def _where(line):
+    return f"line {line}" if line else "an unknown line"
+
+
+def _more(finding, count):
+    return Finding(**{**vars(finding), "count": finding.count + count})
+
+
+def stop_findings(answer, reader):
+    """The findings that ended a launch: crash, limit, assertion."""
+    stop, detail = answer["stop"], answer["stop_detail"]
+    line = reader.lines.line(answer["stop_code"]) if answer["stop_code"] else None
+    who = f"thread {_triple_text(answer['stop_thread'])} of block {_triple_text(answer['stop_block'])}"
+    texts = {
+        2: ("step_limit", f"{who} is still in a loop here after the step limit."),
+        3: ("step_limit", f"{who} was still running here when the time limit was reached."),
+        5: ("deadlock", "every thread that is left waits for one that will not come."),
+        6: ("trap", f"{who} failed the assertion `{detail}`." if detail else f"{who} called __trap()."),
+        7: ("trap", "there is no memory left for the threads' stacks."),
+    }
+    if stop == 1:
+        kind, text = _crash(answer, reader, who)
+    elif stop in texts:
+        kind, text = texts[stop]
+    else:
+        return []
+    return [Finding(kind, line, f"{_where(line)}: {text}", thread=tuple(answer["stop_thread"]),
+                    block=tuple(answer["stop_block"]))]
+
+
+def _crash(answer, reader, who):
+    if answer["stop_detail"] == "stack":
+        return "stack_overflow", f"{who} ran out of its 64 KB of stack: endless recursion, or local arrays too large."
+    if answer["stop_detail"] == "division":
+        return "trap", f"{who} divides an integer by zero."
+    if answer["stop_detail"] == "instruction":
+        return "trap", f"{who} reached an instruction that does not exist (code that cannot be reached?)."
+    raw = {"address": answer["stop_address"], "space": 2}
+    return "out_of_bounds", f"{who} touches {reader.outside(raw)}."

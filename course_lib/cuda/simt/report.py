@@ -1,0 +1,182 @@
+"""What the SIMT machine found and counted during one launch.
+
+May import: nothing of the course.
+"""
+
+import html
+from dataclasses import dataclass, field
+
+# The order is that of Kind in runtime/findings.h.
+KINDS = ("race", "out_of_bounds", "misaligned", "uninitialised_read", "divergent_barrier", "deadlock", "step_limit",
+         "bad_shuffle", "stack_overflow", "trap")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a kernel.
+
+    Attributes
+    ----------
+    kind : str, one of KINDS
+    line : int or None, in the author's numbering
+    message : str, one sentence
+    other_line : int or None, the other access of a race, the other place of a divergence
+    space : str or None, "shared" or "global"
+    count : int, how often it was seen
+    thread, block : tuple of 3 ints, the first example
+    file : str, the file of `line` when it is not the kernel's own
+    """
+
+    kind: str
+    line: int | None
+    message: str
+    other_line: int | None = None
+    space: str | None = None
+    count: int = 1
+    thread: tuple = (0, 0, 0)
+    block: tuple = (0, 0, 0)
+    file: str = ""
+
+    def __str__(self):
+        return self.message
+
+
+@dataclass
+class GlobalTraffic:
+    """Global loads or stores of a launch.
+
+    requests : warp instructions; sectors : 32-byte pieces they touch; bytes : sum over the lanes of what each asked for;
+    ideal_sectors : the fewest sectors that the distinct bytes of each request fit in
+    """
+
+    requests: int = 0
+    sectors: int = 0
+    bytes: int = 0
+    ideal_sectors: int = 0
+
+
+@dataclass
+class SharedTraffic:
+    """Shared loads or stores of a launch.
+
+    requests : warp instructions; wavefronts : passes through the 32 banks; conflicts : wavefronts beyond the unavoidable;
+    bytes : sum over the lanes of what each asked for
+    """
+
+    requests: int = 0
+    wavefronts: int = 0
+    conflicts: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class Line:
+    """The traffic of one source line."""
+
+    line: int | None
+    file: str = ""
+    global_load: GlobalTraffic = field(default_factory=GlobalTraffic)
+    global_store: GlobalTraffic = field(default_factory=GlobalTraffic)
+    shared_load: SharedTraffic = field(default_factory=SharedTraffic)
+    shared_store: SharedTraffic = field(default_factory=SharedTraffic)
+    atomics: int = 0  # warp instructions
+
+
+TRAFFIC = ("global_load", "global_store", "shared_load", "shared_store")
+
+
+@dataclass
+class Report(Line):
+    """The whole launch: traffic in total and by line, and the findings.
+
+    Attributes
+    ----------
+    global_load, global_store : GlobalTraffic
+    shared_load, shared_store : SharedTraffic
+    lines : dict, line -> Line
+    findings : list of Finding, and by kind: races, out_of_bounds, uninitialised_reads, misaligned, divergent_barriers
+    exact : bool; False when a launch was so long that some requests were counted in two parts
+    printed : str, what the kernel printed
+    """
+
+    line: int | None = None
+    kernel: str = ""
+    schedule: str = "forward"
+    lines: dict = field(default_factory=dict)
+    findings: list = field(default_factory=list)
+    exact: bool = True
+    printed: str = ""
+
+    def of_kind(self, kind):
+        """The findings of one kind."""
+        return [finding for finding in self.findings if finding.kind == kind]
+
+    @property
+    def races(self):
+        return self.of_kind("race")
+
+    @property
+    def out_of_bounds(self):
+        return self.of_kind("out_of_bounds")
+
+    @property
+    def uninitialised_reads(self):
+        return self.of_kind("uninitialised_read")
+
+    @property
+    def misaligned(self):
+        return self.of_kind("misaligned")
+
+    @property
+    def divergent_barriers(self):
+        return self.of_kind("divergent_barrier")
+
+    @property
+    def ok(self):
+        """True when there is no finding of any kind."""
+        return not self.findings
+
+    def ledger(self):
+        """Totals and lines as a plain dict of strings and ints."""
+        totals = {name: vars(getattr(self, name)).copy() for name in TRAFFIC}
+        lines = {str(key): {name: vars(getattr(line, name)).copy() for name in TRAFFIC if getattr(line, name).requests}
+                 for key, line in self.lines.items()}
+        return totals | {"atomics": self.atomics, "lines": lines}
+
+    def rows(self):
+        """Table rows of strings, header first."""
+        rows = [("line", "access", "requests", "bytes", "sectors", "ideal", "wavefronts", "conflicts")]
+        for line in [*sorted(self.lines.values(), key=lambda one: one.line or 0), self]:
+            label = "all" if line is self else str(line.line or "?")
+            for name in TRAFFIC:
+                one = getattr(line, name)
+                if not one.requests:
+                    continue
+                if name.startswith("global"):
+                    numbers = (one.requests, one.bytes, one.sectors, one.ideal_sectors, "", "")
+                else:
+                    numbers = (one.requests, one.bytes, "", "", one.wavefronts, one.conflicts)
+                rows.append((label, name.replace("_", " "), *(f"{n:,}" if n != "" else "" for n in numbers)))
+            if line.atomics:
+                rows.append((label, "atomic", f"{line.atomics:,}", "", "", "", "", ""))
+        return rows
+
+    def __str__(self):
+        rows = self.rows()
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        table = [" ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
+                          for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip() for row in rows]
+        verdict = "no findings" if self.ok else f"{len(self.findings)} finding(s)"
+        found = [f"  {finding.kind.replace('_', ' ')}: {finding.message}" for finding in self.findings]
+        return "\n".join([f"{self.kernel}, schedule {self.schedule}: {verdict}", *found, *table])
+
+    def _repr_html_(self):
+        rows = self.rows()
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
+        body = "".join("<tr>" + "".join(f"<td style='text-align:right'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+                       for row in rows[1:])
+        found = "".join(f"<li><b>{finding.kind.replace('_', ' ')}</b>: {html.escape(finding.message)}</li>"
+                        for finding in self.findings)
+        verdict = "No findings." if self.ok else f"{len(self.findings)} finding(s):<ul>{found}</ul>"
+        return (f"<div><b>{html.escape(self.kernel)}</b>, schedule {self.schedule}. {verdict}"
+                f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")

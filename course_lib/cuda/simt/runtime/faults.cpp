@@ -1,0 +1,129 @@
+// A crash inside a fiber is caught on an alternate stack and unwinds to the scheduler. A watchdog ticks on each worker: past
+// the time limit, or after Ctrl-C, it leaves the kernel at the next moment when the interrupted instruction is the
+// kernel's own, so that nothing of the C library is left half done.
+#include "faults.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "state.h"
+
+namespace simt {
+
+constexpr size_t ALTERNATE_STACK_BYTES = 64 * 1024;
+constexpr long TICK_NS = 50'000'000;
+constexpr int CRASHES[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+
+static struct sigaction old_crash[4], old_tick, old_interrupt;
+static struct timespec started;
+static volatile sig_atomic_t interrupted;
+static thread_local timer_t timer;
+static thread_local stack_t old_stack;
+static thread_local unsigned char* alternate_stack;
+
+static int tick_signal() { return SIGRTMIN + 6; }
+
+static uintptr_t code_address(void* context) {
+    auto* machine = &static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(machine->gregs[REG_RIP]);
+#else
+    return static_cast<uintptr_t>(machine->pc);
+#endif
+}
+
+static bool in_kernel(uintptr_t code) {
+    return code >= launch->library.code_low && code < launch->library.code_high;
+}
+
+static void on_crash(int signal_number, siginfo_t* info, void* context) {
+    if (!launch || !current || !worker) {  // not a kernel's: as if we had never been here
+        for (int i = 0; i < 4; ++i)
+            if (CRASHES[i] == signal_number) sigaction(signal_number, &old_crash[i], nullptr);
+        return;
+    }
+    uintptr_t code = code_address(context);
+    uintptr_t relative = in_kernel(code) ? code - launch->library.base : current->last_code;
+    const char* detail = "address";
+    if (signal_number == SIGFPE) detail = "division";
+    if (signal_number == SIGILL) detail = "instruction";
+    auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+    if (signal_number == SIGSEGV && worker->stacks->is_guard(address)) detail = "stack";
+    stop_launch(Stop::kernel_fault, relative, address, detail);
+}
+
+static double seconds_since_start() {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<double>(now.tv_sec - started.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec - started.tv_nsec);
+}
+
+static void on_tick(int, siginfo_t*, void* context) {
+    if (!launch || !worker) return;
+    Stop reason = Stop::none;
+    if (interrupted) reason = Stop::interrupted;
+    else if (launch->time_limit_s > 0 && seconds_since_start() > launch->time_limit_s) reason = Stop::time_limit;
+    else if (!launch->stop.load()) return;
+    uintptr_t code = code_address(context);
+    if (current && in_kernel(code)) stop_launch(reason, code - launch->library.base);
+    int expected = 0;  // the scheduler looks at it, and so does the next tick
+    if (reason != Stop::none) launch->stop.compare_exchange_strong(expected, static_cast<int>(reason));
+}
+
+static void on_interrupt(int signal_number, siginfo_t* info, void* context) {
+    interrupted = 1;
+    if (old_interrupt.sa_flags & SA_SIGINFO) old_interrupt.sa_sigaction(signal_number, info, context);
+    else if (old_interrupt.sa_handler != SIG_DFL && old_interrupt.sa_handler != SIG_IGN) old_interrupt.sa_handler(signal_number);
+}
+
+static struct sigaction action(void (*handler)(int, siginfo_t*, void*)) {
+    struct sigaction result {};
+    result.sa_sigaction = handler;
+    result.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    sigemptyset(&result.sa_mask);
+    return result;
+}
+
+void take_signals() {
+    interrupted = 0;
+    clock_gettime(CLOCK_MONOTONIC, &started);
+    struct sigaction crash = action(on_crash), tick = action(on_tick), interrupt = action(on_interrupt);
+    for (int i = 0; i < 4; ++i) sigaction(CRASHES[i], &crash, &old_crash[i]);
+    sigaction(tick_signal(), &tick, &old_tick);
+    sigaction(SIGINT, nullptr, &old_interrupt);
+    if ((old_interrupt.sa_flags & SA_SIGINFO) || old_interrupt.sa_handler != SIG_DFL)
+        sigaction(SIGINT, &interrupt, nullptr);
+}
+
+void give_back_signals() {
+    for (int i = 0; i < 4; ++i) sigaction(CRASHES[i], &old_crash[i], nullptr);
+    sigaction(SIGINT, &old_interrupt, nullptr);
+    sigaction(tick_signal(), &old_tick, nullptr);
+}
+
+void watch_thread() {
+    alternate_stack = new unsigned char[ALTERNATE_STACK_BYTES];
+    stack_t stack{};
+    stack.ss_sp = alternate_stack;
+    stack.ss_size = ALTERNATE_STACK_BYTES;
+    sigaltstack(&stack, &old_stack);
+    struct sigevent event {};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = tick_signal();
+    event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    struct itimerspec every {};
+    every.it_value.tv_nsec = every.it_interval.tv_nsec = TICK_NS;
+    timer_settime(timer, 0, &every, nullptr);
+}
+
+void unwatch_thread() {
+    timer_delete(timer);
+    sigaltstack(&old_stack, nullptr);
+    delete[] alternate_stack;
+}
+
+}  // namespace simt

@@ -1,0 +1,159 @@
+// What kernel code calls: the hooks of simt/hooks.h that are not of a warp, and the sanitizer's callbacks.
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+#include "findings.h"
+#include "knowledge.h"
+#include "requests.h"
+#include "shadow.h"
+
+using namespace simt;
+
+SIMT_EXPORT SimtIndex simt_thread_index() { return current->index; }
+SIMT_EXPORT SimtIndex simt_block_index() { return current->block->index; }
+SIMT_EXPORT SimtIndex simt_block_size() { return launch->block; }
+SIMT_EXPORT SimtIndex simt_grid_size() { return launch->grid; }
+SIMT_EXPORT const SimtIndex* simt_thread_idx() { return &current->index; }
+SIMT_EXPORT const SimtIndex* simt_block_idx() { return &current->block->index; }
+SIMT_EXPORT const SimtIndex* simt_block_dim() { return &launch->block; }
+SIMT_EXPORT const SimtIndex* simt_grid_dim() { return &launch->grid; }
+SIMT_EXPORT unsigned simt_lane() { return current->lane; }
+SIMT_EXPORT unsigned char* simt_dynamic_shared() { return worker->dynamic_low; }
+
+SIMT_EXPORT int simt_barrier(int op, int predicate) {
+    Fiber& self = *current;
+    self.wait = Wait::barrier;
+    self.wait_code = SIMT_CODE();
+    self.barrier_op = op;
+    self.predicate = predicate;
+    self.atomics_since_switch = 0;
+    ++self.block->waiting_at_barrier;
+    if (launch->checked) settle_pending(self);
+    give_way();
+    return static_cast<int>(self.result);
+}
+
+SIMT_EXPORT void simt_fence(int) {
+    if (!launch->checked) __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else fence_publishes();
+}
+
+SIMT_EXPORT void simt_copy(void* destination, const void* source, unsigned bytes) {
+    if (launch->checked) {
+        uintptr_t code = SIMT_CODE();
+        on_access(reinterpret_cast<uintptr_t>(source), bytes, false, false, code);
+        on_access(reinterpret_cast<uintptr_t>(destination), bytes, true, false, code);
+    }
+    std::memcpy(destination, source, bytes);
+}
+
+SIMT_EXPORT void simt_record(const void* address, unsigned bytes, int is_write) {
+    if (launch->checked) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write != 0, false, SIMT_CODE());
+}
+
+SIMT_EXPORT void simt_pause() {  // __nanosleep: others may go first
+    current->spinning = true;
+    give_way();
+}
+
+SIMT_EXPORT long long simt_clock64() {
+    if (launch->checked) return static_cast<long long>(current->steps);
+#if defined(__x86_64__)
+    return static_cast<long long>(__rdtsc());
+#else
+    long long ticks;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#endif
+}
+
+constexpr size_t PRINT_LIMIT = 1 << 20;
+
+SIMT_EXPORT int simt_printf(const char* format, ...) {
+    static char line[4096];
+    static std::atomic_flag busy = ATOMIC_FLAG_INIT;
+    while (busy.test_and_set(std::memory_order_acquire)) {}
+    va_list values;
+    va_start(values, format);
+    int length = vsnprintf(line, sizeof(line), format, values);
+    va_end(values);
+    if (length > 0 && launch->printed.size() < PRINT_LIMIT)
+        launch->printed.append(line, std::min(static_cast<size_t>(length), sizeof(line) - 1));
+    busy.clear(std::memory_order_release);
+    return length;
+}
+
+SIMT_EXPORT void simt_assert_fail(const char* expression, const char*, int) {
+    stop_launch(Stop::trap, SIMT_CODE(), 0, expression);
+}
+
+SIMT_EXPORT void simt_trap() { stop_launch(Stop::trap, SIMT_CODE()); }
+
+// The sanitizer's callbacks, called before each access and at the start of each basic block of the checked build.
+
+static inline void sanitizer_access(const void* address, unsigned bytes, bool is_write, uintptr_t code) {
+    if (current) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write, false, code);
+}
+
+#define SIMT_ACCESS(BYTES)                                                                                        \
+    SIMT_EXPORT void __tsan_read##BYTES(void* p) { sanitizer_access(p, BYTES, false, SIMT_CODE()); }              \
+    SIMT_EXPORT void __tsan_write##BYTES(void* p) { sanitizer_access(p, BYTES, true, SIMT_CODE()); }              \
+    SIMT_EXPORT void __tsan_unaligned_read##BYTES(void* p) { sanitizer_access(p, BYTES, false, SIMT_CODE()); }    \
+    SIMT_EXPORT void __tsan_unaligned_write##BYTES(void* p) { sanitizer_access(p, BYTES, true, SIMT_CODE()); }    \
+    SIMT_EXPORT void __tsan_read_write##BYTES(void* p) {                                                          \
+        sanitizer_access(p, BYTES, false, SIMT_CODE());                                                           \
+        sanitizer_access(p, BYTES, true, SIMT_CODE());                                                            \
+    }
+SIMT_ACCESS(1)
+SIMT_ACCESS(2)
+SIMT_ACCESS(4)
+SIMT_ACCESS(8)
+SIMT_ACCESS(16)
+
+static void range_access(const void* address, size_t bytes, bool is_write, uintptr_t code) {
+    const auto* from = static_cast<const unsigned char*>(address);
+    for (size_t done = 0; done < bytes; done += 16)
+        sanitizer_access(from + done, static_cast<unsigned>(std::min<size_t>(16, bytes - done)), is_write, code);
+}
+
+SIMT_EXPORT void __tsan_read_range(void* p, size_t bytes) { range_access(p, bytes, false, SIMT_CODE()); }
+SIMT_EXPORT void __tsan_write_range(void* p, size_t bytes) { range_access(p, bytes, true, SIMT_CODE()); }
+SIMT_EXPORT void __tsan_init() {}
+SIMT_EXPORT void __tsan_vptr_update(void**, void*) {}
+SIMT_EXPORT void __tsan_vptr_read(void**) {}
+
+SIMT_EXPORT void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
+    range_access(from, bytes, false, SIMT_CODE());
+    range_access(to, bytes, true, SIMT_CODE());
+    return std::memcpy(to, from, bytes);
+}
+SIMT_EXPORT void* __tsan_memmove(void* to, const void* from, size_t bytes) {
+    range_access(from, bytes, false, SIMT_CODE());
+    range_access(to, bytes, true, SIMT_CODE());
+    return std::memmove(to, from, bytes);
+}
+SIMT_EXPORT void* __tsan_memset(void* to, int value, size_t bytes) {
+    range_access(to, bytes, true, SIMT_CODE());
+    return std::memset(to, value, bytes);
+}
+
+SIMT_EXPORT void __tsan_func_entry(void* call_site) {
+    if (current) record_path(EVENT_CALL, code_of(reinterpret_cast<uintptr_t>(call_site)));
+}
+SIMT_EXPORT void __tsan_func_exit() {
+    if (current) record_path(EVENT_RETURN, 0);
+}
+
+SIMT_EXPORT void __sanitizer_cov_trace_pc() {
+    if (!current) return;
+    Fiber& self = *current;
+    uintptr_t code = SIMT_CODE();
+    if (++self.steps > launch->step_limit) stop_launch(Stop::step_limit, self.last_code ? self.last_code : code, 0);
+    self.last_code = code;
+    if (launch->stop.load(std::memory_order_relaxed)) stop_launch(Stop::none, code);
+    record_path(EVENT_BLOCK, code);
+}

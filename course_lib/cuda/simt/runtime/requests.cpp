@@ -1,0 +1,256 @@
+// Grouping lanes' accesses into requests, and counting them. See requests.h, and simt.md for why the iteration count of
+// every enclosing loop belongs into the key.
+#include "requests.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "loops.h"
+
+namespace simt {
+
+constexpr size_t FLUSH_EVENTS = 1 << 20;   // of one block, at a barrier
+constexpr size_t FORCED_EVENTS = 1 << 23;  // of one block, anywhere: requests cut in two there count twice
+
+namespace {
+
+struct Level {
+    int loop;
+    uint64_t iteration, hash;
+};
+struct Activation {  // one function call under way
+    int previous;
+    uint64_t seed;
+    size_t first_level;
+};
+struct LaneState {
+    std::vector<int> path{LoopFinder::ROOT};  // of the first pass: last block in each function under way
+    std::vector<Activation> calls{{LoopFinder::ROOT, 1, 0}};
+    std::vector<Level> levels;
+};
+struct Request {
+    uint64_t key = 0;
+    uint32_t code = 0;
+    uint8_t flags = 0;
+    unsigned lanes = 0;
+    uint16_t bytes[LANES];
+    uint64_t address[LANES];
+};
+
+LoopFinder loops;
+std::unordered_map<uint64_t, Counters> counters;
+std::unordered_map<size_t, std::vector<LaneState>> lane_states;  // by the block's slot
+std::unordered_map<uint64_t, size_t> request_of_key;
+std::vector<Request> requests;
+size_t recorded_events = 0;
+bool exact = true;
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+    hash ^= value + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
+    hash *= 0xff51afd7ed558ccdull;
+    return hash ^ (hash >> 33);
+}
+
+void follow_path(const Fiber& fiber, LaneState& lane) {
+    for (const Event& event : fiber.events) {
+        switch (event.kind & 0x0f) {
+            case EVENT_BLOCK: {
+                int node = loops.node(event.code);
+                loops.edge(lane.path.back(), node);
+                lane.path.back() = node;
+                break;
+            }
+            case EVENT_CALL: lane.path.push_back(LoopFinder::ROOT); break;
+            case EVENT_RETURN:
+                if (lane.path.size() > 1) lane.path.pop_back();
+                break;
+            default: break;
+        }
+    }
+}
+
+uint64_t context(const LaneState& lane) {
+    const Activation& call = lane.calls.back();
+    return lane.levels.size() > call.first_level ? lane.levels.back().hash : call.seed;
+}
+
+void enter_block(LaneState& lane, int node) {
+    size_t base = lane.calls.back().first_level;
+    int loop = loops.loop_of(node);
+    size_t depth = base + loops.depth(loop);
+    if (lane.levels.size() > depth) lane.levels.resize(depth);
+    if (depth > base && lane.levels.size() == depth && lane.levels.back().loop != loop) lane.levels.pop_back();
+    if (!loops.is_header(node)) return;
+    uint64_t iteration = 1;
+    if (lane.levels.size() == depth) {
+        iteration = lane.levels.back().iteration + 1;
+        lane.levels.pop_back();
+    }
+    lane.levels.push_back({loop, iteration, mix(mix(context(lane), static_cast<uint64_t>(loop)), iteration)});
+}
+
+void add_to_request(const Event& event, uint64_t key, unsigned lane, size_t& cursor) {
+    for (;;) {
+        if (cursor >= requests.size() || requests[cursor].key != key) {
+            auto [place, is_new] = request_of_key.try_emplace(key, requests.size());
+            if (is_new) {
+                requests.emplace_back();
+                requests.back().key = key;
+                requests.back().code = event.code;
+                requests.back().flags = event.kind & 0xf0;
+            }
+            cursor = place->second;
+        }
+        Request& request = requests[cursor++];
+        if (!(request.lanes >> lane & 1)) {
+            request.lanes |= 1u << lane;
+            request.bytes[lane] = event.bytes;
+            request.address[lane] = event.address;
+            return;
+        }
+        key = mix(key, 7);  // the same instruction again without a loop or call in between
+    }
+}
+
+void follow_accesses(const Fiber& fiber, LaneState& lane) {
+    size_t cursor = 0;
+    for (const Event& event : fiber.events) {
+        switch (event.kind & 0x0f) {
+            case EVENT_BLOCK: enter_block(lane, loops.node(event.code)); break;
+            case EVENT_CALL:
+                lane.calls.push_back({LoopFinder::ROOT, mix(mix(context(lane), event.code), 3), lane.levels.size()});
+                break;
+            case EVENT_RETURN:
+                if (lane.calls.size() > 1) {
+                    lane.levels.resize(lane.calls.back().first_level);
+                    lane.calls.pop_back();
+                }
+                break;
+            default:
+                add_to_request(event, mix(mix(context(lane), event.code), event.kind), fiber.lane, cursor);
+        }
+    }
+}
+
+struct Piece {
+    uint64_t address;
+    unsigned bytes;
+};
+
+void count_sectors(std::vector<Piece>& pieces, Counters& sum) {
+    auto before = [](const Piece& a, const Piece& b) { return a.address < b.address; };
+    if (!std::is_sorted(pieces.begin(), pieces.end(), before)) std::sort(pieces.begin(), pieces.end(), before);
+    uint64_t next_sector = 0, covered = 0, distinct = 0;
+    for (const Piece& piece : pieces) {
+        uint64_t first = std::max(piece.address / 32, next_sector), last = (piece.address + piece.bytes - 1) / 32;
+        if (last >= first) {
+            sum.sectors += last - first + 1;
+            next_sector = last + 1;
+        }
+        uint64_t begin = std::max(piece.address, covered), end = piece.address + piece.bytes;
+        if (end > begin) {
+            distinct += end - begin;
+            covered = end;
+        }
+    }
+    sum.ideal_sectors += (distinct + 31) / 32;
+}
+
+// 32 banks of 4 bytes; 8-byte accesses go in half-warps, 16-byte ones in quarter-warps; equal words are served together.
+void count_wavefronts(const Request& request, unsigned widest, Counters& sum) {
+    unsigned per_pass = widest <= 4 ? 32 : widest == 8 ? 16 : 8;
+    for (unsigned first = 0; first < LANES; first += per_pass) {
+        uint64_t words[LANES][LANES];
+        unsigned in_bank[LANES] = {}, most = 0;
+        for (unsigned lane = first; lane < first + per_pass; ++lane) {
+            if (!(request.lanes >> lane & 1)) continue;
+            uint64_t from = request.address[lane] / 4, to = (request.address[lane] + request.bytes[lane] - 1) / 4;
+            for (uint64_t word = from; word <= to; ++word) {
+                unsigned bank = word % 32, i = 0;
+                while (i < in_bank[bank] && words[bank][i] != word) ++i;
+                if (i == in_bank[bank] && i < LANES) words[bank][in_bank[bank]++] = word;
+                most = std::max(most, in_bank[bank]);
+            }
+        }
+        sum.wavefronts += most;
+        if (most > 1) sum.conflicts += most - 1;
+    }
+}
+
+void count_request(const Request& request) {
+    Counters& sum = counters[uint64_t(request.flags) << 56 | request.code];
+    sum.flags = request.flags;
+    ++sum.requests;
+    static std::vector<Piece> pieces;
+    pieces.clear();
+    unsigned widest = 0;
+    for (unsigned lane = 0; lane < LANES; ++lane) {
+        if (!(request.lanes >> lane & 1)) continue;
+        pieces.push_back({request.address[lane], request.bytes[lane]});
+        sum.bytes += request.bytes[lane];
+        widest = std::max<unsigned>(widest, request.bytes[lane]);
+    }
+    if (request.flags & FLAG_SHARED) count_wavefronts(request, widest, sum);
+    else count_sectors(pieces, sum);
+}
+
+void flush(Block& block) {
+    std::vector<LaneState>& lanes = lane_states[block.slot];
+    for (Fiber& fiber : block.fibers) follow_path(fiber, lanes[fiber.linear]);
+    loops.update();
+    for (Warp& warp : block.warps) {
+        requests.clear();
+        request_of_key.clear();
+        for (unsigned lane = 0; lane < warp.lanes; ++lane) {
+            Fiber& fiber = block.fibers[warp.first + lane];
+            follow_accesses(fiber, lanes[fiber.linear]);
+            recorded_events -= fiber.events.size();
+            fiber.events.clear();
+        }
+        for (const Request& request : requests) count_request(request);
+    }
+}
+
+}  // namespace
+
+void forget_requests() {
+    loops.clear();
+    counters.clear();
+    lane_states.clear();
+    recorded_events = 0;
+    exact = true;
+}
+
+void start_block_recording(Block& block) { lane_states[block.slot].assign(block.fibers.size(), LaneState{}); }
+
+void finish_block_recording(Block& block) { flush(block); }
+
+void abandon_recording() { lane_states.clear(); }
+
+void flush_if_large(Block& block) {
+    if (recorded_events > FLUSH_EVENTS) flush(block);
+}
+
+bool counts_are_exact() { return exact; }
+
+const std::unordered_map<uint64_t, Counters>& all_counters() { return counters; }
+
+static void append(uintptr_t code, uint8_t kind, unsigned bytes, uintptr_t address) {
+    Fiber& self = *current;
+    self.events.push_back({static_cast<uint32_t>(code), static_cast<uint16_t>(bytes), kind, 0, address});
+    if (++recorded_events > FORCED_EVENTS) {
+        exact = false;
+        flush(*self.block);
+        recorded_events = 0;
+    }
+}
+
+void record_path(EventKind kind, uintptr_t code) { append(code, kind, 0, 0); }
+
+void record_access(uintptr_t code, uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, bool is_shared) {
+    auto kind = static_cast<uint8_t>(EVENT_ACCESS | (is_write ? FLAG_WRITE : 0) | (is_atomic ? FLAG_ATOMIC : 0) |
+                                     (is_shared ? FLAG_SHARED : 0));
+    append(code, kind, bytes, address);
+}
+
+}  // namespace simt

@@ -1,0 +1,173 @@
+// What the machine knows while a kernel runs: launch, worker, block, warp, thread.
+//
+// A launch is cut into blocks. A worker (an operating-system thread) runs blocks; normally one at a time, several at once
+// under the resident schedule or when a block spins on something that another block must do.
+#pragma once
+#include <setjmp.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "fiber.h"
+
+extern "C" struct SimtIndex {
+    unsigned x, y, z;
+};
+
+namespace simt {
+
+constexpr unsigned LANES = 32;
+
+enum class Wait : uint8_t { ready, barrier, collective, active_mask, done };
+enum class Schedule : int { forward, reverse, random, resident };
+enum class Collective : uint8_t { syncwarp, shuffle, ballot, reduce, match, gather };
+enum class Stop : int { none, kernel_fault, step_limit, time_limit, interrupted, deadlock, trap, no_memory };
+
+struct Know;  // knowledge.h: which accesses of other threads are known to have happened
+using KnowPtr = std::shared_ptr<const Know>;
+struct Block;
+
+// One entry of a lane's recording; see requests.h.
+struct Event {
+    uint32_t code;  // code address, relative to the kernel's library
+    uint16_t bytes;
+    uint8_t kind;
+    uint8_t unused;
+    uint64_t address;
+};
+
+struct Fiber {
+    void* stack_pointer = nullptr;
+    unsigned char* stack = nullptr;
+    Block* block = nullptr;
+    SimtIndex index{};
+    uint16_t linear = 0;  // number of the thread in its block
+    uint8_t lane = 0;
+    uint8_t warp = 0;
+    Wait wait = Wait::ready;
+    bool spinning = false;  // gave way inside a loop of atomics or volatile reads
+    uint8_t atomics_since_switch = 0;
+
+    uintptr_t wait_code = 0;  // code address of the barrier or collective where it waits
+    int barrier_op = 0, predicate = 0;
+
+    Collective collective = Collective::syncwarp;
+    unsigned mask = 0;
+    int mode = 0, operand = 0, width = 0;
+    unsigned bytes = 0;
+    const void* in = nullptr;
+    void* out = nullptr;
+    unsigned long long value = 0;
+    unsigned result = 0;
+    std::vector<unsigned char> gathered;
+
+    uint64_t steps = 0;     // basic blocks executed (checked build)
+    uintptr_t last_code = 0;
+    uint32_t clock = 1;     // counts this thread's releases
+    KnowPtr know, release;  // what it has learned by atomics, what its fences have published
+
+    // A write to memory that another thread wrote unordered: a race unless the value turns out to be the same.
+    struct {
+        bool open = false;
+        uintptr_t address = 0;
+        unsigned bytes = 0;
+        unsigned char before[16] = {};
+        size_t finding = 0;
+    } pending;
+
+    std::vector<Event> events;
+};
+
+struct Warp {
+    unsigned first = 0, lanes = 0;   // threads [first, first + lanes) of the block
+    uint32_t known[LANES][LANES]{};  // known[i][j]: lane i knows lane j's accesses up to this clock
+    bool exchanged = false;          // known[][] holds anything besides zeros
+};
+
+struct SharedShadow;  // shadow.h
+
+struct Block {
+    SimtIndex index{};
+    uint32_t id = 0;
+    uint32_t epoch = 1;  // counts block barriers
+    std::vector<Fiber> fibers;
+    std::vector<Warp> warps;
+    unsigned live = 0;
+    unsigned waiting_at_barrier = 0;
+    bool started = false, done = false, divergence_reported = false;
+    KnowPtr know, release;
+    size_t first_stack = 0;
+    std::vector<unsigned char> saved_shared;  // while another block of this worker runs
+    std::shared_ptr<SharedShadow> shared_shadow;
+    size_t slot = 0;
+};
+
+struct Region {
+    uintptr_t low = 0, high = 0;
+    bool starts_uninitialised = false;
+};
+
+// The kernel's library as loaded in this process.
+struct Library {
+    void (*entry)(void**) = nullptr;
+    uintptr_t base = 0;
+    uintptr_t code_low = 0, code_high = 0;  // executable segment
+    uintptr_t data_low = 0, data_high = 0;  // writable segment: __device__ variables
+    uintptr_t map_low = 0, map_high = 0;    // everything of it that is mapped
+    size_t tls_module = 0, tls_bytes = 0;
+    unsigned char* (*dynamic_base)() = nullptr;
+};
+
+struct Launch {
+    Library library;
+    void** arguments = nullptr;
+    SimtIndex grid{}, block{};
+    uint64_t num_blocks = 0;
+    unsigned num_threads = 0;  // of one block
+    unsigned shared_bytes = 0;
+    bool checked = false;
+    Schedule schedule = Schedule::forward;
+    uint64_t step_limit = 0;
+    double time_limit_s = 0;
+    size_t max_resident = 1;  // blocks alive at once
+    bool preempt = false;     // give way at random accesses
+    std::mt19937 random;
+    std::vector<uint32_t> block_order;
+    std::atomic<uint64_t> next_block{0};
+    std::atomic<int> stop{0};  // a Stop
+    std::string stop_detail;
+    uintptr_t stop_code = 0, stop_address = 0;
+    SimtIndex stop_thread{}, stop_block{};
+    std::string printed;
+};
+
+struct Worker {
+    void* scheduler_stack_pointer = nullptr;
+    Block* block = nullptr;
+    sigjmp_buf escape;
+    unsigned char* shared_low = nullptr;  // this worker's copy of the kernel's thread-local segment
+    size_t shared_bytes = 0;  // of it in use: up to the end of this launch's dynamic shared memory
+    size_t tls_bytes = 0;     // all of it
+    unsigned char* dynamic_low = nullptr;
+    StackPool* stacks = nullptr;
+};
+
+#define SIMT_FAST_TLS __attribute__((tls_model("initial-exec")))
+extern thread_local SIMT_FAST_TLS Worker* worker;
+extern thread_local SIMT_FAST_TLS Fiber* current;  // null while the scheduler runs
+extern Launch* launch;                             // one at a time
+
+// scheduler.cpp
+void give_way();                  // back to the scheduler; returns when this thread is chosen again
+[[noreturn]] void stop_launch(Stop reason, uintptr_t code, uintptr_t address = 0, const char* detail = nullptr);
+void spin_pause();                // an atomic or volatile access: give way now and then
+inline uintptr_t code_of(uintptr_t return_address) { return return_address - 1 - launch->library.base; }
+#define SIMT_CODE() simt::code_of(reinterpret_cast<uintptr_t>(__builtin_return_address(0)))
+#define SIMT_EXPORT extern "C" __attribute__((visibility("default")))
+
+}  // namespace simt

@@ -1,0 +1,214 @@
+// Collectives of a warp: __syncwarp, shuffles, votes, reductions, gathers.
+//
+// A lane that arrives writes down what it brings and waits. When every lane that the mask names and that has not returned
+// has arrived at the same collective with the same mask, all of them are answered at once.
+#include "warp.h"
+
+#include <cstring>
+
+#include "findings.h"
+#include "knowledge.h"
+
+namespace simt {
+
+static unsigned present_lanes(const Block& block, const Warp& warp) {
+    unsigned present = 0;
+    for (unsigned lane = 0; lane < warp.lanes; ++lane)
+        if (block.fibers[warp.first + lane].wait != Wait::done) present |= 1u << lane;
+    return present;
+}
+
+static bool same_collective(const Fiber& a, const Fiber& b) {
+    return a.wait == Wait::collective && a.collective == b.collective && a.mask == b.mask;
+}
+
+static unsigned reduce_pair(int op, unsigned a, unsigned b, bool is_signed) {
+    switch (op) {
+        case 0: return a + b;
+        case 1: return is_signed ? (static_cast<int>(a) < static_cast<int>(b) ? a : b) : (a < b ? a : b);
+        case 2: return is_signed ? (static_cast<int>(a) > static_cast<int>(b) ? a : b) : (a > b ? a : b);
+        case 3: return a & b;
+        case 4: return a | b;
+        default: return a ^ b;
+    }
+}
+
+static int shuffle_source(const Fiber& lane) {
+    int self = lane.lane, width = lane.width, operand = lane.operand;
+    int segment = self & ~(width - 1), source = self;
+    switch (lane.mode) {
+        case 0: return segment + (operand & (width - 1));
+        case 1: source = self - operand; return source < segment ? self : source;
+        case 2: source = self + operand; return source >= segment + width ? self : source;
+        default: source = self ^ operand; return source >= segment + width ? self : source;
+    }
+}
+
+static void answer_shuffle(Block& block, Warp& warp, unsigned lanes) {
+    unsigned char sent[LANES][16];
+    for (unsigned lane = 0; lane < warp.lanes; ++lane)
+        if (lanes >> lane & 1) {
+            Fiber& fiber = block.fibers[warp.first + lane];
+            std::memcpy(sent[lane], fiber.in, fiber.bytes);
+        }
+    for (unsigned lane = 0; lane < warp.lanes; ++lane) {
+        if (!(lanes >> lane & 1)) continue;
+        Fiber& fiber = block.fibers[warp.first + lane];
+        int source = shuffle_source(fiber);
+        if (lanes >> source & 1) {
+            std::memcpy(fiber.out, sent[source], fiber.bytes);
+        } else {
+            std::memset(fiber.out, 0xff, fiber.bytes);
+            if (launch->checked) report_absent_lane(block, fiber, source);
+        }
+    }
+}
+
+static void answer_values(Block& block, Warp& warp, unsigned lanes, Fiber& any) {
+    unsigned ballot = 0, reduced = 0;
+    bool first = true, all_equal = true;
+    std::vector<unsigned char> gathered(any.collective == Collective::gather ? LANES * any.bytes : 0, 0xff);
+    for (unsigned lane = 0; lane < warp.lanes; ++lane) {
+        if (!(lanes >> lane & 1)) continue;
+        Fiber& fiber = block.fibers[warp.first + lane];
+        if (fiber.predicate) ballot |= 1u << lane;
+        auto value = static_cast<unsigned>(fiber.value);
+        reduced = first ? value : reduce_pair(any.operand, reduced, value, any.mode != 0);
+        all_equal &= fiber.value == any.value;
+        first = false;
+        if (!gathered.empty()) std::memcpy(&gathered[lane * fiber.bytes], fiber.in, fiber.bytes);
+    }
+    for (unsigned lane = 0; lane < warp.lanes; ++lane) {
+        if (!(lanes >> lane & 1)) continue;
+        Fiber& fiber = block.fibers[warp.first + lane];
+        if (fiber.collective == Collective::ballot) fiber.result = ballot;
+        if (fiber.collective == Collective::reduce) fiber.result = reduced;
+        if (fiber.collective == Collective::gather) fiber.gathered = gathered;
+        if (fiber.collective != Collective::match) continue;
+        fiber.result = fiber.mode ? (all_equal ? lanes : 0) : 0;
+        for (unsigned other = 0; !fiber.mode && other < warp.lanes; ++other)
+            if ((lanes >> other & 1) && block.fibers[warp.first + other].value == fiber.value)
+                fiber.result |= 1u << other;
+    }
+}
+
+// Answers the collective that `asker` waits in, when it is complete.
+static bool try_answer(Block& block, Warp& warp, Fiber& asker) {
+    unsigned lanes = asker.mask & present_lanes(block, warp);
+    for (unsigned lane = 0; lane < warp.lanes; ++lane)
+        if ((lanes >> lane & 1) && !same_collective(block.fibers[warp.first + lane], asker)) return false;
+    if (asker.collective == Collective::shuffle) answer_shuffle(block, warp, lanes);
+    else if (asker.collective != Collective::syncwarp) answer_values(block, warp, lanes, asker);
+    if (launch->checked) syncwarp_joins(block, warp, lanes);
+    for (unsigned lane = 0; lane < warp.lanes; ++lane)
+        if (lanes >> lane & 1) block.fibers[warp.first + lane].wait = Wait::ready;
+    return true;
+}
+
+void lane_left(Block& block, Warp& warp) {
+    for (unsigned lane = 0; lane < warp.lanes; ++lane) {
+        Fiber& fiber = block.fibers[warp.first + lane];
+        if (fiber.wait == Wait::collective) try_answer(block, warp, fiber);
+    }
+}
+
+bool settle_active_masks(Block& block, Warp& warp) {
+    bool settled = false;
+    for (unsigned lane = 0; lane < warp.lanes; ++lane) {
+        Fiber& asker = block.fibers[warp.first + lane];
+        if (asker.wait != Wait::active_mask) continue;
+        unsigned together = 0;
+        for (unsigned other = 0; other < warp.lanes; ++other) {
+            Fiber& fiber = block.fibers[warp.first + other];
+            if (fiber.wait == Wait::active_mask && fiber.wait_code == asker.wait_code) together |= 1u << other;
+        }
+        for (unsigned other = 0; other < warp.lanes; ++other) {
+            if (!(together >> other & 1)) continue;
+            block.fibers[warp.first + other].result = together;
+            block.fibers[warp.first + other].wait = Wait::ready;
+        }
+        settled = true;
+    }
+    return settled;
+}
+
+void wait_in_collective(Collective kind, unsigned mask, uintptr_t code) {
+    Fiber& self = *current;
+    Block& block = *self.block;
+    self.collective = kind;
+    self.wait_code = code;
+    if (!(mask >> self.lane & 1)) {
+        if (launch->checked) report_not_in_mask(self, mask);
+        mask |= 1u << self.lane;
+    }
+    self.mask = mask;
+    self.wait = Wait::collective;
+    self.atomics_since_switch = 0;
+    if (!try_answer(block, block.warps[self.warp], self)) give_way();
+}
+
+}  // namespace simt
+
+using namespace simt;
+
+SIMT_EXPORT void simt_syncwarp(unsigned mask) { wait_in_collective(Collective::syncwarp, mask, SIMT_CODE()); }
+
+SIMT_EXPORT void simt_shuffle(unsigned mask, int mode, int operand, int width, const void* in, void* out, unsigned bytes) {
+    Fiber& self = *current;
+    self.mode = mode;
+    self.operand = operand;
+    self.width = width;
+    self.in = in;
+    self.out = out;
+    self.bytes = bytes;
+    wait_in_collective(Collective::shuffle, mask, SIMT_CODE());
+}
+
+SIMT_EXPORT unsigned simt_ballot(unsigned mask, int predicate) {
+    current->predicate = predicate != 0;
+    Fiber& self = *current;
+    wait_in_collective(Collective::ballot, mask, SIMT_CODE());
+    return self.result;
+}
+
+SIMT_EXPORT unsigned simt_active_mask() {
+    Fiber& self = *current;
+    self.wait = Wait::active_mask;
+    self.wait_code = SIMT_CODE();
+    give_way();
+    return self.result;
+}
+
+SIMT_EXPORT unsigned simt_reduce(unsigned mask, int op, unsigned value, int is_signed) {
+    Fiber& self = *current;
+    self.operand = op;
+    self.value = value;
+    self.mode = is_signed;
+    wait_in_collective(Collective::reduce, mask, SIMT_CODE());
+    return self.result;
+}
+
+SIMT_EXPORT unsigned simt_match_any(unsigned mask, unsigned long long value) {
+    Fiber& self = *current;
+    self.value = value;
+    self.mode = 0;
+    wait_in_collective(Collective::match, mask, SIMT_CODE());
+    return self.result;
+}
+
+SIMT_EXPORT unsigned simt_match_all(unsigned mask, unsigned long long value, int* predicate) {
+    Fiber& self = *current;
+    self.value = value;
+    self.mode = 1;
+    wait_in_collective(Collective::match, mask, SIMT_CODE());
+    *predicate = self.result != 0;
+    return self.result;
+}
+
+SIMT_EXPORT void simt_warp_gather(unsigned mask, const void* in, unsigned bytes, const void** all) {
+    Fiber& self = *current;
+    self.in = in;
+    self.bytes = bytes;
+    wait_in_collective(Collective::gather, mask, SIMT_CODE());
+    *all = self.gathered.data();
+}
