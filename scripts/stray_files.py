@@ -23,17 +23,21 @@ ALLOWED = [
     rf"kernels_cu/(common/[a-z0-9_]+\.cuh|[a-z0-9_]+/{STEP}\.cu)",
     r"course_lib/([a-z0-9_]+/)*[a-z0-9_]+\.py",
     r"course_lib/cuda/simt/([a-z_]+/)*[a-z0-9_]+\.(h|hpp|cpp|c|inc|cuh)",
+    r"course_lib/cuda/simt/include/[a-z]+",  # standard headers without a suffix, such as cassert
     r"benchmarks/([a-z0-9_]+/)*[a-z0-9_]+\.(py|sh|md|cu)|benchmarks/results/[A-Za-z0-9_.-]+/[a-z0-9_]+\.(csv|json|md)",
     r"tests/([a-z0-9_]+/)*[A-Za-z0-9_.-]+\.(py|cu|cuh|cpp|h|json|csv|cfg|txt|md)",
 ]
 _ALLOWED = re.compile("|".join(f"(?:{pattern})" for pattern in ALLOWED))
 
 
-def listed_files():
-    """Tracked files and those that git neither tracks nor ignores, as paths relative to the root."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
-    return sorted(name for name in set(names) if name and (ROOT / name).is_file())
+def listed_files(*, untracked=True):
+    """Files that git tracks and, if asked, those that it neither tracks nor ignores; paths relative to the root.
+
+    Outside a git repository (an unpacked archive) there are none.
+    """
+    command = ["git", "ls-files", "-z", "--cached", *(["--others", "--exclude-standard"] if untracked else [])]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return sorted(name for name in set(listed.stdout.split("\0")) if name and (ROOT / name).is_file())
 
 
 def problems(names, sizes):

@@ -22,7 +22,7 @@ __all__ = ["Built", "Chapter", "build", "build_chapter", "chapter_files", "main"
 def build_chapter(path, *, root=ROOT, run=True, say=print):
     """Write the notebooks of one chapter; returns the paths that changed.
 
-    The lecture is executed on the CPU engine unless `run` is False. What a learner changed in the exercises stays.
+    The lecture is executed on the CPU engine unless `run` is False. A learner's answers and predictions stay.
     """
     built = build(read_chapter(path, root))
     written = []
@@ -32,16 +32,22 @@ def build_chapter(path, *, root=ROOT, run=True, say=print):
             say(f"{target.relative_to(root)}: running")
             notebook = execute(notebook, folder=target.parent)
             check_outputs(notebook, target.name)
-        if folder == "exercises" and target.exists():
-            existing = nbformat.read(target, as_version=4)
-            if keep.touched(existing):
-                copy = keep.back_up(target, Path(root) / "work")
-                say(f"{target.relative_to(root)}: your cells are kept (and a copy in {copy.relative_to(root)})")
-                notebook = keep.merge(notebook, existing)
+        if target.exists():
+            notebook = _keep_learners_work(target, notebook, root, say)
         if keep.write_atomic(target, nbformat.writes(notebook) + "\n"):
             written.append(target)
             say(f"{target.relative_to(root)}: written")
     return written
+
+
+def _keep_learners_work(target, notebook, root, say):
+    """`notebook` with what the learner wrote into the file at `target`, of which a copy is made first."""
+    existing = nbformat.read(target, as_version=4)
+    if not keep.touched(existing):
+        return notebook
+    copy = keep.back_up(target, Path(root) / "work")
+    say(f"{target.relative_to(root)}: you have worked in it; the file as it is now is in {copy.relative_to(root)}")
+    return notebook if target.parent.name == "solutions" else keep.merge(notebook, existing)
 
 
 def main(arguments=None):

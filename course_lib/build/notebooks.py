@@ -58,11 +58,11 @@ def build(chapter):
     CourseError  an exercise cell whose text has no solution region
     """
     exercises = chapter.part("exercises")
-    lecture = _notebook(chapter, "lecture", [(cell, cell.source) for cell in chapter.part("lecture")])
+    lecture = _notebook(chapter, [(cell, cell.source) for cell in chapter.part("lecture")])
     if not exercises:
         return Built(chapter.stem, lecture, None, None)
-    starter = _notebook(chapter, "exercises", [(cell, _starter_text(cell)) for cell in exercises])
-    solved = _notebook(chapter, "solutions", [(cell, regions.solved(cell.source)) for cell in exercises])
+    starter = _notebook(chapter, [(cell, _starter_text(cell)) for cell in exercises])
+    solved = _notebook(chapter, [(cell, regions.solved(cell.source)) for cell in exercises])
     return Built(chapter.stem, lecture, starter, solved)
 
 
@@ -77,13 +77,13 @@ def _starter_text(cell):
     return regions.starter(cell.source, cell.exercise, cell.language)
 
 
-def _notebook(chapter, part, sources):
+def _notebook(chapter, sources):
     seen, cells = Counter(), []
     for cell, text in sources:
         metadata = dict(cell.metadata)
-        if part == "exercises" and (cell.exercise or "predict" in cell.tags):
-            metadata["starter"] = fingerprint(text)
-        name = f"answer-{cell.exercise}".replace(".", "-") if cell.exercise else fingerprint(cell.source)
+        if cell.exercise or "predict" in cell.tags:
+            metadata["built"] = fingerprint(text)
+        name = f"answer-{cell.exercise}".replace(".", "-") if cell.exercise else fingerprint(text)
         seen[name] += 1
         suffix = "" if seen[name] == 1 else f"-{seen[name]}"
         make = new_code_cell if cell.kind == "code" else new_markdown_cell

@@ -75,6 +75,20 @@ def test_an_answer_to_a_removed_exercise_moves_to_the_end(tiny_course, rebuild):
     assert rebuild().cells[-1].source == "mine = 1"
 
 
+def test_an_edited_lecture_is_backed_up_before_it_is_written(tiny_course, rebuild):
+    path = tiny_course / "notebooks/42_add.ipynb"
+    path.write_text(path.read_text().replace("print(1 + 1)", "print(40 + 2)"))
+    rebuild()
+    copies = list((tiny_course / "work/kept").iterdir())
+    assert "print(1 + 1)" in path.read_text()
+    assert len(copies) == 1 and copies[0].name.startswith("notebooks-42_add") and "40 + 2" in copies[0].read_text()
+
+
+def test_a_fresh_notebook_is_not_the_learners(tiny_course, rebuild):
+    for folder in ("notebooks", "exercises", "solutions"):
+        assert not keep.touched(nbformat.read(tiny_course / folder / "42_add.ipynb", as_version=4))
+
+
 def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
     path = tmp_path / "notebook.ipynb"
     path.write_text("old")
