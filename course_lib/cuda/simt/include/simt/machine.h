@@ -3,9 +3,11 @@
 // Forced in front of every kernel (and precompiled). Everything that reaches a hook is always_inline, because the return
 // address of the hook's call is what tells the source line.
 #pragma once
+#include "simt/fp8.h"  // the 16- and 8-bit types and wmma: hidden until a kernel includes their CUDA header
 #include "simt/hooks.h"
 #include "simt/math.h"
 #include "simt/vector_types.h"
+#include "simt/wmma.h"
 
 // ---- qualifiers ----
 #define __global__
