@@ -2,7 +2,8 @@
 
 What the course needs from the interpreter has no public door: the accesses with their addresses, the order of the
 programs, the line of the author. This module opens it, for triton 3.6 and 3.7; tests/unit/test_triton_private.py asks
-``missing()`` and fails with a sentence when an upgrade moved something.
+``missing()`` and fails with a sentence when an upgrade moved something. Two neighbours do what is large enough for a
+file: _bf16.py corrects the interpreter's arithmetic, _speed.py spares it needless work.
 
 May import: errors, numpy; triton only inside functions.
 """
@@ -14,7 +15,7 @@ import sys
 import numpy as np
 
 from ..errors import UnsupportedError
-from . import _bf16
+from . import _bf16, _speed
 
 NEEDED = {
     "triton.runtime.interpreter": {
@@ -67,9 +68,9 @@ def adapt(module):
         _count_launches(module.JITFunction)
     else:
         _count_launches(module.InterpretedFunction)
+        _speed.improve(module)
         _bf16.correct(module)
         _listen(module)
-        _patch_once(module)
     module._course_adapted = True
 
 
@@ -107,33 +108,6 @@ def _count_launches(kind):
         return run(self, *args, **kwargs)
 
     kind.run = counted
-
-
-def _patch_once(module):
-    """Patch triton.language once a launch instead of at every call of a device function such as tl.max.
-
-    A launch patches the language and restores it at its end; each device function patches it again, a walk over some
-    hundred names that finds nothing left to do. Two modules can hold the language under different names, so the walk is
-    skipped only for functions whose globals were seen during this launch.
-    """
-    patch, call = module._patch_lang, module.GridExecutor.__call__
-    seen = set()
-
-    def patch_lang(fn):
-        key = id(fn.__globals__)
-        if key in seen:
-            return module._LangPatchScope() if hasattr(module, "_LangPatchScope") else None
-        seen.add(key)
-        return patch(fn)
-
-    def launch(self, *args, **kwargs):
-        seen.clear()
-        try:
-            return call(self, *args, **kwargs)
-        finally:
-            seen.clear()
-
-    module._patch_lang, module.GridExecutor.__call__ = patch_lang, launch
 
 
 def _listen(module):

@@ -52,7 +52,7 @@ class Order:
 
     def synchronise(self, addresses, semantics):
         """An atomic of the current program on `addresses`; semantics as triton names them ("ACQUIRE_RELEASE", …)."""
-        if len(addresses) > _FEW or semantics == "RELAXED":
+        if len(addresses) > _FEW:
             return
         for address in addresses.tolist():
             there = self._published.get(address)

@@ -93,8 +93,13 @@ def worker(handler, environment):
     key = (handler, os.getpid())
     if key not in _workers:
         _workers[key] = Worker(handler, environment)
-        atexit.register(_workers[key].close)
+        atexit.register(_end, *key)
     return _workers[key]
+
+
+def _end(handler, owner):
+    if os.getpid() == owner:  # a forked child inherits the registration, not the process
+        _workers[handler, owner].close()
 
 
 def _rebuilt(name, message, details):

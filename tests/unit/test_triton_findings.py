@@ -189,6 +189,26 @@ def test_the_last_program_reduces(sem, ticket, clean):
 
 
 @triton.jit
+def hand_over_kernel(values, counter, out, WRITE_FIRST: tl.constexpr):
+    p = tl.program_id(0)
+    if WRITE_FIRST:
+        tl.store(values + p, p)
+    ticket = tl.atomic_add(counter, 1)
+    if not WRITE_FIRST:
+        tl.store(values + p, p)
+    if ticket > 0:
+        tl.store(out + p, tl.load(values + p - 1))
+
+
+def test_a_ticket_orders_what_came_before_it_and_nothing_else():
+    values, counter, out = (torch.zeros(4, dtype=torch.int32) for _ in range(3))
+    assert profile_triton(hand_over_kernel, 4, values, counter, out, WRITE_FIRST=True).ok
+    counter.zero_()
+    report = profile_triton(hand_over_kernel, 4, values, counter, out, WRITE_FIRST=False)
+    assert [f.count for f in report.races] == [3]
+
+
+@triton.jit
 def scratch_kernel(x, y, BARRIER: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + i, tl.exp(tl.load(x + i)))
