@@ -25,15 +25,17 @@ KERNELS = HERE.parents[2] / "kernels_cu"
 
 COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off",
                 "-fno-math-errno", "-pthread")
-FAST_FLAGS = ("-O2", "-g1", "-DSIMT_FAST")
+FAST_FLAGS = ("-O2", "-gdwarf-4", "-g1", "-DSIMT_FAST")
 # No optimisation that merges, splits, moves or duplicates accesses: the ledger counts the source.
-CHECKED_FLAGS = ("-O1", "-g1", "-fno-builtin", "-DSIMT_CHECKED", "-fsanitize=thread", "-fsanitize-coverage=trace-pc")
+CHECKED_FLAGS = ("-O1", "-gdwarf-4", "-g1", "-fno-builtin", "-DSIMT_CHECKED", "-fsanitize=thread", "-fsanitize-coverage=trace-pc")
 CHECKED_GCC = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sra", "-fno-finite-loops",
                "-fno-tree-loop-im", "-fno-tree-phiprop", "-fno-ssa-phiopt", "-fno-split-paths", "-fno-thread-jumps",
                "-fno-tree-dominator-opts", "-fno-tree-ch", "-fno-reorder-blocks", "-fno-if-conversion",
                "-fno-if-conversion2", "-fno-ipa-sra", "-fno-ipa-icf")
 CHECKED_CLANG = ("-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-fno-finite-loops")
 WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
+
+AUTHOR = "/simt/author.cu"  # the author's text for the compiler; names like <cell> have meanings of their own there
 
 INSTALL = ("The SIMT machine needs a C++17 compiler (g++ 12 or newer, or clang++). Install one: "
            "Debian/Ubuntu `sudo apt-get install g++`, conda `conda install -c conda-forge gxx`. "
@@ -110,7 +112,7 @@ def _build_into(target, make):
 
 def runtime_library():
     """Path of the runtime, compiled on first use (a few seconds, once for each version)."""
-    flags = ("-std=c++17", "-O2", "-g1", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-pthread")
+    flags = ("-std=c++17", "-O2", "-gdwarf-4", "-g1", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-pthread")
     key = _hash(compiler()[2], flags, _tree_hash(RUNTIME))
     target = cache_dir() / f"libsimt-{key}.so"
 
@@ -169,11 +171,10 @@ def rewrite_dynamic_shared(source):
                         + "\n" * (found[0].count("\n") - found[1].count("\n")) + ";", source)
 
 
-def _translation_unit(source, name, defines, filename, first_line):
+def _translation_unit(source, name, defines, first_line):
     """The text given to the compiler: definitions, the author's text under its own line numbers, the entrance."""
     definitions = "".join(f"#define {key} {_define_text(value)}\n" for key, value in (defines or {}).items())
-    shown = filename.replace("\\", "\\\\").replace('"', '\\"')
-    return (f'{definitions}#line {first_line} "{shown}"\n{rewrite_dynamic_shared(source)}\n#line 1 "<simt entry>"\n'
+    return (f'{definitions}#line {first_line} "{AUTHOR}"\n{rewrite_dynamic_shared(source)}\n#line 1 "<simt entry>"\n'
             f'extern "C" SIMT_ENTRY void simt_entry(void** arguments) {{ simt::call(&{name}, arguments); }}\n')
 
 
@@ -191,7 +192,7 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
     CompileError     with the author's file and line
     ToolchainError   no compiler
     """
-    text = _translation_unit(source, name, defines, filename, first_line)
+    text = _translation_unit(source, name, defines, first_line)
     runtime, flags = runtime_library(), _flags(mode)
     common = _tree_hash(KERNELS / "common") if (KERNELS / "common").is_dir() else ""
     key = _hash(compiler()[2], flags, runtime.name, _tree_hash(INCLUDE), common, text)
@@ -214,8 +215,9 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
 
 def _compile_error(log, name, filename):
     """The compiler's log as one sentence with the author's line."""
-    found = re.search(rf"^{re.escape(filename)}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
+    found = re.search(rf"^{AUTHOR}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
     line = int(found[1]) if found else None
     what = found[2] if found else next((text for text in log.splitlines() if "error" in text), "unknown error")
     where = f"line {line}: " if line else ""
-    return CompileError(f"{name} does not compile: {where}{what}", filename=filename, line=line, log=log)
+    return CompileError(f"{name} does not compile: {where}{what}", filename=filename, line=line,
+                        log=log.replace(AUTHOR, filename))

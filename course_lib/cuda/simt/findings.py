@@ -63,7 +63,7 @@ class Reader:
             return None  # one barrier of the source that the compiler wrote twice
         message = getattr(self, "_" + kind)(raw, space, line, other)
         place = self.lines.place(raw["code"])
-        file = place[0] if place and place[0] != self.lines.filename else ""
+        file = place[0] if place else ""
         return Finding(kind, line, f"{_where(line)}: {message}", other, space, raw["count"], tuple(raw["thread"]),
                        tuple(raw["block"]), file)
 

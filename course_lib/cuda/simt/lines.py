@@ -15,11 +15,11 @@ class LineTable:
     Parameters
     ----------
     path : Path of the library
-    filename : str, the name under which the author's text was compiled
+    author : str, the name under which the author's text was compiled
     """
 
-    def __init__(self, path, filename):
-        self.path, self.filename = path, filename
+    def __init__(self, path, author):
+        self.path, self.author = path, author
         self._known = {0: None}
 
     def resolve(self, codes):
@@ -36,7 +36,7 @@ class LineTable:
                 self._known[int(rows[0], 16)] = self._innermost(rows[1:])
 
     def place(self, code):
-        """(file, line) of a code address, or None."""
+        """(file, line) of a code address, or None; file is "" for the author's own."""
         if code not in self._known:
             self.resolve([code])
         return self._known.get(code)
@@ -52,8 +52,10 @@ class LineTable:
             found = re.match(r"(.*):(\d+)", row)
             if not found or found[2] == "0":
                 continue
-            if found[1] == self.filename or found[1].endswith("/" + self.filename) or "/kernels_cu/" in found[1]:
-                return found[1], int(found[2])
+            if found[1] == self.author:
+                return "", int(found[2])
+            if "/kernels_cu/" in found[1]:
+                return found[1].rpartition("/kernels_cu/")[2], int(found[2])
         return None
 
 

@@ -129,7 +129,7 @@ class Module:
         self._entry = ctypes.cast(self._library.simt_entry, ctypes.c_void_p).value
         dynamic = getattr(self._library, "simt_dynamic_base", None)
         self._dynamic = ctypes.cast(dynamic, ctypes.c_void_p).value if dynamic is not None else None
-        self._lines = LineTable(path, filename)
+        self._lines = LineTable(path, builder.AUTHOR)
 
     def launch(self, grid, block, arguments, shared_bytes=0):
         """Runs the kernel; tensors are changed in place.
@@ -215,7 +215,7 @@ class Module:
         for code, flags, requests, num_bytes, sectors, ideal, wavefronts, conflicts in counters:
             place = self._lines.place(code)
             number = place[1] if place else None
-            key = number if not place or place[0].endswith(self.filename) else f"{place[0].rpartition('/')[2]}:{number}"
+            key = f"{place[0]}:{number}" if place and place[0] else number
             line = report.lines.setdefault(key, Line(number, place[0] if place else ""))
             for target in (line, report):
                 if flags & 0x40:
