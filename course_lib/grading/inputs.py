@@ -16,7 +16,7 @@ WORDS = {
     "falling": "scores falling along the row",
     "minus_100": "scores near -100",
     "plus_100": "scores near +100",
-    "spikes": "one large score a row",
+    "spikes": "one score of 120 a row",
     "masked": "some scores -inf, one row all -inf",
     "leading_masked": "rows that start with -inf",
     "zeros": "all scores 0",
@@ -72,7 +72,7 @@ def _slope(x, direction):
 
 def _spikes(x, gen):
     where = torch.randint(x.shape[-1], (*x.shape[:-1], 1), generator=gen)
-    return x.scatter(-1, where, 40.0)
+    return x.scatter(-1, where, 120.0)  # exp(120) is more than float32 holds
 
 
 def _masked(x, gen):

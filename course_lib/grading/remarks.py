@@ -4,7 +4,7 @@ May import: nothing of the course.
 """
 
 UNCOALESCED = 2.0  # sectors fetched over the fewest that the same requests could need
-EXTRA_READS = 1.45  # bytes read over what the exercise's solution reads
+EXTRA_BYTES = 1.25  # bytes moved over what the exercise's solution moves
 
 
 def from_ledger(exercise, case, ledger, fewest_bytes):
@@ -33,7 +33,7 @@ def from_ledger(exercise, case, ledger, fewest_bytes):
             )
     moved = sum((ledger.get(direction) or {}).get("bytes", 0) for direction in ("global_load", "global_store"))
     usual = exercise.usual_bytes(case) if exercise.usual_bytes else 0
-    if usual and moved >= EXTRA_READS * usual:
+    if usual and moved >= EXTRA_BYTES * usual:
         said.append(
             f"Right, but it moves {moved:,} bytes; the solution moves {usual:,}, and no kernel can do with less than "
             f"{fewest_bytes:,}. Which pass over the row can go?"

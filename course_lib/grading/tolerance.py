@@ -7,7 +7,9 @@ base  a plain torch implementation in the same dtype with every intermediate rou
 f     2 for fp16 and bf16 (3 in a backward pass), 10 for fp32
 atol  2 * max|((ref + 0.3) - 0.3) - ref|, computed in the output's dtype: one rounding of a number of ordinary size
 
-A log-sum-exp is as exact as the scores it came from, so its rule adds 4 units in the last place of the largest score.
+What comes out of exp(score) can be no more exact than the scores: rounding a score once, as log-sum-exp and base-2
+forms do, moves it by half a unit in the last place (ulp). So "lse" adds 4 ulp of the largest score, and "weights" adds
+the same times the largest |ref|, since the exponential turns an absolute error into a relative one.
 Infinities and NaN are compared first, as patterns. Comparisons are written ``err <= tol``: NaN is never right.
 
 May import: torch, notation.
@@ -21,9 +23,9 @@ import torch
 
 from course_lib.notation import UNIT_ROUNDOFF
 
-FACTOR = {"forward": 2.0, "lse": 2.0, "backward": 3.0}
+FACTOR = {"forward": 2.0, "weights": 2.0, "lse": 2.0, "backward": 3.0}
 FACTOR_FLOAT32 = 10.0
-LSE_ULPS = 4.0
+SCORE_ULPS = 4.0
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ def tolerance(ref, base, dtype, rule, *, largest_score=0.0):
     ref : tensor, float64
     base : tensor, the baseline's output
     dtype : torch.dtype of the output
-    rule : str, "forward", "backward", "lse" or "exact"
-    largest_score : float, largest finite |score| of the inputs; used by "lse"
+    rule : str, "forward", "weights", "lse", "backward" or "exact"
+    largest_score : float, largest finite |score| of the inputs; used by "lse" and "weights"
 
     Returns
     -------
@@ -72,8 +74,9 @@ def tolerance(ref, base, dtype, rule, *, largest_score=0.0):
     finite = torch.isfinite(ref) & torch.isfinite(base.double())
     name = str(dtype).removeprefix("torch.")
     floor = _floor(ref[finite], dtype)
-    if rule == "lse":
-        floor += LSE_ULPS * _ulp(largest_score, name)
+    if rule in ("lse", "weights"):
+        scale = ref[finite].abs().max().item() if rule == "weights" and bool(finite.any()) else 1.0
+        floor += SCORE_ULPS * _ulp(largest_score, name) * scale
     factor = FACTOR_FLOAT32 if name == "float32" else FACTOR[rule]
     base_error = (base.double() - ref)[finite].abs()
     if base_error.numel() == 0:

@@ -20,7 +20,7 @@ def rows_case(name, num_rows, num_cols, values="normal", dtype="float32", schedu
     return Case(name, {"num_rows": num_rows, "num_cols": num_cols}, values, dtype, schedules=schedules)
 
 
-def row_cases(unit, width, schedules=ALL_SCHEDULES, dtype="float32"):
+def row_cases(unit, width, schedules=ALL_SCHEDULES, dtype="float32", rows=7, many=113):
     """The cases of every row softmax.
 
     Parameters
@@ -28,22 +28,23 @@ def row_cases(unit, width, schedules=ALL_SCHEDULES, dtype="float32"):
     unit : str, what `width` columns are called: "stride", "tile", "block"
     width : int, columns read at once
     schedules : tuple of str, all that the engine knows; the first one runs alone where one is enough
+    rows, many : int, rows of the small cases (about) and of the large one
     """
     one = schedules[:1]
     return (
         rows_case("one element", 1, 1, "normal", dtype, schedules),
-        rows_case(f"one below a {unit}", 3, width - 1, "normal", dtype, schedules[:2]),
-        rows_case(f"exactly one {unit}", 4, width, "normal", dtype, one),
-        rows_case(f"one above a {unit}", 5, width + 1, "normal", dtype, schedules),
-        rows_case("scores near -100", 7, width + width // 2 - 3, "minus_100", dtype, one),
-        rows_case("scores near +100", 7, width + width // 2 - 3, "plus_100", dtype, one),
-        rows_case("rising scores", 6, 2 * width + 13, "rising", dtype, one),
-        rows_case("falling scores", 6, 2 * width + 13, "falling", dtype, schedules[1:2]),
-        rows_case("one large score a row", 5, 3 * width + 4, "spikes", dtype, one),
-        rows_case("masked scores", 6, 2 * width + 6, "masked", dtype, one),
-        rows_case("rows that start masked", 6, 3 * width + 4, "leading_masked", dtype, schedules),
-        rows_case(f"whole {unit}s", 16, 4 * width, "normal", dtype, one),
-        rows_case("many rows", 113, 6 * width + 11, "normal", dtype),
+        rows_case(f"one below a {unit}", rows // 2, width - 1, "normal", dtype, schedules[:2]),
+        rows_case(f"exactly one {unit}", rows // 2 + 1, width, "normal", dtype, one),
+        rows_case(f"one above a {unit}", rows // 2 + 2, width + 1, "normal", dtype, schedules),
+        rows_case("scores near -100", rows, width + width // 2 - 3, "minus_100", dtype, one),
+        rows_case("scores near +100", rows, width + width // 2 - 3, "plus_100", dtype, one),
+        rows_case("rising scores", rows - 1, 2 * width + 13, "rising", dtype, one),
+        rows_case("falling scores", rows - 1, 2 * width + 13, "falling", dtype, schedules[1:2]),
+        rows_case("one large score a row", rows, 3 * width + 4, "spikes", dtype, one),
+        rows_case("masked scores", rows, 2 * width + 6, "masked", dtype, one),
+        rows_case("rows that start masked", rows - 1, 3 * width + 4, "leading_masked", dtype, schedules),
+        rows_case(f"whole {unit}s", rows + 1, 4 * width, "normal", dtype, one),
+        rows_case("many rows", many, 6 * width + 11, "normal", dtype),
     )
 
 

@@ -42,7 +42,7 @@ ONLINE_WARP = Exercise(
     make_run=lambda case, tensors: cases.rows_run(
         case, tensors, rows_per_block=WARPS_PER_BLOCK, threads=WARPS_PER_BLOCK * cases.WARP_SIZE
     ),
-    oracle=cases.softmax_oracle, baseline=cases.softmax_baseline, rules={"out": "forward"},
+    oracle=cases.softmax_oracle, baseline=cases.softmax_baseline, rules={"out": "weights"},
     hints=(
         "Three steps: each lane runs over its own columns and keeps its own (m, l); the 32 states become one; each "
         "lane "
@@ -77,9 +77,10 @@ ONLINE_TILE = Exercise(
         "(a power of two), one state (m, l) for the row."
     ),
     size_lines=15, minutes=15, solution="course_lib/triton_kernels/softmax.py#online_softmax_tile_kernel",
-    cases=cases.row_cases("tile", BLOCK_N, schedules=("forward", "reverse", "random")), make_inputs=cases.score_rows,
+    cases=cases.row_cases("tile", BLOCK_N, schedules=("forward", "reverse", "random"), rows=3, many=7),
+    make_inputs=cases.score_rows,
     make_run=lambda case, tensors: cases.rows_run(case, tensors, constants={"BLOCK_N": BLOCK_N}),
-    oracle=cases.softmax_oracle, baseline=cases.softmax_baseline, rules={"out": "forward"},
+    oracle=cases.softmax_oracle, baseline=cases.softmax_baseline, rules={"out": "weights"},
     hints=(
         "A loop over tiles that keeps m and l, then a second loop that writes. Every load and store needs a mask.",
         "What stands beyond the end of the row must change neither m nor l: load it as -inf. And m - m_new must not "
@@ -183,7 +184,7 @@ MASKED = Exercise(
         cases.masked_case("several lengths", 5, 11, 65, (65, 64, 33, 32, 1)),
     ),
     make_inputs=cases.masked_scores, make_run=cases.masked_run, oracle=cases.masked_oracle,
-    baseline=cases.masked_baseline, rules={"out": "forward", "lse": "lse"},
+    baseline=cases.masked_baseline, rules={"out": "weights", "lse": "lse"},
     hints=(
         "How many keys does a row see? One formula with q_row, seq_lens_kv[batch] and seq_len_q; it may give 0 or "
         "less.",

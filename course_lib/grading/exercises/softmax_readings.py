@@ -23,8 +23,48 @@ def diagnose_softmax(evidence, *, stride, unit="stride"):
     stride : int, columns that are read at once
     unit : str, what the exercise calls them: "stride", "tile"
     """
-    looks = (_by_count, by_steps, by_shift, by_masked_rows)
+    looks = (nan_from_the_start, _by_count, by_steps, by_shift, by_masked_rows, _by_short_rows, by_row_offset)
     return next((found for look in looks if (found := look(evidence, stride=stride, unit=unit)) is not None), None)
+
+
+def nan_from_the_start(evidence, **_):
+    """NaN already for a single score."""
+    single = [case for case in evidence.failing() if case.elements <= 2]
+    if not single or not all(c.got != c.got for c in single[0].comparisons.values() if not c.passed):
+        return None
+    if [case for case in evidence.passing() if case.elements > 2]:
+        return None
+    return Diagnosis("nan_from_the_start", "NaN already for a row of one score. At the first score m is -inf and l is "
+                                           "0: exp(m - m_new) "
+                                           "is 0 there, but exp(m_new - m) is infinite, and 0 times infinite is NaN.")
+
+
+def _by_short_rows(evidence, *, stride, unit):
+    """Rows that leave some threads without a column come out NaN; full ones are right."""
+    short = [c for c in evidence.failing("normal") if c.case.sizes["num_cols"] < stride]
+    if not short or not all(c.case.sizes["num_cols"] < stride for c in evidence.failing("normal")):
+        return None
+    comparison = next(c for c in short[-1].comparisons.values() if not c.passed)
+    if not math.isnan(comparison.got):
+        return None
+    cols = short[-1].case.sizes["num_cols"]
+    return Diagnosis("inf_minus_inf", f"Rows of at least {stride} columns are right; one of {cols} comes out as NaN. "
+                                      "Threads without a column "
+                                      "still hold (-inf, 0), and merging two of them computes exp(-inf - -inf), which "
+                                      "is NaN. The merge of "
+                                      "two such states must be (-inf, 0) again.")
+
+
+def by_row_offset(evidence, **_):
+    """Row 0 right and all others wrong, in every failing case of several rows."""
+    several = [c for c in evidence.failing("normal") if c.case.sizes.get("num_rows", 1) > 1]
+    wrong = [next(x for x in c.comparisons.values() if not x.passed).wrong for c in several]
+    rows = [w.any(dim=-1) if w.dim() > 1 else w for w in wrong]
+    if not rows or any(bool(r[0]) or not bool(r[1:].all()) for r in rows):
+        return None
+    return Diagnosis("row_offset", f"Row 0 is right and every other row is wrong (case {several[0].case.name!r}): "
+                                   "where does row r begin? "
+                                   "r * num_cols elements after the first.")
 
 
 def near(value, target):
@@ -37,6 +77,8 @@ def _by_count(evidence, *, stride, unit):
     if not counts or any(math.isnan(c) for c in counts):
         return None
     num_cols, seen = len(counts), counts[0]
+    if all(math.isinf(c) for c in counts):
+        return Diagnosis("weights_zero", f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 0.")
     if not all(near(c, seen) for c in counts):
         return _counts_disagree(counts)
     return None if near(seen, num_cols) else say_count(seen, num_cols, stride, unit)
@@ -65,8 +107,12 @@ def say_count(seen, num_cols, stride, unit, *, weights=True):
         )
     padded = -(-num_cols // stride) * stride
     if near(seen, 1.0):
-        return Diagnosis("no_division", f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 1: the "
-                                        "final division by l is missing.")
+        return Diagnosis("no_division", f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 1: it "
+                                        "was divided "
+                                        "by 1 or not at all. Either the final division by l is missing, or l is not a "
+                                        "number "
+                                        "and a guard put 1 in its place (exp(m_new - m) is infinite for the first "
+                                        "score).")
     if near(seen, padded):
         return Diagnosis("padding_counted", f"{start} That is the row rounded up to whole {unit}s: {padded - num_cols} "
                                             "columns beyond its end were added. A column that is not there has score "
@@ -79,8 +125,6 @@ def say_count(seen, num_cols, stride, unit, *, weights=True):
                                            "is missing.")
     if seen > num_cols:
         return Diagnosis("counted_twice", f"{start} Some columns were added more than once.")
-    if not math.isfinite(seen):
-        return Diagnosis("weights_zero", f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 0.")
     return Diagnosis("merge_incomplete", f"{start} The states of some threads never reached the merged one: "
                                          "does the reduction take every step, from half of the threads down to one?")
 
@@ -107,7 +151,14 @@ def say_step(where, reading):
                                          f"weighs {ratio:.3g}, "
                                          "which is 2 to the -1. exp2 needs its argument times log2(e).")
     if near(seen, right):
-        return None
+        if near(ratio, 1.0 / E):
+            return None
+        return Diagnosis("lanes_disagree", f"{at} scores 0, then {rest} scores 1 ({where}): the sum is {right:.4g} for "
+                                           "every column. The last column "
+                                           f"was divided by {seen:.4g}, the first one by {_inverse(E * first):.4g}: "
+                                           "both sides of a merge need "
+                                           "their factor, exp(m - m_new) for the own sum and exp(m_other - m_new) for "
+                                           "the other one.")
     wrong = (
         (at + rest, "l_not_rescaled", "the old sum was kept as it was when the maximum grew; multiply it by exp(m - "
                                       "m_new)"),
@@ -127,10 +178,20 @@ def say_step(where, reading):
                                       "m_new) = 0.368, once.")
 
 
+def _inverse(value):
+    return 1.0 / value if value else math.inf
+
+
 def by_shift(evidence, **_):
     if evidence.failing("normal"):
         return None
-    high, low = evidence.failing("plus_100"), evidence.failing("minus_100")
+    high, low, spikes = (evidence.failing(values) for values in ("plus_100", "minus_100", "spikes"))
+    if spikes and not high and not low:
+        return Diagnosis("tile_local_max", "Right while all scores are alike, also near -100 and +100; with one score "
+                                           "of 120 in a row comes "
+                                           f"{_first_bad(spikes[0])}. The maximum must never fall: m_new = max(m, "
+                                           "maximum of the new "
+                                           "scores), not the new scores' maximum alone.")
     if high:
         got = _first_bad(high[0])
         return Diagnosis("no_max", f"Right for scores near 0; near +100 a weight comes out as {got}: exp(100) is more "

@@ -70,7 +70,7 @@ MERGE = Exercise(
         _merge_case("both empty", 2, empty="ab"),
     ),
     make_inputs=_states, make_run=_merge_run, oracle=_merge_oracle, baseline=_merge_baseline,
-    rules={"m": "forward", "l": "forward"},
+    rules={"m": "exact", "l": "weights"},
     hints=(
         "The new maximum is simple. Both sums were made relative to an older maximum: what does each need?",
         "A sum relative to m_a becomes a sum relative to m when it is multiplied by exp(m_a - m). The same for b.",
@@ -129,7 +129,7 @@ WEIGHTED_SUM = Exercise(
     make_inputs=_tiles, make_run=_tiles_run,
     oracle=lambda case, tensors: {"out": reference.weighted_sum(**tensors)},
     baseline=lambda case, tensors: {"out": reference.rounded_weighted_sum(**tensors)},
-    rules={"out": "forward"},
+    rules={"out": "weights"},
     hints=(
         "Three things run along: m, l and acc. When the maximum grows, what must happen to the other two?",
         "alpha = exp(m - m_new) multiplies l and acc alike; then the tile's own terms are added. Divide once, at the "

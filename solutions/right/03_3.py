@@ -1,0 +1,60 @@
+"""Right answers to 03.3 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+TWO_PASSES = """import torch
+
+
+def softmax_weighted_sum(scores, values, block_n):
+    m = scores.amax(dim=1, keepdim=True)
+    m = torch.where(m == -torch.inf, 0.0, m)
+    l, acc = torch.zeros_like(m), torch.zeros(scores.shape[0], values.shape[1])
+    for tile, rows in zip(scores.split(block_n, dim=1), values.split(block_n), strict=True):
+        weights = torch.exp(tile - m)
+        l += weights.sum(dim=1, keepdim=True)
+        acc += weights @ rows
+    return acc / l.clamp(min=1.0)
+"""
+
+NORMALISED_EVERY_TILE = """import torch
+
+
+def softmax_weighted_sum(scores, values, block_n):
+    lse = torch.full((scores.shape[0], 1), -torch.inf)
+    out = torch.zeros(scores.shape[0], values.shape[1])
+    for tile, rows in zip(scores.split(block_n, dim=1), values.split(block_n), strict=True):
+        m = tile.amax(dim=1, keepdim=True).clamp(min=-1e30)
+        weights = torch.exp(tile - m)
+        lse_new = torch.logaddexp(lse, m + torch.log(weights.sum(dim=1, keepdim=True)))
+        shift = torch.where(lse_new == -torch.inf, 0.0, lse_new)
+        out = out * torch.exp(lse - shift) + (weights * torch.exp(m - shift)) @ rows
+        lse = lse_new
+    return out
+"""
+
+LOOP = "for start in range(0, num_cols, block_n):"
+
+ANSWERS = [
+    Right("two passes", text=TWO_PASSES),
+    Right("normalised in every tile", text=NORMALISED_EVERY_TILE),
+    Right("tiles from right to left", ((LOOP, "for start in reversed(range(0, num_cols, block_n)):"),)),
+    Right("half tiles", ((LOOP, "block_n = max(block_n // 2, 1)\n    for start in range(0, num_cols, block_n):"),)),
+    Right(
+        "base 2",
+        (
+            ("torch.exp(m - shift)", "torch.exp2((m - shift) * 1.4426950408889634)"),
+            ("torch.exp(tile - shift)", "torch.exp2((tile - shift) * 1.4426950408889634)"),
+        ),
+    ),
+    Right(
+        "double precision inside",
+        (
+            ("tile = scores[:, start : start + block_n]", "tile = scores[:, start : start + block_n].double()"),
+            ("return acc / torch.where(l > 0, l, 1.0)", "return (acc / torch.where(l > 0, l, 1.0)).float()"),
+            (
+                "probs_unnorm @ values[start : start + block_n]",
+                "probs_unnorm @ values[start : start + block_n].double()",
+            ),
+        ),
+    ),
+]

@@ -1,0 +1,11 @@
+"""Right answers to 03.7 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+ROW = "torch.full((8,), -200.0)"
+
+ANSWERS = [
+    Right("one score", ((ROW, "torch.tensor([-150.0])"),)),
+    Right("just below the last subnormal", ((ROW, "torch.full((3,), -104.5)"),)),
+    Right("long and different", ((ROW, "torch.linspace(-130.0, -120.0, 500)"),)),
+]
