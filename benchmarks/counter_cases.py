@@ -20,8 +20,7 @@ class Case:
     grid, block : int or tuple
     make : callable giving the arguments as CPU tensors and numbers, outputs included
     defines : dict
-    micro : bool; True where the compiler keeps every access as written, so that counters must be equal
-    why : str, for the others: what the compiler changes
+    differs : dict of counter to reason; every other counter must be equal on both sides, these must not be
     """
 
     name: str
@@ -31,8 +30,7 @@ class Case:
     block: object
     make: object
     defines: dict = field(default_factory=dict)
-    micro: bool = True
-    why: str = ""
+    differs: dict = field(default_factory=dict)
 
 
 def _copy(n, factor=1, extra=0, width=1):
@@ -73,6 +71,51 @@ def _masked(batch_size, seq_len_q, seq_len_kv, lengths):
     return make
 
 
+def _indexed(pattern, width):
+    """Arguments (x, index, out) of a read through a table."""
+
+    def make():
+        index = torch.tensor([pattern(lane) for lane in range(32)], dtype=torch.int32)
+        return torch.arange(128.0 * width), index, torch.zeros(32 * width)
+
+    return make
+
+
+# which element of shared memory each lane reads
+PATTERNS = {
+    "own": lambda lane: lane,
+    "same": lambda lane: 5,
+    "reversed": lambda lane: 31 - lane,
+    "pairs": lambda lane: lane // 2,  # lanes 2k and 2k + 1 read the same
+    "across_pairs": lambda lane: lane // 4 * 2 + lane % 2,  # lanes k and k + 2 read the same
+    "fours": lambda lane: lane // 4,
+    "eights": lambda lane: lane // 8,
+    "halves": lambda lane: lane // 16,
+    "alternating": lambda lane: lane % 2,
+    "repeat_4": lambda lane: lane % 4,
+    "repeat_8": lambda lane: lane % 8,
+    "repeat_16": lambda lane: lane % 16,
+    "swapped_halves": lambda lane: lane ^ 16,
+    "stride_2": lambda lane: 2 * lane,
+    "stride_4": lambda lane: 4 * lane,
+    "stride_2_pairs": lambda lane: lane // 2 * 2,
+    "stride_8_pairs": lambda lane: lane // 2 * 8,
+    "scattered": lambda lane: lane * 37 % 128,
+    "random": lambda lane: (lane * lane * 29 + 11 * lane + 7) % 101,
+}
+_INDEXED = [
+    Case(
+        f"shared_index_{element}_{name}",
+        "access/08_shared_index.cu",
+        "shared_index_kernel",
+        1,
+        32,
+        _indexed(pattern, width),
+        {"ELEMENT": element},
+    )
+    for element, width in (("float", 1), ("float2", 2), ("float4", 4))
+    for name, pattern in PATTERNS.items()
+]
 N = 1024  # 8 blocks of 128 threads, or 32 blocks of one warp
 _STRIDES = [
     Case(
@@ -98,7 +141,54 @@ _SHARED = [
     )
     for stride in (1, 2, 4, 32, 33)
 ]
-_MERGED = "the compiler reads the warps' states with 128-bit loads; as written they are scalar"
+# what the compiler changes between the source and the machine code, said where it shows
+UNROLLED = (
+    "the loop is unrolled by four; lanes with a round fewer go through the remainder, and one request becomes several"
+)
+SPLIT = f"{UNROLLED}; a sector that two of them touch counts twice"
+PREDICATED = "the branch is a predicate: every warp issues the instruction, also those without a lane that takes part"
+WIDENED = "four scalar loads of neighbouring numbers become one 128-bit load"
+_LOOPS = {"global_load_requests": UNROLLED, "global_store_requests": UNROLLED}
+_TREE = {"shared_load_requests": PREDICATED, "shared_store_requests": PREDICATED}
+_WIDE = {"shared_load_requests": WIDENED, "shared_load_wavefronts": WIDENED}
+
+
+def _chapter(name, path, kernel, grid, block, make, differs, defines=None):
+    """A kernel of a chapter: `differs` says which counters the compiler changes, and why."""
+    return Case(name, path, kernel, grid, block, make, defines or {}, differs)
+
+
+def _softmax(stem, kernel, grid, defines, whole, ragged, **options):
+    """Two cases: 1024 columns, where all lanes do the same rounds, and 1000, where some do one fewer."""
+    path = f"softmax/{stem}.cu"
+    return [
+        _chapter(f"{stem}_1024", path, kernel, grid, 128, _rows(8, 1024, **options), whole, defines),
+        _chapter(f"{stem}_1000", path, kernel, grid, 128, _rows(8, 1000, **options), ragged, defines),
+    ]
+
+
+_BLOCK = {"BLOCK": 128}
+_HALF = {"dtype": torch.float16, "lse": True}
+_LSE_SPLIT = {"global_load_requests": UNROLLED, "global_load_sectors": SPLIT}
+_MASKED_SPLIT = {**_LOOPS, "global_load_sectors": SPLIT, "global_store_sectors": SPLIT}
+_CHAPTER_03 = [
+    *_softmax("01_three_pass", "three_pass_softmax_kernel", 8, _BLOCK, _TREE, _TREE | _LOOPS),
+    *_softmax("02_online", "online_softmax_kernel", 8, _BLOCK, _WIDE, _WIDE | _LOOPS),
+    *_softmax("03_online_warp", "online_softmax_warp_kernel", 2, {}, {}, _LOOPS),
+    *_softmax("04_log_sum_exp", "log_sum_exp_kernel", 8, _BLOCK, _TREE, _TREE | _LSE_SPLIT, **_HALF),
+    _chapter(
+        "05_masked_128", "softmax/05_masked.cu", "masked_softmax_kernel", (1, 2), 32, _masked(2, 1, 128, [128, 128]), {}
+    ),
+    _chapter(
+        "05_masked_100",
+        "softmax/05_masked.cu",
+        "masked_softmax_kernel",
+        (19, 2),
+        32,
+        _masked(2, 19, 100, [100, 37]),
+        _MASKED_SPLIT,
+    ),
+]
 CASES = [
     *_STRIDES,
     Case(
@@ -132,47 +222,6 @@ CASES = [
         32,
         lambda: (torch.arange(128 * 40, dtype=torch.float32), torch.zeros(128), 40),
     ),
-    Case(
-        "01_three_pass",
-        "softmax/01_three_pass.cu",
-        "three_pass_softmax_kernel",
-        8,
-        128,
-        _rows(8, 1000),
-        {"BLOCK": 128},
-        micro=False,
-    ),
-    Case(
-        "02_online",
-        "softmax/02_online.cu",
-        "online_softmax_kernel",
-        8,
-        128,
-        _rows(8, 1000),
-        {"BLOCK": 128},
-        micro=False,
-        why=_MERGED,
-    ),
-    Case(
-        "03_online_warp", "softmax/03_online_warp.cu", "online_softmax_warp_kernel", 2, 128, _rows(8, 1000), micro=False
-    ),
-    Case(
-        "04_log_sum_exp",
-        "softmax/04_log_sum_exp.cu",
-        "log_sum_exp_kernel",
-        8,
-        128,
-        _rows(8, 1000, torch.float16, lse=True),
-        {"BLOCK": 128},
-        micro=False,
-    ),
-    Case(
-        "05_masked",
-        "softmax/05_masked.cu",
-        "masked_softmax_kernel",
-        (19, 2),
-        32,
-        _masked(2, 19, 100, [100, 37]),
-        micro=False,
-    ),
+    *_INDEXED,
+    *_CHAPTER_03,
 ]

@@ -8,6 +8,7 @@ May import: errors, device, nvrtc.
 
 import hashlib
 import os
+import re
 import tempfile
 import warnings
 from pathlib import Path
@@ -92,7 +93,7 @@ class CupyModule:
             tuple(tuple(value.shape) if isinstance(value, torch.Tensor) else value for value in values),
         )
         try:
-            with cupy.cuda.Device(index), cupy.cuda.ExternalStream(stream.cuda_stream):
+            with cupy.cuda.Device(index), cupy.cuda.Stream.from_external(_Borrowed(stream.cuda_stream)):
                 self.function(grid, block, packed, shared_mem=shared_bytes)
             wanted = key not in self._seen or os.environ.get("COURSE_SYNC")
             if wanted and not torch.cuda.is_current_stream_capturing():
@@ -120,12 +121,23 @@ class CupyModule:
             self.function.max_dynamic_shared_size_bytes = shared_bytes
 
     def _fault(self, error, grid, block, shared_bytes):
-        """The driver's error as ours, with the launch that met it."""
+        """The driver's error as ours, with the launch that met it; cupy and torch spell the same error differently."""
         text, launch = str(error), f"{self.name}<<<{grid}, {block}, {shared_bytes}>>>"
+        said = re.sub(r"[^A-Z]", "", text.upper())
         for key, (kind, meaning) in _FAULTS.items():
-            if key in text.upper().replace(" ", "_"):
+            if key.replace("_", "") in said:
                 return kind(f"{launch} {meaning} (driver: {text.splitlines()[0]})")
         return LaunchError(f"{launch} failed: {text}")
+
+
+class _Borrowed:
+    """torch's stream for CuPy, by the CUDA stream protocol."""
+
+    def __init__(self, pointer):
+        self._pointer = pointer
+
+    def __cuda_stream__(self):
+        return 0, self._pointer
 
 
 def _pack(parameter, value):

@@ -70,6 +70,7 @@ class Kernel:
         grid, block = check_configuration(self.name, grid, block, shared_bytes)
         values = arguments.check(self.name, self.parameters, args, device="cuda" if engine == "gpu" else "cpu")
         _count()
+        values = values if engine == "gpu" else _for_simt(values)
         self._engine_module(engine).launch(grid, block, values, shared_bytes)
 
     def profile(self, grid, block, *args, shared_bytes=0, schedule="forward", seed=0, step_limit=None, outputs=()):
@@ -89,7 +90,7 @@ class Kernel:
         """
         grid, block = check_configuration(self.name, grid, block, shared_bytes)
         values = arguments.check(self.name, self.parameters, args)
-        copies = [_on_cpu(value) if isinstance(value, torch.Tensor) else value for value in values]
+        copies = _for_simt(values)
         marked = tuple(
             copy for copy, value in zip(copies, values, strict=True) if any(value is output for output in outputs)
         )
@@ -99,7 +100,7 @@ class Kernel:
             grid, block, copies, shared_bytes, schedule=schedule, seed=seed, step_limit=step_limit, outputs=marked
         )
         for copy, value, parameter in zip(copies, values, self.parameters, strict=True):
-            if copy is not value and not parameter.is_const:
+            if isinstance(value, torch.Tensor) and copy is not value and not parameter.is_const:
                 value.copy_(copy)
         return report
 
@@ -171,14 +172,22 @@ def _triple(name, what, value):
     return tuple(item.__index__() for item in values) + (1,) * (3 - len(values))
 
 
-def _on_cpu(tensor):
-    """The tensor itself on a CPU, else a copy with the same strides."""
-    if tensor.device.type == "cpu":
-        return tensor
-    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    span = 0 if tensor.numel() == 0 else span
-    flat = tensor.as_strided((span,), (1,)).cpu()
-    return flat.as_strided(tensor.shape, tensor.stride())
+def _for_simt(values):
+    """The same arguments for the SIMT machine: tensors on the CPU, views of one storage still views of one."""
+    storages = {}
+
+    def moved(value):
+        if value is None:
+            return 0  # a null pointer
+        if not isinstance(value, torch.Tensor) or value.device.type == "cpu":
+            return value
+        storage = value.untyped_storage()
+        if storage.data_ptr() not in storages:
+            storages[storage.data_ptr()] = storage.cpu()
+        here = torch.empty(0, dtype=value.dtype)
+        return here.set_(storages[storage.data_ptr()], value.storage_offset(), value.shape, value.stride())
+
+    return [moved(value) for value in values]
 
 
 def _count():

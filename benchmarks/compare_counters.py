@@ -1,0 +1,108 @@
+"""As written, measured, and why they differ: the SIMT machine's counters beside those of Nsight Compute.
+
+    python3 benchmarks/compare_counters.py [--readings tests/simt/data/h200_counters.csv] [--out …/counters.csv]
+
+Needs no GPU: the readings are stored, and the SIMT machine counts again.
+"""
+
+import argparse
+import csv
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+READINGS = ROOT / "tests" / "simt" / "data" / "h200_counters.csv"
+FIELDS = {
+    "global_load": ("requests", "sectors"),
+    "global_store": ("requests", "sectors"),
+    "shared_load": ("requests", "wavefronts", "conflicts"),
+    "shared_store": ("requests", "wavefronts", "conflicts"),
+}
+COUNTERS = [f"{space}_{field}" for space, fields in FIELDS.items() for field in fields]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One counter of one case on both sides; `why` is the stated reason where they may differ."""
+
+    case: str
+    counter: str
+    as_written: int
+    measured: int
+    why: str
+
+    @property
+    def as_expected(self):
+        """Equal where no reason is given, different where one is: a reason must not outlive the difference."""
+        return (self.as_written == self.measured) != bool(self.why)
+
+
+def readings(path=READINGS):
+    """(comment lines, dict of case to its row of integers) of a file of read_counters.py."""
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    head = [line for line in lines if line.startswith("#")]
+    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+    return head, {row["case"]: {name: int(row[name]) for name in COUNTERS} for row in rows}
+
+
+def as_written(case):
+    """The SIMT machine's counters of one case, by name; the launch must be without findings."""
+    from course_lib import cuda
+
+    kernel = cuda.load(case.path, case.kernel, defines=case.defines)
+    report = kernel.profile(case.grid, case.block, *case.make())
+    if not report.ok:
+        raise AssertionError(f"{case.name}: {report.findings[0].message}")
+    return {f"{space}_{field}": getattr(getattr(report, space), field) for space in FIELDS for field in FIELDS[space]}
+
+
+def compare(case, measured):
+    """The pairs of one case, in order of COUNTERS."""
+    counted = as_written(case)
+    return [Pair(case.name, name, counted[name], measured[name], case.differs.get(name, "")) for name in COUNTERS]
+
+
+def table(pairs):
+    """Aligned text: a case a line; "written" where both agree, "written|measured" where not, reasons below."""
+    cases = {}
+    for pair in pairs:
+        cases.setdefault(pair.case, []).append(pair)
+    short = [name.replace("global", "gl").replace("shared", "sh").replace("store", "st") for name in COUNTERS]
+    widths = [max(len(name), 11) for name in short]
+    lines = [f"{'case':<34}" + " ".join(name.rjust(width) for name, width in zip(short, widths, strict=True))]
+    for case, row in cases.items():
+        cells = [
+            str(pair.as_written) if pair.as_written == pair.measured else f"{pair.as_written}|{pair.measured}"
+            for pair in row
+        ]
+        lines.append(f"{case:<34}" + " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+        lines += [f"    {pair.counter}: {pair.why}" for pair in row if pair.why]
+        lines += [f"    {pair.counter}: NOT AS EXPECTED" for pair in row if not pair.as_expected]
+    return "\n".join(lines)
+
+
+def main():
+    """Compare every stored case, print the table, write the CSV."""
+    os.environ["COURSE_ENGINE"] = "cpu"
+    from counter_cases import CASES
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--readings", type=Path, default=READINGS)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "h200" / "counters.csv")
+    options = parser.parse_args()
+    head, measured = readings(options.readings)
+    pairs = [pair for case in CASES if case.name in measured for pair in compare(case, measured[case.name])]
+    with options.out.open("w", newline="", encoding="utf-8") as file:
+        file.write("\n".join(head) + "\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["case", "counter", "as_written", "measured", "why"])
+        writer.writerows([pair.case, pair.counter, pair.as_written, pair.measured, pair.why] for pair in pairs)
+    print(table(pairs))
+    return 0 if all(pair.as_expected for pair in pairs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
