@@ -30,10 +30,9 @@ _OUT_OF_MEMORY = (
 _FINDING_KINDS = {
     "step_limit": "timeout",
     "stack_overflow": "recursion",
-    "bad_shuffle": "deadlock",
     "trap": "exception",
 }
-_FATAL = {"out_of_bounds", "misaligned", "divergent_barrier", "deadlock", "timeout", "recursion", "exception"}
+_FATAL = {"out_of_bounds", "misaligned", "bad_shuffle", "divergent_barrier", "deadlock", "timeout", "recursion", "exception"}
 
 
 class Problem(Exception):

@@ -10,12 +10,17 @@ May import: errors, loading.
 import ast
 import builtins
 import inspect
+import linecache
 import math
+import sys
 import types
+from pathlib import Path
 
 from ..errors import CourseError
 from .loading import MODULE, mark
 
+_COURSE = Path(__file__).resolve().parents[1]
+_USUAL_HOMES = ("torch", "torch.nn.functional", "math", "numpy")
 _OWN_MODULES = {"__main__", MODULE, "builtins"}
 
 
@@ -45,19 +50,22 @@ class _Gatherer:
     def add(self, name, value, user):
         """Take along what `name` means in the function `user`."""
         if isinstance(value, types.ModuleType):
+            if not _is_installed(value):
+                raise CourseError(
+                    f"{user} uses the module {name}, a file beside the notebook that the judge does not have; "
+                    "put what is needed of it into a cell."
+                )
             self.imports[name] = f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
             return
-        function = getattr(value, "fn", value)
-        if isinstance(function, types.FunctionType | type) and function.__module__ in _OWN_MODULES:
-            self._own(name, value, function)
+        home = _home(value)
+        if home is not None:
+            self.imports[name] = f"from {home} import {value.__name__}" + (
+                f" as {name}" if name != value.__name__ else ""
+            )
             return
-        home, own_name = (
-            getattr(value, "__module__", None),
-            getattr(value, "__qualname__", getattr(value, "__name__", None)),
-        )
-        if home and own_name and _same_in(home, own_name, value):
-            root, _, rest = own_name.partition(".")
-            self.imports[name] = f"from {home} import {root}" + (f" as {name}" if name != root and not rest else "")
+        function = getattr(value, "fn", value)
+        if isinstance(function, types.FunctionType | type):
+            self._own(name, value, function)
             return
         self.constants[name] = f"{name} = {self._literal(name, value, user)}"
 
@@ -116,23 +124,45 @@ def _source(function):
     try:
         return inspect.getsourcelines(function)
     except (OSError, TypeError):
+        if isinstance(function, type) and (found := _class_in_a_cell(function.__name__)):
+            return found
         raise CourseError(
             f"the text of {function.__name__} cannot be found (was its cell deleted, or was it made by exec?); "
             "run its cell again."
         ) from None
 
 
+def _class_in_a_cell(name):
+    """Lines and first line of the newest cell's class of this name; inspect knows no file for a notebook's classes."""
+    for path in reversed([path for path in linecache.cache if "ipykernel" in path]):
+        lines = linecache.getlines(path)
+        try:
+            tree = ast.parse("".join(lines))
+        except SyntaxError:
+            continue
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                return lines[first - 1 : node.end_lineno], first
+    return None
+
+
 def _cell_name(function):
-    path = inspect.getsourcefile(function) or ""
-    short = path.rsplit("/", 1)[-1]
-    return "<cell>" if "ipykernel" in path or path.startswith("<") else short
+    """How the learner knows the place: "In [5]" for a cell that ran as number 5."""
+    path = "<cell>" if isinstance(function, type) else inspect.getsourcefile(function) or ""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    try:
+        label = shell.compile.format_code_name(path) if shell is not None else None
+    except AttributeError:
+        label = None
+    if label is not None:  # ("Cell", "In[5]")
+        return label[1].replace("In[", "In [")
+    return "<cell>" if "ipykernel" in path or path.startswith("<") else Path(path).name
 
 
 def _scope(function):
     """What the names in a function mean: its module's names, and over them those of the functions around it."""
     if isinstance(function, type):
-        import sys
-
         return vars(sys.modules[function.__module__])
     closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     return function.__globals__ | {name: cell.cell_contents for name, cell in closure.items() if _filled(cell)}
@@ -154,16 +184,23 @@ def _names(text):
     return list(found)
 
 
-def _same_in(home, name, value):
-    """Whether `from home import name` gives this very object in another process."""
-    import sys
+def _home(value):
+    """The module from which another process can import this very object by its name, or None."""
+    name = getattr(value, "__name__", None)
+    if not isinstance(name, str):
+        return None
+    for home in (getattr(value, "__module__", None), *_USUAL_HOMES):  # torch's built-in functions name no module
+        module = sys.modules.get(home) if home not in _OWN_MODULES else None
+        if module is not None and getattr(module, name, None) is value and _is_installed(module):
+            return home
+    return None
 
-    if home in _OWN_MODULES or home not in sys.modules or "<" in name:
-        return False
-    there = sys.modules[home]
-    for part in name.split("."):
-        there = getattr(there, part, None)
-    return there is value
+
+def _is_installed(module):
+    """Whether the judge has this module too: Python's own, an installed one, the course; no file of the learner's."""
+    path = getattr(module, "__file__", None)
+    roots = (sys.prefix, sys.base_prefix, str(_COURSE))
+    return path is None or path.startswith(roots) or "site-packages" in path
 
 
 def _is_simple(value):

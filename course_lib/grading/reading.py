@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from .verdict import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
 
 SYMBOLS = {PASS: "✔", FAIL: "✘", NOT_STARTED: "○", NOT_VERIFIED_HERE: "?"}
-ENGINES = {"cpu": "CPU, SIMT machine", "gpu": "GPU"}
+ENGINES = {"cpu": "on the CPU", "gpu": "on the GPU"}
 
 # classes of error / tolerance: (upper bound, what the legend says, character of the text map)
 LEVELS = (
@@ -61,6 +61,12 @@ def smallest_failing(verdict):
     if verdict.first_wrong:
         failing = [case for case in failing if case.name == verdict.first_wrong.case] or failing
     return min(failing, key=_size, default=None)
+
+
+def note(verdict, case):
+    """What happened in a case, unless the diagnosis says the same."""
+    said = verdict.diagnosis.sentence if verdict.diagnosis else ""
+    return "" if case.note and case.note in said else case.note
 
 
 def _size(case):

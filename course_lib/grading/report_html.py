@@ -104,11 +104,11 @@ def _cases(verdict):
             escape(case.shape),
             number(case.max_error) if case.max_error is not None else "",
             number(case.tolerance) if case.tolerance is not None else "",
-            inline(case.note),
+            inline(reading.note(verdict, case)),
         ]
         for case in verdict.cases
     ]
-    has_notes = any(case.note for case in verdict.cases)
+    has_notes = any(reading.note(verdict, case) for case in verdict.cases)
     head = ["", "case", "shape", "largest error", "allowed", "what happened"][: 6 if has_notes else 5]
     return folded(
         f"All {len(rows)} cases" if len(rows) > 1 else "The case",

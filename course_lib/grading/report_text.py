@@ -106,7 +106,8 @@ def _cases(verdict):
     lines = []
     for case in verdict.cases:
         error = "" if case.max_error is None else f"  error {number(case.max_error)}, allowed {number(case.tolerance)}"
-        note = f"  {case.note}" if case.note else ""
+        said = reading.note(verdict, case)
+        note = f"  {said}" if said else ""
         lines.append(f"  {'✔' if case.passed else '✘'} {case.name} ({case.shape}){error}{note}")
     return lines
 
