@@ -21,11 +21,16 @@
 typedef unsigned short __attribute__((may_alias)) simt_word2;
 typedef unsigned int __attribute__((may_alias)) simt_word4;
 typedef unsigned long long __attribute__((may_alias)) simt_word8;
-typedef unsigned long long __attribute__((vector_size(16), may_alias)) simt_word16;
+// aligned(1): the checked build reports a misaligned address before the access; the access itself must not crash then.
+typedef unsigned long long __attribute__((vector_size(16), may_alias, aligned(1))) simt_word16;
 
 template <class Word>
 SIMT_INLINE void simt_copy_word(void* to, const void* from) {
     *static_cast<Word*>(to) = *static_cast<const volatile Word*>(from);
+}
+
+SIMT_INLINE void simt_copy_word16(void* to, const void* from) {  // a template argument would lose its alignment
+    *static_cast<simt_word16*>(to) = *static_cast<const volatile simt_word16*>(from);
 }
 
 SIMT_INLINE void simt_copy_vector(void* to, const void* from, unsigned bytes) {  // bytes is a constant at each call
@@ -36,9 +41,9 @@ SIMT_INLINE void simt_copy_vector(void* to, const void* from, unsigned bytes) { 
     } else if (bytes == 8) {
         simt_copy_word<simt_word8>(to, from);
     } else {
-        simt_copy_word<simt_word16>(to, from);
+        simt_copy_word16(to, from);
     }
-    if (bytes == 32) simt_copy_word<simt_word16>(static_cast<char*>(to) + 16, static_cast<const char*>(from) + 16);
+    if (bytes == 32) simt_copy_word16(static_cast<char*>(to) + 16, static_cast<const char*>(from) + 16);
 }
 
 #define SIMT_ALWAYS_INLINE inline __attribute__((always_inline))
