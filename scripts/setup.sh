@@ -77,6 +77,9 @@ touch "$marker"
 rm -f "$stamp"
 started=$SECONDS
 install_course
+# JupyterLab's first screen is the course, not a question about news
+mkdir -p "$venv/share/jupyter/lab/settings"
+echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}' >"$venv/share/jupyter/lab/settings/overrides.json"
 echo "$key" >"$stamp"
 rm -f "$marker"
 say "ready after $((SECONDS - started)) s"

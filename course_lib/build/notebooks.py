@@ -130,6 +130,7 @@ def _client(notebook, folder, seconds):
         kernel_name="python3",
         timeout=seconds,
         resources={"metadata": {"path": str(folder)}},
+        extra_arguments=["--log-level=ERROR"],  # no warning on every start about a local, unencrypted port
         record_timing=False,
         store_widget_state=False,
     )
