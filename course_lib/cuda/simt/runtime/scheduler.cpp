@@ -32,8 +32,8 @@ void give_way() {
 
 void spin_pause() {
     Fiber& self = *current;
-    bool eager = launch->schedule == Schedule::resident || launch->schedule == Schedule::random;
-    if (++self.atomics_since_switch < SPIN_ACCESSES && !(eager && launch->random() % 2)) return;
+    bool eager = launch->schedule == Schedule::resident || (launch->schedule == Schedule::random && launch->random() % 2);
+    if (++self.atomics_since_switch < SPIN_ACCESSES && !eager) return;
     self.spinning = self.atomics_since_switch >= SPIN_ACCESSES;
     self.atomics_since_switch = self.spinning ? SPIN_ACCESSES - 1 : self.atomics_since_switch;
     give_way();
@@ -132,7 +132,7 @@ static bool run_warp(Block& block, Warp& warp, const unsigned* lanes) {
         progress |= worked;
         if (!any_ready && !settle_active_masks(block, warp)) return progress;
         if (any_ready && !worked) return progress;
-        if (launch->preempt && launch->random() % 4 == 0) return progress;
+        if (launch->preempt && (launch->schedule == Schedule::resident || launch->random() % 4 == 0)) return progress;
     }
 }
 
