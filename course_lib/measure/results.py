@@ -52,6 +52,40 @@ class Results:
         """[(row[x], row[y])] of the rows that have both."""
         return [(row[x], row[y]) for row in self.rows if row.get(x) is not None and row.get(y) is not None]
 
+    def series(self, chosen, *, x, y):
+        """Curves for a picture.
+
+        Parameters
+        ----------
+        chosen : sequence of (variant, language)
+        x, y : str, columns
+
+        Returns
+        -------
+        dict, "variant, language" -> [(row[x], row[y])]
+        """
+        return {f"{variant}, {language}": self.where(variant=variant, language=language).pairs(x, y)
+                for variant, language in chosen}
+
+    def speedup(self, old, new, *, per, time):
+        """A Table of two variants side by side and old / new, one row for each combination of `per` that both have.
+
+        Parameters
+        ----------
+        old, new : str, values of the column "variant"
+        per : tuple of str, the columns that tell the rows apart
+        time : str, the column to compare; less is better
+        """
+        def times(variant):
+            return {tuple(row[key] for key in per): row[time] for row in self.where(variant=variant).rows}
+
+        before, after = times(old), times(new)
+        if not before.keys() & after.keys():
+            return Table(("stored results",), ((self.missing(),),))
+        rows = tuple((*key, before[key], after[key], round(before[key] / after[key], 2))
+                     for key in before if key in after)
+        return Table((*per, f"{old}, {time}", f"{new}, {time}", "speed-up"), rows)
+
     def missing(self):
         """One sentence for the reader when there are no rows."""
         path = f"benchmarks/results/{self.device}/{self.family}.csv"

@@ -22,6 +22,8 @@ def curves(series, *, x, y, title="", reference=None):
     series = {name: sorted(points) for name, points in series.items() if points}
     told = "; ".join(f"{name}: " + ", ".join(f"{value:.3g} at {at:g}" for at, value in points)
                      for name, points in series.items())
+    if not series:
+        return _empty(title)
     figure = Picture(7.8, 3.6, f"{y} against {x}. {told}.")
     axes = figure.subplots()
     for number, points in enumerate(series.values()):
@@ -42,6 +44,13 @@ def curves(series, *, x, y, title="", reference=None):
     axes.set_title(title, fontsize=10, color=INK, loc="left")
     clean(axes)
     axes.grid(axis="y", color=PALE, linewidth=0.6)
+    return figure
+
+
+def _empty(title):
+    """What a page shows while nothing has been measured."""
+    figure = Picture(7.8, 0.8, f"{title}: no rows are stored yet, so there is nothing to draw.")
+    figure.text(0.01, 0.5, figure.alt, fontsize=10, color=INK, va="center")
     return figure
 
 

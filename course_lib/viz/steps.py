@@ -84,6 +84,7 @@ def walk_picture(steps):
     for column, step in enumerate(steps):
         _draw_row(axes[0][column], step, first=column == 0)
         _draw_terms(axes[1][column], step, first=column == 0)
+        axes[1][column].set_xlabel(f"{_alpha(step)}\n{_sum(step)}", fontsize=9, color=INK)
         axes[0][column].set_title(f"tile {column + 1}", fontsize=10, color=INK)
     return figure
 
@@ -96,8 +97,8 @@ def step_picture(steps, number):
     _draw_row(left, step, first=True)
     _draw_terms(right, step, first=True)
     left.set_title(f"tile {number + 1} of {len(steps)}", fontsize=10, color=INK)
-    shift = f"{_number(step.m_old)} − {_number(step.m)}" if step.m > -math.inf else "nothing read yet"
-    right.set_title(f"$\\alpha$ = exp({shift}) = {step.alpha:.4f}", fontsize=10, color=INK)
+    right.set_title(_alpha(step), fontsize=10, color=INK)
+    right.set_xlabel(_sum(step), fontsize=10, color=INK)
     return figure
 
 
@@ -138,15 +139,24 @@ def _draw_terms(axes, step, *, first):
     axes.set_xlim(-0.6, len(step.row) - 0.4)
     axes.set_ylim(0, 1.12)
     axes.set_xticks([])
-    alpha = f"$\\alpha$ = {step.alpha:.3g}\n" if step.start else "$\\alpha$ = 0, nothing read before\n"
-    sum_of_terms = f"l = {step.alpha:.3g} · {step.l_old:.3g} + {step.added:.3g} = {step.l:.4g}"
-    axes.set_xlabel(alpha + sum_of_terms, fontsize=9, color=INK)
     clean(axes)
     axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"] if first else [])
     axes.grid(axis="y", color=PALE, linewidth=0.6)
     axes.set_axisbelow(True)
     if first:
         axes.set_ylabel("terms exp(x − m)", fontsize=9, color=INK)
+
+
+def _alpha(step):
+    """How alpha came about."""
+    if step.m_old == -math.inf:
+        return "$\\alpha$ = 0, nothing read before"
+    return f"$\\alpha$ = exp({_number(step.m_old)} − {_number(step.m)}) = {step.alpha:.3g}"
+
+
+def _sum(step):
+    """The new sum, written out."""
+    return f"l = {step.alpha:.3g} · {step.l_old:.3g} + {step.added:.3g} = {step.l:.4g}"
 
 
 def _term(value, m):

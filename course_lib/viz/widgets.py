@@ -46,8 +46,8 @@ class Stepper:
         text = ", ".join(f"{value:g}" for value in row)
         self.numbers = widgets.Text(text, description="row", continuous_update=False)
         self.width = widgets.BoundedIntText(block_n, min=1, max=_MAX_TILES, description="tile width")
-        self.play = widgets.Play(interval=_PLAY_MS, min=0, max=0)
-        self.slider = widgets.IntSlider(min=0, max=0, description="tile", continuous_update=True)
+        self.play = widgets.Play(interval=_PLAY_MS, min=1, max=1, value=1)
+        self.slider = widgets.IntSlider(min=1, max=1, description="tile", continuous_update=True)
         self.picture = widgets.Image(format="png", layout=widgets.Layout(width="750px", max_width="100%"))
         self.words = widgets.HTML()
         widgets.jslink((self.play, "value"), (self.slider, "value"))
@@ -67,12 +67,12 @@ class Stepper:
             self.words.value = "Write numbers separated by commas, for example: 1, 3, -inf, 0.5"
             return
         self.frames = {}
-        self.play.max = self.slider.max = len(self.steps) - 1
-        self.slider.value = 0
+        self.play.max = self.slider.max = len(self.steps)
+        self.slider.value = 1
         self._show()
 
     def _show(self, _change=None):
-        number = self.slider.value
+        number = self.slider.value - 1
         if number not in self.frames:  # drawn once, then shown from memory: the slider stays smooth
             self.frames[number] = step_picture(self.steps, number).png()
         self.picture.value = self.frames[number]

@@ -68,6 +68,7 @@ def test_the_same_data_give_the_same_file():
 
 def test_alternative_text_holds_the_numbers():
     assert "alpha = 0.1353, l = 0.1353 * 1.5530 + 1.3679 = 1.5781" in viz.step_picture(viz.walk(ROW, 2), 2).alt
+    assert "nothing to draw" in viz.curves({"a": []}, x="n", y="%", title="speed").alt
     assert "b: 1 at 1, 3.01 at 4" in viz.curves({"b": [(4, 3.01), (1, 1)]}, x="n", y="%").alt
     alt = viz.bytes_bars({"a": 3000}, {"a": 1000}, bound=2000).alt
     assert "a reads 3,000 and writes 1,000" in alt and "2,000 bytes" in alt
