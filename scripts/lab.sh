@@ -4,9 +4,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 first=$(find notebooks -name '[0-9][0-9]_*.ipynb' | sort | head -n 1)
-options=()
+options=(--log-level=WARN)  # the address is printed all the same
 if [ "$(uname -s)" = Linux ] && [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] && ! grep -qi microsoft /proc/version; then
-    options=(--no-browser)
+    options+=(--no-browser)
     echo "No display here: open the address that JupyterLab prints below."
 fi
-exec .venv/bin/jupyter lab "${options[@]+"${options[@]}"}" ${first:+"$first"}
+[ "$(id -u)" -ne 0 ] || options+=(--allow-root)  # in a container
+[ -z "$first" ] || options+=("--LabApp.default_url=/lab/tree/$first")
+exec .venv/bin/jupyter lab "${options[@]}"
