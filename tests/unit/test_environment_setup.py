@@ -1,0 +1,129 @@
+"""scripts/setup.sh with a stand-in Python: what it installs, when it does nothing, how it recovers, what it says."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+# a Python that records what it is asked for; FAIL_INSTALL and CPU_INDEX decide how pip and PyTorch's index behave
+FAKE_PYTHON = """#!/usr/bin/env bash
+echo "$*" >>"$CALLS"
+case "$*" in
+    --version) echo "Python 3.12.0" ;;
+    "-c import sys; sys.exit"*) exit "${TOO_OLD:-0}" ;;
+    "-c import venv"*) exit "${NO_VENV:-0}" ;;
+    "-c import sys, urllib"*) exit "${CPU_INDEX:-1}" ;;
+    "-m venv"*) rm -rf .venv; mkdir -p .venv/bin; cp "$FAKE" .venv/bin/python ;;
+    "-m pip install"*) exit "${FAIL_INSTALL:-0}" ;;
+esac
+"""
+TOOLS = "bash cat cksum dirname env grep head mkdir rm touch timeout uname cp cut".split()
+
+
+class Setup:
+    """A scratch copy of what setup.sh reads, and a PATH with nothing but a few tools and the stand-in."""
+
+    def __init__(self, root, folder):
+        self.folder, self.bin = folder / "course", folder / "bin"
+        (self.folder / "scripts").mkdir(parents=True)
+        self.bin.mkdir()
+        for name in ("scripts/setup.sh", "pyproject.toml", "constraints.txt"):
+            shutil.copy(root / name, self.folder / name)
+        for tool in TOOLS:
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        self.add("python3", FAKE_PYTHON)
+        self.add("g++", "#!/bin/sh\n")
+        self.calls_file = folder / "calls"
+
+    def add(self, name, text):
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def run(self, **environment):
+        """(exit status, what it printed, what Python was asked for) of one run."""
+        self.calls_file.write_text("")
+        variables = {"PATH": str(self.bin), "CALLS": str(self.calls_file), "FAKE": str(self.bin / "python3")}
+        result = subprocess.run(
+            ["bash", "scripts/setup.sh"],
+            cwd=self.folder,
+            env=variables | environment,
+            capture_output=True,
+            text=True,
+        )
+        return result.returncode, result.stdout + result.stderr, self.calls_file.read_text()
+
+
+@pytest.fixture
+def setup(root, tmp_path):
+    return Setup(root, tmp_path)
+
+
+def test_first_run_installs_everything_in_one_command_with_torch_pinned(setup, root):
+    status, printed, calls = setup.run()
+    assert status == 0 and "ready after" in printed
+    installs = [line for line in calls.splitlines() if line.startswith("-m pip install")]
+    pin = next(line for line in (root / "constraints.txt").read_text().splitlines() if line.startswith("torch=="))
+    assert len(installs) == 1
+    assert f"--constraint constraints.txt {pin} --editable .[dev]" in installs[0]
+
+
+def test_second_run_asks_nobody(setup):
+    setup.run()
+    assert setup.run() == (0, "", "")
+
+
+def test_the_cpu_index_is_used_only_when_it_answers(setup):
+    if os.path.exists("/proc/driver/nvidia/version") or os.path.exists("/usr/lib/wsl/lib/libcuda.so.1"):
+        assert "--extra-index-url" not in setup.run(CPU_INDEX="0")[2]  # with a driver, the CUDA build is wanted
+        return
+    assert "--extra-index-url https://download.pytorch.org/whl/cpu" in setup.run(CPU_INDEX="0")[2]
+    (setup.folder / ".venv/.installed").unlink()
+    status, printed, calls = setup.run(CPU_INDEX="1")
+    assert status == 0 and "does not answer" in printed and "--extra-index-url" not in calls
+
+
+def test_an_interrupted_install_is_started_afresh(setup):
+    assert setup.run(FAIL_INSTALL="1")[0] != 0
+    half = setup.folder / ".venv/half-installed"
+    half.touch()
+    status, _, calls = setup.run()
+    assert status == 0 and "-m venv --clear .venv" in calls and not half.exists()
+    assert setup.run() == (0, "", "")
+
+
+def test_new_pins_are_installed_into_the_same_environment(setup):
+    setup.run()
+    mine = setup.folder / ".venv/mine"
+    mine.touch()
+    with open(setup.folder / "constraints.txt", "a") as file:
+        file.write("einops==0.8.1\n")
+    status, _, calls = setup.run()
+    assert status == 0 and "-m pip install" in calls and "-m venv" not in calls and mine.exists()
+
+
+def test_a_moved_folder_gets_a_new_environment(setup):
+    setup.run()
+    moved = setup.folder.with_name("elsewhere")
+    setup.folder.rename(moved)
+    setup.folder = moved
+    assert "-m venv --clear .venv" in setup.run()[2]
+
+
+@pytest.mark.parametrize(
+    "missing, environment, sentence",
+    [
+        ("g++", {}, "No C++ compiler found.*sudo apt install g"),
+        ("python3", {}, "needs Python 3.11 or newer"),
+        (None, {"TOO_OLD": "1"}, "needs Python 3.11 or newer"),
+        (None, {"NO_VENV": "1"}, "sudo apt install python3-venv"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_sentence_and_nothing_is_installed(setup, missing, environment, sentence):
+    import re
+
+    if missing:
+        (setup.bin / missing).unlink()
+    status, printed, calls = setup.run(**environment)
+    assert status != 0 and re.search(sentence, printed) and len(printed.strip().splitlines()) == 1
+    assert "-m pip install" not in calls
