@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 venv=.venv
 stamp=$venv/.installed
 marker=$venv/.installing
-# the environment belongs to this folder, these pins and this script
-key="$(cat pyproject.toml constraints.txt scripts/setup.sh | cksum) $PWD"
+folder=$venv/.folder  # its programs begin with this path, so an environment cannot move
+key=$(cat pyproject.toml constraints.txt scripts/setup.sh | cksum)
 
 say() { echo "[setup] $*"; }
 stop() { echo "[setup] $*" >&2; exit 1; }
@@ -37,17 +37,18 @@ cpu_index_answers() {  # a few seconds decide; a name server that does not answe
 
 check_compiler() {
     command -v "${CXX:-g++}" >/dev/null || command -v clang++ >/dev/null || command -v c++ >/dev/null ||
-        stop "No C++ compiler found; CUDA kernels are compiled with it where there is no GPU. Install one:" \
-             "sudo apt install g++   (Debian, Ubuntu)   |   xcode-select --install   (macOS)   |   conda install cxx-compiler"
+        stop "No C++ compiler found, which runs CUDA kernels where there is no GPU; install one with sudo apt install g++" \
+             "(Debian, Ubuntu), xcode-select --install (macOS) or conda install cxx-compiler (conda)."
 }
 
 make_venv() {
     local python
     python=$(find_python)
     "$python" -c 'import venv, ensurepip' 2>/dev/null ||
-        stop "Python's venv module is missing; install it: sudo apt install python3-venv"
+        stop "Python's venv module is missing; install it with: sudo apt install python3-venv"
     say "making $venv with $("$python" --version)"
     "$python" -m venv --clear "$venv"
+    echo "$PWD" >"$folder"
 }
 
 install_course() {
@@ -66,11 +67,13 @@ install_course() {
         --constraint constraints.txt "$(grep '^torch==' constraints.txt)" --editable ".[dev]"
 }
 
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ]; then
+moved() { [ -f "$folder" ] && [ "$(cat "$folder")" != "$PWD" ]; }
+
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ] && ! moved; then
     exit 0
 fi
 check_compiler
-if [ -e "$marker" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+if [ -e "$marker" ] || moved || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     make_venv
 fi
 touch "$marker"
