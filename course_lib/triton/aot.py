@@ -9,7 +9,6 @@ May import: errors; triton only inside functions.
 import contextlib
 import importlib.util
 import io
-import linecache
 import re
 import subprocess
 import sys
@@ -87,8 +86,11 @@ def compile_for(fn, signature, constexprs, arch, **options):
         raise UnsupportedError(f"arch is {arch!r}; it must be one of {', '.join(ARCHITECTURES)}")
     function = _absolute(fn) if isinstance(fn, str) else source.capture(fn)
     request = {
-        "function": function, "signature": dict(signature), "constexprs": dict(constexprs),
-        "arch": arch, "options": options,
+        "function": function,
+        "signature": dict(signature),
+        "constexprs": dict(constexprs),
+        "arch": arch,
+        "options": options,
     }
     return Compiled(**worker(f"{__name__}:handle", _ENVIRONMENT).call(request))
 
@@ -118,8 +120,15 @@ def handle(request):
     cubin = kernel.asm["cubin"]
     registers, stack = _resources(cubin)
     return {
-        "name": fn.__name__, "arch": arch, "ptx": kernel.asm["ptx"], "cubin": cubin, "registers": registers,
-        "shared_bytes": kernel.metadata.shared, "spill_bytes": stack, "warnings": notes, "seconds": seconds,
+        "name": fn.__name__,
+        "arch": arch,
+        "ptx": kernel.asm["ptx"],
+        "cubin": cubin,
+        "registers": registers,
+        "shared_bytes": kernel.metadata.shared,
+        "spill_bytes": stack,
+        "warnings": notes,
+        "seconds": seconds,
     }
 
 
@@ -169,7 +178,9 @@ def _compile_error(fn, capability, error, printed):
     sentence = str(getattr(cause, "error_message", None) or cause).strip() or type(cause).__name__
     return CompileError(
         f"{fn.__name__} does not compile for sm_{capability}{where}: {sentence.splitlines()[-1]}",
-        filename=fn.fn.__code__.co_filename, line=line, log=f"{error}\n{printed}",
+        filename=fn.fn.__code__.co_filename,
+        line=line,
+        log=f"{error}\n{printed}",
     )
 
 
@@ -204,7 +215,6 @@ def _from_file(function):
         spec = importlib.util.spec_from_file_location(dotted, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[dotted] = module
-        linecache.checkcache(str(path))
         spec.loader.exec_module(module)
         module._course_stamp = stamp
     fn = getattr(module, name, None)

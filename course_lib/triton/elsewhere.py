@@ -36,9 +36,14 @@ def profile_in_worker(fn, grid, args, schedule, seed, outputs, constexprs):
         path = Path(folder) / "tensors.pt"
         torch.save([t.detach().cpu() if t.is_cuda else t.detach() for t in tensors], path)
         request = {
-            "function": source.capture(fn), "grid": grid, "path": str(path), "args": packed[: len(args)],
+            "function": source.capture(fn),
+            "grid": grid,
+            "path": str(path),
+            "args": packed[: len(args)],
             "constexprs": dict(zip(constexprs, packed[len(args) :], strict=True)),
-            "schedule": schedule, "seed": seed, "outputs": named,
+            "schedule": schedule,
+            "seed": seed,
+            "outputs": named,
         }
         report = worker(f"{__name__}:handle", _ENVIRONMENT).call(request)
         for tensor, result in zip(tensors, torch.load(path), strict=True):

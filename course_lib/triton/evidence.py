@@ -31,8 +31,14 @@ class Evidence:
         """Return the findings, in order of discovery."""
         return [
             Finding(
-                kind, line, case.message.format(count=case.count), other_line=other, tensor=tensor,
-                program=case.program, count=case.count, filename=filename,
+                kind,
+                line,
+                case.message.format(count=case.count),
+                other_line=other,
+                tensor=tensor,
+                program=case.program,
+                count=case.count,
+                filename=filename,
             )
             for (kind, filename, line, other, tensor), case in self._cases.items()
         ]

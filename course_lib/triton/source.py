@@ -142,8 +142,12 @@ def _meaning(value, name, function, captured):
 def _dtype_name(dtype):
     """The attribute of triton.language that holds this dtype."""
     language = importlib.import_module("triton.language")
-    return next(name for name in dir(language) if getattr(language, name) is dtype or (
-        type(getattr(language, name)) is type(dtype) and getattr(language, name) == dtype))
+    return next(
+        name
+        for name in dir(language)
+        if getattr(language, name) is dtype
+        or (type(getattr(language, name)) is type(dtype) and getattr(language, name) == dtype)
+    )
 
 
 def _value(meaning):

@@ -82,7 +82,9 @@ class Worker:
         environment = {**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "course_lib.triton.worker", str(there.fileno()), self._handler],
-            env=environment, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL,
+            env=environment,
+            pass_fds=[there.fileno()],
+            stdin=subprocess.DEVNULL,
         )
         there.close()
         self._connection = here

@@ -1,12 +1,14 @@
 """Triton kernels compile for GPUs that are not here, in a process that stays."""
 
+import os
+
 import pytest
 import torch  # noqa: F401  the interpreter of this process stays usable beside the compiler
 import triton
 import triton.language as tl
 
 from course_lib.errors import ArgumentError, CompileError, UnsupportedError
-from course_lib.triton import aot, compile_for
+from course_lib.triton import aot, compile_for, worker
 
 SCALE = tl.constexpr(2.0)
 
@@ -91,6 +93,13 @@ def test_arguments_are_checked():
         compile_for(scaled_dot_kernel, {"x": "*fp16", "z": "*fp32"}, {"TILE": 32}, "sm_80")
     with pytest.raises(UnsupportedError, match="sm_80"):
         compile_for(scaled_dot_kernel, {"x": "*fp16", "y": "*fp32"}, {"TILE": 32}, "sm_35")
+
+
+def test_a_forked_child_does_not_end_the_process_at_its_exit():
+    compile_for(scaled_dot_kernel, {"x": "*fp16", "y": "*fp32"}, {"TILE": 32}, "sm_80")
+    handler = f"{aot.__name__}:handle"
+    worker._end(handler, os.getpid() + 1)
+    assert worker.worker(handler, aot._ENVIRONMENT)._process.poll() is None
 
 
 def test_the_process_comes_back_after_it_died():

@@ -179,8 +179,17 @@ def test_the_last_program_reduces(sem, ticket, clean):
     """An acquire and release ticket orders the partial results before the last program; anything less does not."""
     x, partial, counter, out = torch.randn(64), torch.zeros(4), torch.zeros(1, dtype=torch.int32), torch.zeros(1)
     report = profile_triton(
-        last_block_kernel, 4, x, partial, counter, out, outputs=("partial", "out"),
-        SEM=sem, TICKET=ticket, BLOCK=16, NUM=4,
+        last_block_kernel,
+        4,
+        x,
+        partial,
+        counter,
+        out,
+        outputs=("partial", "out"),
+        SEM=sem,
+        TICKET=ticket,
+        BLOCK=16,
+        NUM=4,
     )
     assert torch.allclose(out, x.sum(), atol=1e-5)
     assert report.ok == clean and (clean or report.races)

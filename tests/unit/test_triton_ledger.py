@@ -60,15 +60,16 @@ def test_sectors_do_not_depend_on_where_torch_put_the_tensor():
 
 
 @triton.jit
-def backwards_kernel(x, y, BLOCK: tl.constexpr):
+def shuffled_kernel(x, y, STEP: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
-    tl.store(y + i, tl.load(x + BLOCK - 1 - i))
+    tl.store(y + i, tl.load(x + i * STEP % BLOCK))
 
 
-def test_sectors_of_addresses_in_any_order():
+@pytest.mark.parametrize("step", [1, 13, 63])
+def test_sectors_of_addresses_in_any_order(step):
     x, y = torch.arange(64.0), torch.zeros(64)
-    report = profile_triton(backwards_kernel, 1, x, y, BLOCK=64)
-    assert report.load.sectors == 8 and torch.equal(y, x.flip(0))
+    report = profile_triton(shuffled_kernel, 1, x, y, STEP=step, BLOCK=64)
+    assert report.load.sectors == 8 and torch.equal(y, x[torch.arange(64) * step % 64])
 
 
 @triton.jit
@@ -83,7 +84,8 @@ def load_square(p, BLOCK: tl.constexpr):
 
 @triton.jit
 def two_lines_kernel(
-    x, y,
+    x,
+    y,
     BLOCK: tl.constexpr,
 ):
     i = tl.arange(0, BLOCK)
@@ -220,6 +222,21 @@ def test_a_float32_dot_without_a_precision_gets_a_remark(dtype, precision, remar
     assert torch.allclose(z, x.float() @ y.float(), atol=1e-5)
     if remarks:
         assert "ieee" in report.remarks[0] and str(line_of(fp32_dot_kernel, "tl.dot")) in report.remarks[0]
+
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])
+@triton.jit
+def tuned_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+def test_under_autotune_the_first_configuration_is_profiled():
+    """Nothing is timed: one launch, BLOCK 64 unless the caller names another."""
+    x, y = torch.randn(200), torch.zeros(200)
+    report = profile_triton(tuned_kernel, lambda meta: (triton.cdiv(200, meta["BLOCK"]),), x, y, 200)
+    assert (report.launches, report.programs, report.ok) == (1, 4, True) and torch.equal(x, y)
+    assert profile_triton(tuned_kernel, 2, x, y, 200, BLOCK=128).load.count == 2
 
 
 @triton.jit

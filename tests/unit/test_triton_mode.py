@@ -74,7 +74,7 @@ def test_a_gpu_machine_profiles_in_a_process_of_its_own(root, tmp_path):
     ], out
 
 
-GPU_MACHINE = '''\
+GPU_MACHINE = """\
 import course_lib
 import torch, triton, triton.language as tl
 from course_lib import profile_triton
@@ -123,4 +123,4 @@ for fn, args, constants in ((broken, (x,), {"BLOCK": 16}), (unsendable, (x,), {}
     except Exception as error:
         end = str(error).find("Error") + 5 if "AttributeError" in str(error) else str(error).find(",")
         print(type(error).__name__, str(error)[:end].removeprefix("unsendable "))
-'''
+"""
