@@ -24,17 +24,18 @@ INCLUDE, RUNTIME = HERE / "include", HERE / "runtime"
 KERNELS = HERE.parents[2] / "kernels_cu"
 
 COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off",
-                "-fno-math-errno", "-pthread")
+                "-fno-math-errno", "-fno-finite-loops", "-pthread")
 FAST_FLAGS = ("-O2", "-gdwarf-4", "-g1", "-DSIMT_FAST")
 # No optimisation that merges, splits, moves or duplicates accesses: the ledger counts the source.
 CHECKED_FLAGS = ("-O1", "-gdwarf-4", "-g1", "-fno-builtin", "-DSIMT_CHECKED", "-fsanitize=thread", "-fsanitize-coverage=trace-pc")
-CHECKED_GCC = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sra", "-fno-finite-loops",
+CHECKED_GCC = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sra",
                "-fno-tree-loop-im", "-fno-tree-phiprop", "-fno-ssa-phiopt", "-fno-split-paths", "-fno-thread-jumps",
                "-fno-tree-dominator-opts", "-fno-tree-ch", "-fno-reorder-blocks", "-fno-if-conversion",
                "-fno-if-conversion2", "-fno-ipa-sra", "-fno-ipa-icf")
-CHECKED_CLANG = ("-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-fno-finite-loops")
+CHECKED_CLANG = ("-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
 WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
 
+RED_ZONE_BYTES = 256  # behind every shared array of the checked build
 AUTHOR = "/simt/author.cu"  # the author's text for the compiler; names like <cell> have meanings of their own there
 
 INSTALL = ("The SIMT machine needs a C++17 compiler (g++ 12 or newer, or clang++). Install one: "
@@ -199,18 +200,28 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
     target = cache_dir() / f"kernel-{mode}-{key}.so"
 
     def make(path):
-        object_file = path.with_suffix(".o")
-        done = _run([*flags, f"-I{INCLUDE}", f"-I{KERNELS}", "-include", _forced_header(mode), "-c", "-o", object_file,
+        assembly = path.with_suffix(".s")
+        done = _run([*flags, f"-I{INCLUDE}", f"-I{KERNELS}", "-include", _forced_header(mode), "-S", "-o", assembly,
                      "-x", "c++", "-"], input=text)
         if done.returncode:
             raise _compile_error(done.stderr, name, filename)
+        if mode == "checked":
+            assembly.write_text(with_red_zones(assembly.read_text()))
         # linked without the sanitizer's flags: its own runtime must not come in, ours answers the calls
         dynamic = [_dynamic_shared_object()] if "simt_dynamic_buffer" in text else []
-        done = _run(["-shared", "-nostartfiles", "-o", path, object_file, *dynamic, runtime, "-lm"])
+        done = _run(["-shared", "-nostartfiles", "-o", path, assembly, *dynamic, runtime, "-lm"])
         if done.returncode:
             raise _compile_error(done.stderr, name, filename)
 
     return _build_into(target, make)
+
+
+_THREAD_LOCAL = re.compile(r'(\.section\s+\.tbss[^\n]*\n(?:(?!\s*\.section|\s*\.text)[^\n]*\n)*?\s*\.(?:zero|skip)\s+\d+\n)')
+
+
+def with_red_zones(assembly):
+    """Assembly with a gap behind every shared array, so that one past its end is not its neighbour's first."""
+    return _THREAD_LOCAL.sub(lambda found: f"{found[1]}\t.zero\t{RED_ZONE_BYTES}\n", assembly)
 
 
 def _compile_error(log, name, filename):

@@ -3,9 +3,9 @@
 May import: simt.lines, simt.report.
 """
 
-from .lines import symbols
 from .report import KINDS, Finding
 
+DYNAMIC_BYTES = 240 * 1024  # build.py, _dynamic_shared_object
 SPACES = (None, "shared", "global")  # the order is that of Space in runtime/findings.h
 
 
@@ -19,13 +19,13 @@ class Reader:
     Parameters
     ----------
     lines : LineTable
-    path : Path of the kernel's library
+    variables : list of lines.Variable, of the kernel's library
     shown : list of (name, piece, host address, bytes, itemsize), the tensors
     answer : dict, the runtime's answer
     """
 
-    def __init__(self, lines, path, shown, answer):
-        self.lines, self.path, self.shown, self.answer = lines, path, shown, answer
+    def __init__(self, lines, variables, shown, answer):
+        self.lines, self.variables, self.answer = lines, variables, answer
         lows = {}
         for _, piece, low, _, _ in shown:
             lows[piece] = min(lows.get(piece, low), low)
@@ -129,23 +129,26 @@ class Reader:
             return f"{name}[{offset // size}]" if offset % size == 0 else f"{name} + {offset} bytes"
         return "memory"
 
-    def _variable(self, address):
-        """(name, offset in bytes, its bytes) of a shared or __device__ variable at an address of the kernel."""
+    def _variable(self, address, slack=0):
+        """(name, offset in bytes, its bytes) of a shared or __device__ variable at (or `slack` past) an address."""
         shared, dynamic = self.answer["shared"]
-        if dynamic and dynamic <= address < dynamic + 240 * 1024:
+        if dynamic and dynamic <= address < dynamic + DYNAMIC_BYTES:
             return "dynamic shared memory", address - dynamic, 0
-        low, high = self.answer["data"]
-        base = self.answer["base"] if low <= address < high else shared
-        for name, offset, size in symbols(self.path):
-            if base + offset <= address < base + offset + size:
-                return name, address - base - offset, size
+        for one in self.variables:
+            low = one.offset + (shared if one.kind == "shared" else self.answer["base"])
+            if low <= address < low + one.bytes + slack:
+                return one.name, address - low, one.bytes
         return None
 
     def outside(self, raw):
         """Where an access beyond every tensor lies, told from the nearest tensor."""
         address = raw["address"]
-        if SPACES[raw["space"]] == "shared":
-            return f"byte {address - self.answer['shared'][1]} of the dynamic shared memory, which is shorter"
+        variable = self._variable(address, slack=256)
+        if variable and SPACES[raw["space"]]:
+            name, offset, size = variable
+            if not size:
+                return f"byte {offset} of the dynamic shared memory, which ends before (shared_bytes of the launch)"
+            return f"{name}[{offset // raw['bytes']}], but {name} has {size // raw['bytes']} elements"
         near = min(self.tensors, default=None,
                    key=lambda one: min(abs(address - one[1]), abs(address - one[1] - one[2])))
         if near is None or min(abs(address - near[1]), abs(address - near[1] - near[2])) > 1 << 20:
@@ -191,5 +194,5 @@ def _crash(answer, reader, who):
         return "trap", f"{who} divides an integer by zero."
     if answer["stop_detail"] == "instruction":
         return "trap", f"{who} reached an instruction that does not exist (code that cannot be reached?)."
-    raw = {"address": answer["stop_address"], "space": 2}
+    raw = {"address": answer["stop_address"], "space": 0}
     return "out_of_bounds", f"{who} touches {reader.outside(raw)}."

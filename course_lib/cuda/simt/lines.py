@@ -3,10 +3,12 @@
 May import: nothing of the course.
 """
 
-import functools
 import re
 import shutil
+import struct
 import subprocess
+from dataclasses import dataclass
+from pathlib import Path
 
 
 class LineTable:
@@ -59,25 +61,55 @@ class LineTable:
         return None
 
 
-@functools.lru_cache(maxsize=64)
-def symbols(path):
-    """Variables of a library: a list of (name, section kind, offset, bytes), kind "shared" or "device"."""
-    tool = shutil.which("nm")
-    if not tool:
-        return []
-    text = subprocess.run([tool, "-S", str(path)], capture_output=True, text=True, check=False).stdout
-    rows = []
-    for row in text.splitlines():
-        parts = row.split()
-        if len(parts) == 4 and parts[2] in "bBdDuVv":
-            rows.append((_plain_name(parts[3]), int(parts[0], 16), int(parts[1], 16)))
-    return rows
+@dataclass(frozen=True)
+class Variable:
+    """A variable that stands in a kernel's library. offset: in the thread-local block for "shared", else in the library."""
+
+    name: str
+    kind: str  # "shared", "device" or "constant"
+    offset: int
+    bytes: int
+
+
+def variables(path):
+    """The shared, __device__ and __constant__ variables of a library, read from its ELF symbol table.
+
+    Source of the layout: System V ABI, "Symbol Table" and "Sections"; 64-bit, little endian.
+    """
+    data = Path(path).read_bytes()
+    table, entry_bytes, count, names_section = _header(data)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, table + i * entry_bytes) for i in range(count)]
+    names = [_text(data, sections[names_section][4] + section[0]) for section in sections]
+    found = []
+    for section in sections:
+        if section[1] != 2:  # SHT_SYMTAB
+            continue
+        strings = sections[section[6]][4]
+        for at in range(section[4], section[4] + section[5], 24):
+            name, info, _, where, value, size = struct.unpack_from("<IBBHQQ", data, at)
+            if size == 0 or info & 15 not in (1, 6) or where >= count:  # STT_OBJECT, STT_TLS
+                continue
+            writable = sections[where][2] & 1
+            kind = "shared" if info & 15 == 6 else "constant" if names[where].startswith(".simt_constant") else "device"
+            if writable or kind != "device":
+                found.append(Variable(_plain_name(_text(data, strings + name)), kind, value, size))
+    return found
+
+
+def _header(data):
+    """Offset of the section table, bytes of an entry, number of entries, index of the names."""
+    (table,) = struct.unpack_from("<Q", data, 40)
+    return table, *struct.unpack_from("<HHH", data, 58)
+
+
+def _text(data, at):
+    return data[at:data.index(b"\0", at)].decode(errors="replace")
 
 
 def _plain_name(symbol):
     """`s` of `_ZZ6kernelPfE1s`; C names stay as they are."""
-    found = re.match(r"_ZZ.*E(\d+)(\w+)$", symbol)
-    if found:
-        return found[2][: int(found[1])]
-    found = re.match(r"_ZL?(\d+)(\w+)$", symbol)
-    return found[2][: int(found[1])] if found else symbol
+    for pattern in (r"_ZZ.*E(\d+)(\w+)$", r"_ZL?(\d+)(\w+)$"):
+        found = re.match(pattern, symbol)
+        if found:
+            return found[2][: int(found[1])]
+    return symbol

@@ -14,11 +14,12 @@ import torch
 from ...errors import ArgumentError, KernelFault, LaunchError
 from . import build as builder
 from .findings import Reader, stop_findings
-from .lines import LineTable
+from .lines import LineTable, variables
 from .report import Line, Report
 
 SCHEDULES = ("forward", "reverse", "random", "resident")  # the order is that of Schedule in runtime/state.h
 STOPS = ("none", "kernel_fault", "step_limit", "time_limit", "interrupted", "deadlock", "trap", "no_memory")
+OBJECT_KINDS = ("shared", "device", "constant")  # the order is that of ObjectKind in runtime/state.h
 STEP_LIMIT = 10_000_000  # basic blocks of one thread in the checked build
 TIME_LIMIT_S = 60.0  # of one launch; COURSE_TIME_LIMIT_S overrides
 _lock = threading.RLock()  # the runtime serves one launch at a time
@@ -29,12 +30,17 @@ class _Tensor(ctypes.Structure):
                 ("writable", ctypes.c_int), ("uninitialised", ctypes.c_int)]
 
 
+class _Object(ctypes.Structure):
+    _fields_ = [("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("kind", ctypes.c_int)]
+
+
 class _Task(ctypes.Structure):
     _fields_ = [("entry", ctypes.c_void_p), ("dynamic_base", ctypes.c_void_p), ("arguments", ctypes.POINTER(ctypes.c_void_p)),
                 ("tensors", ctypes.POINTER(_Tensor)), ("num_tensors", ctypes.c_uint64),
                 ("tensor_of_argument", ctypes.POINTER(ctypes.c_int)), ("offset_of_argument", ctypes.POINTER(ctypes.c_uint64)),
                 ("num_arguments", ctypes.c_uint64), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
                 ("shared_bytes", ctypes.c_uint), ("checked", ctypes.c_int), ("schedule", ctypes.c_int),
+                ("objects", ctypes.POINTER(_Object)), ("num_objects", ctypes.c_uint64),
                 ("seed", ctypes.c_uint), ("num_workers", ctypes.c_int), ("step_limit", ctypes.c_uint64),
                 ("time_limit_s", ctypes.c_double)]
 
@@ -130,6 +136,9 @@ class Module:
         dynamic = getattr(self._library, "simt_dynamic_base", None)
         self._dynamic = ctypes.cast(dynamic, ctypes.c_void_p).value if dynamic is not None else None
         self._lines = LineTable(path, builder.AUTHOR)
+        self._variables = variables(path) if mode == "checked" else []
+        self._objects = (_Object * max(1, len(self._variables)))(
+            *[(one.offset, one.bytes, OBJECT_KINDS.index(one.kind)) for one in self._variables])
 
     def launch(self, grid, block, arguments, shared_bytes=0):
         """Runs the kernel; tensors are changed in place.
@@ -147,8 +156,8 @@ class Module:
         self._need("fast")
         answer, memory, printed = self._run(grid, block, arguments, shared_bytes, checked=False)
         _show(printed)
-        findings = stop_findings(answer, self._reader(answer, memory))
         if STOPS[answer["stop"]] != "none":
+            findings = self._findings(answer, memory)
             message = findings[0].message if findings else f"{self.name} stopped: {STOPS[answer['stop']]}."
             raise KernelFault(f"{self.name}: {message}", findings)
 
@@ -174,10 +183,7 @@ class Module:
                                             schedule=SCHEDULES.index(schedule), step_limit=step_limit or STEP_LIMIT)
         _show(printed)
         report = Report(kernel=self.name, schedule=schedule, exact=answer["exact"], printed=printed)
-        reader = self._reader(answer, memory)
-        reader.resolve(answer)
-        report.findings = reader.findings(answer["findings"])
-        report.findings += [finding for finding in stop_findings(answer, reader) if not _said(report.findings, finding)]
+        report.findings = self._findings(answer, memory)
         self._count(report, answer["counters"])
         return report
 
@@ -185,8 +191,12 @@ class Module:
         if self.mode != mode:
             raise LaunchError(f"This module was built {self.mode}; build it with mode={mode!r} for that.")
 
-    def _reader(self, answer, memory):
-        return Reader(self._lines, self.path, memory.shown, answer)
+    def _findings(self, answer, memory):
+        """Findings of a launch, what ended it last."""
+        reader = Reader(self._lines, self._variables, memory.shown, answer)
+        reader.resolve(answer)
+        findings = reader.findings(answer["findings"])
+        return findings + [last for last in stop_findings(answer, reader) if not _said(findings, last)]
 
     def _run(self, grid, block, arguments, shared_bytes, *, checked, schedule=0, seed=0, step_limit=0, outputs=()):
         memory = _Memory(self.parameters, arguments, outputs)
@@ -198,8 +208,8 @@ class Module:
         limit = float(os.environ.get("COURSE_TIME_LIMIT_S", TIME_LIMIT_S))
         task = _Task(self._entry, self._dynamic, pointers, tensors, len(memory.extents),
                      (ctypes.c_int * count)(*memory.piece_of), (ctypes.c_uint64 * count)(*memory.offset_of), len(arguments),
-                     _triple(grid), _triple(block), shared_bytes, checked, schedule, seed & 0xFFFFFFFF,
-                     1 if checked else _num_workers(), step_limit, limit)
+                     _triple(grid), _triple(block), shared_bytes, checked, schedule, self._objects, len(self._variables),
+                     seed & 0xFFFFFFFF, 1 if checked else _num_workers(), step_limit, limit)
         result, printed = ctypes.c_char_p(), ctypes.c_char_p()
         with _lock:
             failed = _runtime().simt_launch(ctypes.byref(task), ctypes.byref(result), ctypes.byref(printed))
@@ -234,6 +244,9 @@ class Module:
 
 
 def _said(findings, finding):
+    """Is this finding the consequence of another that says more?"""
+    if finding.kind == "deadlock":
+        return any(one.kind in ("deadlock", "bad_shuffle") for one in findings)
     return any(one.kind == finding.kind and one.line == finding.line for one in findings)
 
 

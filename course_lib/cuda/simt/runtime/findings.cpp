@@ -2,6 +2,7 @@
 #include "findings.h"
 
 #include <map>
+#include <mutex>
 #include <tuple>
 
 #include "shadow.h"
@@ -22,6 +23,8 @@ const std::vector<Finding>& all_findings() { return findings; }
 void withdraw_finding(size_t index) { --findings[index].count; }
 
 size_t report(const Finding& finding) {
+    static std::mutex lock;  // several workers may be stuck at once in the fast build
+    std::lock_guard<std::mutex> guard(lock);
     Key key{static_cast<int>(finding.kind), static_cast<int>(finding.space), finding.code, finding.other_code};
     auto found = known.find(key);
     if (found == known.end()) {

@@ -22,6 +22,10 @@ struct SimtTensor {
     uint64_t bytes, misalignment;
     int writable, uninitialised;
 };
+struct SimtObject {
+    uint64_t offset, bytes;
+    int kind;
+};
 struct SimtTask {
     void* entry;            // simt_entry of the kernel's library
     void* dynamic_base;     // simt_dynamic_base, or null when it has no dynamic shared memory
@@ -34,6 +38,8 @@ struct SimtTask {
     unsigned grid[3], block[3];
     unsigned shared_bytes;
     int checked, schedule;
+    SimtObject* objects;
+    uint64_t num_objects;
     unsigned seed;
     int num_workers;
     uint64_t step_limit;
@@ -132,6 +138,19 @@ static void order_blocks(Launch& task) {
     else std::shuffle(task.block_order.begin(), task.block_order.end(), task.random);
 }
 
+static void take_objects(Launch& task, const SimtTask& asked) {
+    for (uint64_t i = 0; i < asked.num_objects; ++i) {
+        const SimtObject& object = asked.objects[i];
+        auto kind = static_cast<ObjectKind>(object.kind);
+        uintptr_t low = object.offset + (kind == ObjectKind::shared ? 0 : task.library.base);
+        auto& list = kind == ObjectKind::shared ? task.shared_objects : task.device_objects;
+        list.push_back({low, low + object.bytes, kind});
+    }
+    auto before = [](const Object& a, const Object& b) { return a.low < b.low; };
+    std::sort(task.shared_objects.begin(), task.shared_objects.end(), before);
+    std::sort(task.device_objects.begin(), task.device_objects.end(), before);
+}
+
 static void prepare(Launch& task, const SimtTask& asked) {
     task.library.entry = reinterpret_cast<void (*)(void**)>(asked.entry);
     task.library.dynamic_base = reinterpret_cast<unsigned char* (*)()>(asked.dynamic_base);
@@ -151,6 +170,7 @@ static void prepare(Launch& task, const SimtTask& asked) {
     task.random.seed(asked.seed);
     task.preempt = task.checked && (task.schedule == Schedule::random || task.schedule == Schedule::resident);
     order_blocks(task);
+    take_objects(task, asked);
 }
 
 static std::string quoted(const std::string& text) {
@@ -195,7 +215,7 @@ static std::string result_text(const Launch& task, const std::vector<Placement>&
     text += "],\"findings\":[";
     bool first_one = true;
     for (const Finding& finding : all_findings()) {
-        if (task.checked && finding.count) text += (first_one ? "" : ",") + text_of(finding), first_one = false;
+        if (finding.count) text += (first_one ? "" : ",") + text_of(finding), first_one = false;
     }
     text += "],\"counters\":[";
     first_one = true;
@@ -242,8 +262,8 @@ SIMT_EXPORT int simt_launch(const SimtTask* asked, const char** result, const ch
         arguments[i] = &pointers[i];
     }
     task.arguments = arguments.data();
+    forget_findings();
     if (task.checked) {
-        forget_findings();
         forget_knowledge();
         forget_requests();
         if (!start_shadow(task, arena.low(), arena.high())) return 1;

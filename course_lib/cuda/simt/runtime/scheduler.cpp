@@ -247,7 +247,7 @@ static void drain(Residents& residents) {
         worker->block = block;
         Turn result = run_block(*block, together);
         if (result == Turn::stuck) {
-            if (launch->checked) report_stuck_block(*block);
+            report_stuck_block(*block);
             stop_launch(Stop::deadlock, 0);
         }
         if (result == Turn::done) {

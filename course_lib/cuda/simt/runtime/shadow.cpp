@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "knowledge.h"
@@ -142,11 +143,21 @@ static Access make_access(uintptr_t address, unsigned bytes, bool is_write, bool
     return access;
 }
 
+// The object that holds all of [address, address + bytes), or null.
+static const Object* object_at(const std::vector<Object>& objects, uintptr_t address, unsigned bytes) {
+    auto after = std::upper_bound(objects.begin(), objects.end(), address,
+                                  [](uintptr_t at, const Object& object) { return at < object.low; });
+    if (after == objects.begin()) return nullptr;
+    const Object& object = *--after;
+    return address + bytes <= object.high ? &object : nullptr;
+}
+
 static void shared_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, uintptr_t code) {
     auto low = reinterpret_cast<uintptr_t>(worker->shared_low);
     auto dynamic = reinterpret_cast<uintptr_t>(worker->dynamic_low);
-    bool beyond = dynamic && address + bytes > dynamic + launch->shared_bytes && address >= dynamic;
-    if (beyond) {
+    bool inside = dynamic && address >= dynamic ? address + bytes <= dynamic + launch->shared_bytes
+                                                : object_at(launch->shared_objects, address - low, bytes) != nullptr;
+    if (!inside) {
         report_access(Kind::out_of_bounds, Space::shared, code, address, bytes, is_write);
         return;
     }
@@ -155,6 +166,18 @@ static void shared_access(uintptr_t address, unsigned bytes, bool is_write, bool
     Access access = make_access(address, bytes, is_write, is_atomic, Space::shared, code);
     access.split = &shadow.split;
     touch_cells(shadow.cells.data(), low, access);
+}
+
+static void device_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, uintptr_t code) {
+    const Object* object = object_at(launch->device_objects, address, bytes);
+    if (!object) {
+        report_access(Kind::out_of_bounds, Space::global, code, address, bytes, is_write);
+        return;
+    }
+    if (object->kind == ObjectKind::constant) return;
+    record_access(code, address, bytes, is_write, is_atomic, false);
+    Access access = make_access(address, bytes, is_write, is_atomic, Space::global, code);
+    touch_cells(device_cells.data(), launch->library.data_low, access);
 }
 
 static void tensor_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, uintptr_t code) {
@@ -194,8 +217,7 @@ void on_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic,
         report_access(Kind::misaligned, is_shared ? Space::shared : Space::global, code, address, bytes, is_write);
     if (is_shared) return shared_access(address, bytes, is_write, is_atomic, code);
     if (is_tensor) return tensor_access(address, bytes, is_write, is_atomic, code);
-    record_access(code, address, bytes, is_write, is_atomic, false);
-    touch_cells(device_cells.data(), library.data_low, make_access(address, bytes, is_write, is_atomic, Space::global, code));
+    device_access(address, bytes, is_write, is_atomic, code);
 }
 
 void start_shared_shadow(Block& block) {

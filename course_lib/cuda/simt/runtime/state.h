@@ -107,6 +107,13 @@ struct Block {
     size_t slot = 0;
 };
 
+// A variable of the kernel's library. Shared ones are counted from the start of the thread-local block.
+enum class ObjectKind : int { shared, device, constant };
+struct Object {
+    uintptr_t low, high;
+    ObjectKind kind;
+};
+
 struct Region {
     uintptr_t low = 0, high = 0;
     bool starts_uninitialised = false;
@@ -137,6 +144,7 @@ struct Launch {
     size_t max_resident = 1;  // blocks alive at once
     bool preempt = false;     // give way at random accesses
     std::mt19937 random;
+    std::vector<Object> shared_objects, device_objects;  // sorted by address
     std::vector<uint32_t> block_order;
     std::atomic<uint64_t> next_block{0};
     std::atomic<int> stop{0};  // a Stop
