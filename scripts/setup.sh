@@ -58,7 +58,7 @@ install_course() {
             extra=(--extra-index-url "$cpu_index")
             say "no NVIDIA driver here: taking torch's CPU build"
         else
-            say "no NVIDIA driver here, and PyTorch's CPU index does not answer: taking the torch that pip's own index has"
+            say "no NVIDIA driver here, and PyTorch's CPU index does not answer: taking the torch of pip's own index (on PyPI a CUDA build of several GB)"
         fi
     fi
     say "installing; about 2.5 GB on disk, one to ten minutes by the speed of your line"

@@ -11,6 +11,7 @@ May import: errors, measure, chapters, keep.
 import csv
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 from ..errors import CourseError
@@ -59,40 +60,54 @@ def kills_table(root):
     )
 
 
+def counters_table(root):
+    """Nsight Compute's readings beside what the SIMT machine counts, on every device that has both; reasons named."""
+    parts = []
+    folder = Path(root) / "benchmarks" / "results"
+    for path in sorted(folder.glob("*/counters.csv")):
+        rows = read_results(path.parent.name, "counters", root=folder).rows
+        equal = [row["as_written"] == row["measured"] for row in rows]
+        cases = len({row["case"] for row in rows})
+        reasons = Counter(row["why"] or "not explained" for row, same in zip(rows, equal, strict=True) if not same)
+        parts.append(
+            f"{sum(equal)} of {len(rows)} readings of Nsight Compute on {_device(path)} ({cases} launches) are exactly "
+            "what the machine counts from the source. The others, by reason:\n\n"
+            + markdown_table(("Readings", "What the compiler did"), [(n, why) for why, n in reasons.most_common()])
+        )
+    return "### Does the machine count right?\n\n" + "\n\n".join(parts) if parts else ""
+
+
+# family -> (the size that makes the columns, what is shown, caption)
+SPEED = {
+    "softmax": ("num_cols", "gbps", "GB/s of the fewest bytes, one read and one write of every number, by row length"),
+}
+
+
 def speed_table(root):
-    """Times of the course's kernels on each device that has rows, beside the library's where the row has it."""
+    """The course's kernels beside the library's on each device that has rows: one row a variant, one column a size."""
     parts = []
     folder = Path(root) / "benchmarks" / "results"
     for path in sorted(folder.glob("*/*.csv")):
-        device, family = path.parent.name, path.stem
-        results = read_results(device, family, root=folder)
-        if (device, family) == KILLS or not results or "milliseconds" not in results.rows[0]:
+        if path.stem not in SPEED:
             continue
-        columns = [name for name in results.rows[0] if name in SPEED_COLUMNS]
-        rows = [tuple(_shown(row[name]) for name in columns) for row in results.rows]
-        parts.append(
-            f"**{family}** on {device.upper()}\n\n" + markdown_table([SPEED_COLUMNS[c] for c in columns], rows)
-        )
+        size, value, caption = SPEED[path.stem]
+        rows = read_results(path.parent.name, path.stem, root=folder).rows
+        sizes = sorted({row[size] for row in rows})
+        found = {(row["variant"], row["language"], row[size]): row[value] for row in rows}
+        names = list(dict.fromkeys((row["variant"], row["language"]) for row in rows))
+        lines = [
+            (f"{name} ({language})", *(found.get((name, language, n), "") for n in sizes)) for name, language in names
+        ]
+        head = (path.stem, *(f"{n:,}" for n in sizes))
+        parts.append(f"{_device(path)}: {caption}.\n\n" + markdown_table(head, lines))
     return "### How fast?\n\n" + "\n\n".join(parts) if parts else ""
 
 
-SPEED_COLUMNS = {
-    "kernel": "Kernel",
-    "step": "Step",
-    "engine": "Engine",
-    "shape": "Shape",
-    "dtype": "dtype",
-    "milliseconds": "ms",
-    "gbps": "GB/s",
-    "tflops": "TFLOP/s",
-    "library_ratio": "against the library",
-}
-
-TABLES = {"chapters": chapters_table, "kills": kills_table, "speed": speed_table}
+def _device(path):
+    return f"NVIDIA {path.parent.name.upper()}"
 
 
-def _shown(value):
-    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
+TABLES = {"chapters": chapters_table, "kills": kills_table, "counters": counters_table, "speed": speed_table}
 
 
 def markdown_table(head, rows):

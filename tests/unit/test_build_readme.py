@@ -31,15 +31,20 @@ def test_kills_are_summed(tiny_course):
     assert "killed 12/13, false alarms 1/5" in text and "| 03.2 | 8 of 9 | 1 of 3 |" in text
 
 
-def test_speed_shows_each_device(tiny_course):
-    store(
-        tiny_course,
-        "h200",
-        "softmax",
-        "# made by bench\nkernel,shape,milliseconds,gbps\n02_online,4096 x 4096,0.0412,3251.7\n",
-    )
+def test_counters_are_counted_and_differences_have_their_reason(tiny_course):
+    rows = "case,counter,as_written,measured,why\na,sectors,4,4,\na,requests,4,1,loads were merged\nb,sectors,8,9,\n"
+    store(tiny_course, "h200", "counters", rows)
     text = readme.refreshed(EMPTY, tiny_course)
-    assert "**softmax** on H200" in text and "| 02_online | 4096 x 4096 | 0.0412 | 3.25e+03 |" in text
+    assert "1 of 3 readings of Nsight Compute on NVIDIA H200 (2 launches)" in text
+    assert "| 1 | loads were merged |" in text and "| 1 | not explained |" in text
+
+
+def test_speed_has_a_row_a_variant_and_a_column_a_size(tiny_course):
+    rows = "variant,language,num_cols,gbps\ncopy,torch,128,4150\n02_online,cuda,128,564\n02_online,cuda,4096,2368\n"
+    store(tiny_course, "h200", "softmax", "# made by bench\n" + rows)
+    text = readme.refreshed(EMPTY, tiny_course)
+    assert "| softmax | 128 | 4,096 |" in text
+    assert "| copy (torch) | 4150 |  |" in text and "| 02_online (cuda) | 564 | 2368 |" in text
 
 
 def test_refreshing_twice_changes_nothing(tiny_course):
