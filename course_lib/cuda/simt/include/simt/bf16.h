@@ -20,6 +20,11 @@ struct __nv_bfloat16 {
 struct alignas(4) __nv_bfloat162 {
     SIMT_HALF2_MEMBERS(__nv_bfloat16, __nv_bfloat162, __nv_bfloat162_raw)
 };
+}  // namespace simt_bf16
+SIMT_ALWAYS_INLINE simt_fp16::__half::__half(simt_bf16::__nv_bfloat16 x)
+    : simt_bits(simt_float_to_half_bits(simt_bf16_bits_to_float(x.simt_bits))) {}
+
+namespace simt_bf16 {
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 

@@ -74,6 +74,9 @@
     }                                                                                                     \
     SIMT_HALF2_COPY(H2)
 
+namespace simt_bf16 {
+struct __nv_bfloat16;
+}
 namespace simt_fp16 {
 struct __half_raw {
     unsigned short x;
@@ -83,6 +86,7 @@ struct alignas(4) __half2_raw {
 };
 struct __half {
     SIMT_HALF_MEMBERS(__half, __half_raw, simt_float_to_half_bits, simt_half_bits_to_float)
+    explicit inline __half(simt_bf16::__nv_bfloat16 x);  // defined in bf16.h
 };
 struct alignas(4) __half2 {
     SIMT_HALF2_MEMBERS(__half, __half2, __half2_raw)
