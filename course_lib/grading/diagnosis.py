@@ -3,13 +3,14 @@
 The order matters: an answer that did not run, a finding of the machine (which knows the line), elements never written,
 outputs that are not the answer's work at all, then the exercise's own reading of its probes, then the plain facts.
 
-May import: verdict, evidence (as data), inputs, torch.
+May import: verdict, evidence (as data), inputs, notation, torch.
 """
 
 import math
 
 import torch
 
+from ..notation import UNIT_ROUNDOFF
 from . import inputs
 from .verdict import Diagnosis
 
@@ -118,10 +119,10 @@ def _say_unwritten(case, name, left):
     rows = left.reshape(-1, left.shape[-1]) if left.dim() > 1 else left.reshape(-1, 1)
     whole_rows, whole_columns = rows.all(dim=1), rows.all(dim=0)
     if left.dim() == 1 or bool((rows == whole_rows[:, None]).all()):
-        what = f"rows {runs_of(whole_rows.nonzero().flatten().tolist())} were never written"
+        what = f"{_named('row', whole_rows)} never written"
         why = "is the grid rounded down, or does every block take the same rows?"
     elif bool((rows == whole_columns[None, :]).all()):
-        what = f"columns {runs_of(whole_columns.nonzero().flatten().tolist())} of every row were never written"
+        what = f"in every row, {_named('column', whole_columns)} never written"
         why = "does the loop run on to the end of the row, one stride after the other?"
     else:
         row = int(rows.any(dim=1).nonzero()[0])
@@ -129,6 +130,12 @@ def _say_unwritten(case, name, left):
         what = f"{count} of {total} elements were never written, first in row {row}, columns {columns}"
         why = "which elements does no thread own?"
     return Diagnosis("unwritten", f"In {where}, {what}: {why}")
+
+
+def _named(word, mask):
+    """ "row 3 was", "rows 3 to 5 were"."""
+    numbers = mask.nonzero().flatten().tolist()
+    return f"{word} {numbers[0]} was" if len(numbers) == 1 else f"{word}s {runs_of(numbers)} were"
 
 
 def runs_of(numbers, limit=3):
@@ -201,6 +208,9 @@ def _not_a_number(evidence):
 def _plain(evidence):
     """The facts without an interpretation, when no pattern is known."""
     failing, passing = evidence.failing(), evidence.passing()
+    rounded = _low_precision(failing)
+    if rounded is not None:
+        return rounded
     case = failing[0]
     name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
     if comparison.kind == "mean":
@@ -217,6 +227,26 @@ def _plain(evidence):
     if passing:
         text += f" Right: {', '.join(c.case.name for c in passing[:3])}."
     return Diagnosis("wrong_values", text)
+
+
+def _low_precision(failing):
+    """Every error small, as rounding to half precision or bfloat16 leaves it, though the task computes in float."""
+    worst = 0.0
+    for case in failing:
+        for name, comparison in case.comparisons.items():
+            if comparison.passed:
+                continue
+            scale = case.ref[name][torch.isfinite(case.ref[name])].abs().max().item()
+            if not comparison.max_error <= 8.0 * UNIT_ROUNDOFF["bfloat16"] * max(scale, 1e-30):
+                return None
+            worst = max(worst, comparison.max_error / max(scale, 1e-30))
+    if worst == 0.0:
+        return None
+    return Diagnosis(
+        "low_precision",
+        f"Nearly right everywhere: the largest error is {worst:.1e} of the largest value. Rounding to half on the way "
+        f"leaves {UNIT_ROUNDOFF['float16']:.1e}, to bfloat16 {UNIT_ROUNDOFF['bfloat16']:.1e}; compute in float.",
+    )
 
 
 def _index(index):

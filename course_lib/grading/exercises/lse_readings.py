@@ -8,7 +8,7 @@ import math
 from ...notation import LOG2_E
 from ..spec import Case, Probe
 from ..verdict import Diagnosis
-from .softmax_readings import by_masked_rows, by_shift, by_steps, near, say_count
+from .softmax_readings import by_masked_rows, by_row_offset, by_shift, by_steps, near, say_count
 
 COUNT_COLS = 309  # four blocks of 64 and a ragged rest
 STAGNATION_PER_THREAD = 4096  # equal scores for each thread: half precision cannot count beyond 2048
@@ -45,9 +45,9 @@ def diagnose_lse(evidence, *, stride):
     """Diagnosis of a failing log-sum-exp over rows of half precision, or None."""
     readings = evidence.readings
     for look in (lambda: say_lse(readings.get("count"), COUNT_COLS, readings.get("one score")),
-                 lambda: _stagnation(readings.get("stagnation"), stride),
                  lambda: _count(readings.get("count"), stride), lambda: by_steps(evidence),
-                 lambda: by_shift(evidence), lambda: by_masked_rows(evidence)):
+                 lambda: _stagnation(readings.get("stagnation"), stride), lambda: by_shift(evidence),
+                 lambda: by_masked_rows(evidence), lambda: by_row_offset(evidence)):
         found = look()
         if found is not None:
             return found

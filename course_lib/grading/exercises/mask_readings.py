@@ -11,11 +11,10 @@ from ..spec import Probe
 from ..verdict import Diagnosis
 from .lse_readings import say_lse
 from .softmax_cases import masked_case
-from .softmax_readings import by_masked_rows, by_shift, by_steps, near
+from .softmax_readings import by_masked_rows, by_shift, by_steps, near, say_count
 
-LENS = (40, 21, 3)  # full, shorter, shorter than the queries
+LENS = (33, 21, 3)  # shorter than seq_len_kv, shorter still, shorter than the queries
 NUM_Q, NUM_KV = 6, 40
-LENS_OF_ONE_ROW = (40,)
 
 
 def _seen(_inputs, outputs):
@@ -66,8 +65,9 @@ def diagnose_masked(evidence):
     """Diagnosis of a failing masked softmax, or None."""
     seen = evidence.readings.get("seen")
     looks = (
-        lambda: _by_rule(seen), lambda: _empty(seen), lambda: _lse(seen, evidence.readings.get("one score")),
-        lambda: by_steps(evidence), lambda: by_shift(evidence), lambda: by_masked_rows(evidence),
+        lambda: _by_rule(seen), lambda: _lse(seen, evidence.readings.get("one score")), lambda: by_steps(evidence),
+        lambda: _reads_masked(evidence), lambda: _empty(seen), lambda: by_shift(evidence),
+        lambda: by_masked_rows(evidence),
     )
     return next((found for look in looks if (found := look()) is not None), None)
 
@@ -83,6 +83,8 @@ _RULES = (
      "the mask is aligned to the top left; the last query sees every valid key, so add seq_lens_kv[b] - seq_len_q"),
     ("length_ignored", lambda length, q_row: visible(NUM_KV, q_row),
      "seq_lens_kv[b] was not used: the offset is seq_lens_kv[b] - seq_len_q, not seq_len_kv - seq_len_q"),
+    ("length_of_another", lambda length, q_row: visible(LENS[0], q_row),
+     "the length of batch entry 0 was used for every entry"),
     ("causal_missing", lambda length, q_row: length, "every valid key counts, those of the future too"),
     ("mask_missing", lambda length, q_row: NUM_KV, "every key counts, whether the row may see it or not"),
 )
@@ -97,7 +99,9 @@ def _by_rule(seen):
     wrong = [key for key, value in full.items() if not near(value, visible(LENS[key[0]], key[1]))]
     if not wrong:
         return None
-    b, q_row = wrong[-1] if LENS[wrong[-1][0]] == NUM_KV else wrong[0]
+    if all(near(value, 1.0) for value in full.values()):
+        return say_count(1.0, visible(LENS[0], 0), NUM_KV, "row")
+    b, q_row = wrong[0]
     start = (
         f"Equal scores, seq_len_q = {NUM_Q}, seq_lens_kv[{b}] = {LENS[b]}: row {q_row} saw {full[b, q_row]:.4g} keys, "
         "it may see "
@@ -132,5 +136,18 @@ def _empty(seen):
     return None
 
 
+def _reads_masked(evidence):
+    """The probes, where masked keys hold 0, are right; an ordinary case, where they hold NaN, is not."""
+    normal = evidence.failing("normal")
+    square = [case for case in normal if case.case.sizes["seq_len_q"] <= min(case.case.options["seq_lens_kv"])]
+    if not square or square[0].elements <= 2:  # a single key: nothing is masked there
+        return None
+    return Diagnosis("reads_masked", "Right when the keys that a row may not see hold 0, wrong when they hold NaN "
+                                     "(case "
+                                     f"{square[0].case.name!r}). NaN times 0 and NaN plus -inf are NaN: choose with a "
+                                     "condition "
+                                     "instead of multiplying by the mask or adding it.")
+
+
 def _lse(seen, single):
-    return None if seen is None else say_lse(seen["lse"][0][NUM_Q - 1], NUM_KV, single)
+    return None if seen is None else say_lse(seen["lse"][0][NUM_Q - 1], LENS[0], single)

@@ -37,6 +37,7 @@ def row_cases(unit, width, schedules=ALL_SCHEDULES, dtype="float32", rows=7, man
         rows_case(f"exactly one {unit}", rows // 2 + 1, width, "normal", dtype, one),
         rows_case(f"one above a {unit}", rows // 2 + 2, width + 1, "normal", dtype, schedules),
         rows_case("scores near -100", rows, width + width // 2 - 3, "minus_100", dtype, one),
+        rows_case("scores near -3000", rows // 2, width + width // 2 - 3, "minus_3000", dtype, one),
         rows_case("scores near +100", rows, width + width // 2 - 3, "plus_100", dtype, one),
         rows_case("rising scores", rows - 1, 2 * width + 13, "rising", dtype, one),
         rows_case("falling scores", rows - 1, 2 * width + 13, "falling", dtype, schedules[1:2]),

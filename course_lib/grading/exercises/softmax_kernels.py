@@ -177,6 +177,7 @@ MASKED = Exercise(
         cases.masked_case("rows that see nothing", 2, 12, 33, (7, 0), schedules=("forward", "random")),
         cases.masked_case("more queries than keys", 1, 50, 20, (20,)),
         cases.masked_case("scores near -100", 2, 7, 70, (70, 33), "minus_100", schedules=("forward",)),
+        cases.masked_case("scores near -3000", 2, 7, 70, (70, 33), "minus_3000", schedules=("forward",)),
         cases.masked_case("scores near +100", 2, 7, 70, (70, 33), "plus_100", schedules=("forward",)),
         cases.masked_case("rising scores", 2, 5, 77, (77, 41), "rising", schedules=("forward",)),
         cases.masked_case("visible scores of -inf", 2, 6, 70, (70, 40), "masked", schedules=("forward",)),

@@ -45,14 +45,15 @@ def _by_short_rows(evidence, *, stride, unit):
     if not short or not all(c.case.sizes["num_cols"] < stride for c in evidence.failing("normal")):
         return None
     comparison = next(c for c in short[-1].comparisons.values() if not c.passed)
-    if not math.isnan(comparison.got):
+    if not (math.isnan(comparison.got) or comparison.got == 0.0):
         return None
     cols = short[-1].case.sizes["num_cols"]
-    return Diagnosis("inf_minus_inf", f"Rows of at least {stride} columns are right; one of {cols} comes out as NaN. "
+    return Diagnosis("inf_minus_inf", f"Longer rows are right; one of {cols} comes out as {comparison.got:.4g}. "
                                       "Threads without a column "
                                       "still hold (-inf, 0), and merging two of them computes exp(-inf - -inf), which "
-                                      "is NaN. The merge of "
-                                      "two such states must be (-inf, 0) again.")
+                                      "is NaN. "
+                                      "The merge of two such states must be (-inf, 0) again.")
+
 
 
 def by_row_offset(evidence, **_):
@@ -120,9 +121,17 @@ def say_count(seen, num_cols, stride, unit, *, weights=True):
     if near(seen, (num_cols // stride) * stride):
         return Diagnosis("tail_dropped", f"{start} That is the row rounded down to whole {unit}s: its last "
                                          f"{num_cols % stride} columns are missing.")
+    if near(seen, num_cols - stride):
+        return Diagnosis("new_term_rescaled", f"{start} The first {unit} is missing: there m is -inf and the factor "
+                                              "exp(m - m_new) "
+                                              "is 0. It belongs to the old sum alone; add the new term after it.")
     if near(seen, stride):
         return Diagnosis("no_stride_loop", f"{start} That is the first {unit} alone: the loop over the rest of the row "
                                            "is missing.")
+    if near(seen * num_cols, 1.0):
+        return Diagnosis("multiplied_by_l", f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is "
+                                            f"{num_cols}: "
+                                            "multiplied by l instead of divided.")
     if seen > num_cols:
         return Diagnosis("counted_twice", f"{start} Some columns were added more than once.")
     return Diagnosis("merge_incomplete", f"{start} The states of some threads never reached the merged one: "
@@ -146,6 +155,11 @@ def say_step(where, reading):
         return None
     right, seen, ratio = at / E + rest, 1.0 / last, first / last
     start = f"{at} scores 0, then {rest} scores 1 ({where}): the sum should be {at} * exp(-1) + {rest} = {right:.4g}"
+    if near(ratio, 1.0):
+        return Diagnosis("ignores_scores", f"{at} scores 0, then {rest} scores 1 ({where}): all weights came out as "
+                                           f"{last:.4g}. A score "
+                                           "that is 1 lower should weigh exp(-1) = 0.368 times as much; the scores do "
+                                           "not enter.")
     if near(ratio, 0.5):
         return Diagnosis("exp_exp2_mix", "A score that is 1 lower should weigh exp(-1) = 0.368 times as much; here it "
                                          f"weighs {ratio:.3g}, "
@@ -185,7 +199,8 @@ def _inverse(value):
 def by_shift(evidence, **_):
     if evidence.failing("normal"):
         return None
-    high, low, spikes = (evidence.failing(values) for values in ("plus_100", "minus_100", "spikes"))
+    high, spikes = evidence.failing("plus_100"), evidence.failing("spikes")
+    low = evidence.failing("minus_100") or evidence.failing("minus_3000")
     if spikes and not high and not low:
         return Diagnosis("tile_local_max", "Right while all scores are alike, also near -100 and +100; with one score "
                                            "of 120 in a row comes "
@@ -199,12 +214,14 @@ def by_shift(evidence, **_):
                                    "(its largest is about exp(88.7)). Subtract the maximum of the row before the "
                                    "exponential; the weights stay the same.")
     if low:
-        got = _first_bad(low[0])
-        return Diagnosis("m_starts_too_high", "Right for scores near 0 and near +100; near -100 a weight comes out as "
-                                              f"{got}: m never went below "
-                                              "where it started, so every exponential is about exp(-100) = 0. m starts "
-                                              "at -inf "
-                                              "(FLT_MIN is the smallest positive number, not the lowest).")
+        near_value = low[0].case.values.removeprefix("minus_")
+        return Diagnosis("m_starts_too_high", f"Right for scores near 0 and near +100; near -{near_value} a weight "
+                                              "comes out as "
+                                              f"{_first_bad(low[0])}: m never went below where it started, so every "
+                                              "exponential "
+                                              f"is about exp(-{near_value}) = 0. m starts at -inf (FLT_MIN is the "
+                                              "smallest "
+                                              "positive number, not the lowest).")
     return None
 
 

@@ -65,6 +65,7 @@ MERGE = Exercise(
     cases=(
         _merge_case("one pair", 1), _merge_case("many pairs", 64),
         _merge_case("maxima near -100", m_a=-100.0, m_b=-100.0), _merge_case("maxima near +100", m_a=100.0, m_b=100.0),
+        _merge_case("maxima near -3000", m_a=-3000.0, m_b=-3000.0),
         _merge_case("first far above", m_a=100.0, m_b=-100.0), _merge_case("second far above", m_a=-100.0, m_b=100.0),
         _merge_case("first empty", empty="a"), _merge_case("second empty", empty="b"),
         _merge_case("both empty", 2, empty="ab"),
@@ -121,6 +122,7 @@ WEIGHTED_SUM = Exercise(
         _tiles_case("row shorter than a tile", 4, 9, 5, 32), _tiles_case("tiles of one column", 3, 7, 4, 1),
         _tiles_case("rising scores", 5, 53, 8, 8, "rising"), _tiles_case("falling scores", 5, 53, 8, 8, "falling"),
         _tiles_case("scores near -100", 4, 45, 8, 16, "minus_100"),
+        _tiles_case("scores near -3000", 4, 45, 8, 16, "minus_3000"),
         _tiles_case("scores near +100", 4, 45, 8, 16, "plus_100"),
         _tiles_case("one large score a row", 5, 50, 8, 16, "spikes"),
         _tiles_case("masked scores", 6, 50, 8, 16, "masked"),

@@ -1,0 +1,53 @@
+"""Right answers to 03.6 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+# Every key is looked at and selected; lengths from an early return per column, weights from the log-sum-exp.
+SELECTED = """#include "common/softmax_state.cuh"
+
+extern "C" __global__ void
+masked_softmax_kernel(const float* scores, const int* seq_lens_kv, float* out, float* lse,
+                      int seq_len_q, int seq_len_kv) {
+    const int q_row = blockIdx.x, last_key = q_row + seq_lens_kv[blockIdx.y] - seq_len_q;
+    const size_t row = blockIdx.y * (size_t)gridDim.x + q_row;
+    float m = NEG_INF, l = 0.0f;
+    for (int key = threadIdx.x; key < seq_len_kv; key += 32) {
+        if (key <= last_key) m = fmaxf(m, scores[row * seq_len_kv + key]);
+    }
+    for (int offset = 16; offset > 0; offset /= 2) m = fmaxf(m, __shfl_xor_sync(~0u, m, offset));
+    for (int key = threadIdx.x; key < seq_len_kv; key += 32) {
+        const float weight = key <= last_key ? exp_shifted(scores[row * seq_len_kv + key], m) : 0.0f;
+        out[row * seq_len_kv + key] = weight;
+        l += weight;
+    }
+    for (int offset = 16; offset > 0; offset /= 2) l += __shfl_xor_sync(~0u, l, offset);
+    for (int key = threadIdx.x; key < seq_len_kv; key += 32) {
+        if (l > 0.0f) out[row * seq_len_kv + key] /= l;
+    }
+    if (threadIdx.x == 0) lse[row] = m + logf(l);
+}
+"""
+
+ANSWERS = [
+    Right("selected, weights divided in place", text=SELECTED),
+    Right("no special case for lse", (("lse[row] = l > 0.0f ? m + logf(l) : NEG_INF;", "lse[row] = m + logf(l);"),)),
+    Right(
+        "masked scores as -inf",
+        (
+            (
+                "for (int col = lane; col < num_visible; col += WARP_SIZE) {\n        const float score = scores_row[col];",
+                "for (int col = lane; col < seq_len_kv; col += WARP_SIZE) {\n"
+                "        const float score = col < num_visible ? scores_row[col] : NEG_INF;",
+            ),
+        ),
+    ),
+    Right(
+        "weights from lse",
+        (
+            (
+                "exp_shifted(scores_row[col], m) * inv_l : 0.0f",
+                "exp_shifted(scores_row[col], m + logf(l + (l == 0.0f))) : inv_l * 0",
+            ),
+        ),
+    ),
+]
