@@ -3,16 +3,18 @@
     from course_lib import cuda
     kernel = cuda.load("softmax/02_online.cu", defines={"BLOCK": 128})
     kernel(grid, block, x, out, num_rows, num_cols)
-    report = kernel.profile(grid, block, x, out, num_rows, num_cols)
+    report = kernel.profile(grid, block, x, out, num_rows, num_cols)  # as written
+    print(cuda.compare(report, kernel.as_compiled("sm_90")))          # beside what the GPU's compiler made of it
 
 May import: errors, notation, device.
 """
 
 from .. import device
 from .kernel import Kernel, launch_count
+from .ledgers import compare
 from .source import KERNELS_ROOT, normalise_defines, read, with_headers_digest
 
-__all__ = ["KERNELS_ROOT", "Kernel", "compile", "launch_count", "load"]
+__all__ = ["KERNELS_ROOT", "Kernel", "compare", "compile", "launch_count", "load"]
 
 _MAX_KERNELS = 256
 _kernels = {}

@@ -95,9 +95,7 @@ class AsCompiled:
         return tuple(
             access
             for access in self.accesses
-            if access.line == line
-            and _same_file(access.file, self.filename)
-            and (space is None or access.space == space)
+            if access.line == line and access.file == self.filename and (space is None or access.space == space)
         )
 
     def __str__(self):
@@ -144,7 +142,7 @@ def as_compiled(source, name, *, arch="sm_90", defines=None, filename="<cell>", 
         found.registers,
         found.shared_bytes,
         found.spill_bytes,
-        accesses_of(disassemble(cubin.code), name),
+        accesses_of(disassemble(cubin.code), name, filename),
     )
 
 
@@ -168,8 +166,8 @@ def disassemble(code):
     return done.stdout
 
 
-def accesses_of(listing, name):
-    """The accesses of kernel `name` in a listing of `disassemble`.
+def accesses_of(listing, name, filename):
+    """The accesses of kernel `name` in a listing of `disassemble`; its own file is called `filename`, as in messages.
 
     Returns
     -------
@@ -177,13 +175,14 @@ def accesses_of(listing, name):
     """
     counts, inside, file, line = Counter(), False, "", 0
     for text in listing.splitlines():
-        if text.lstrip().startswith(".section"):
+        if re.match(r"\s*\.section\s", text):
             inside = re.search(rf"\.text\.{re.escape(name)}\b", text) is not None
         if not inside:
             continue
         marker = _LINE.search(text)
         if marker:
             file, line = marker["file"], int(marker["line"])
+            file = filename if _same_file(file, filename) else file
             continue
         instruction = _INSTRUCTION.match(text)
         if instruction and instruction["opcode"] in _OPCODES:

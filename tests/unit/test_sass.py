@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_lib.cuda import nvrtc, sass
+from course_lib.cuda import gate, nvrtc, sass
 
 SOURCE = """extern "C" __global__ void k(const float4* a, float* out, const unsigned char* bytes) {
     __shared__ float tile_smem[32];
@@ -32,6 +32,13 @@ def test_narrow_loads_and_atomics_are_told(compiled):
     assert [(access.kind, access.bytes) for access in compiled.at(18)] == [("load", 1), ("store", 4)]
     assert [(access.space, access.kind) for access in compiled.at(17)] == [("global", "atomic")]
     assert [(access.space, access.kind) for access in compiled.at(16)] == [("shared", "load"), ("global", "store")]
+
+
+@pytest.mark.parametrize("arch", gate.ARCHITECTURES)
+def test_every_architecture_is_read(arch):
+    found = sass.as_compiled(SOURCE, "k", arch=arch, filename="cell 3", first_line=11)
+    assert [access.bytes for access in found.at(14)] == [16, 4]
+    assert {access.file for access in found.accesses} == {"cell 3"}
 
 
 def test_resources(compiled):
