@@ -184,7 +184,7 @@ def _for_simt(values):
         storage = value.untyped_storage()
         if storage.data_ptr() not in storages:
             storages[storage.data_ptr()] = storage.cpu()
-        here = torch.empty(0, dtype=value.dtype)
+        here = torch.empty(0, dtype=value.dtype, device="cpu")  # whatever torch.set_default_device says
         return here.set_(storages[storage.data_ptr()], value.storage_offset(), value.shape, value.stride())
 
     return [moved(value) for value in values]
