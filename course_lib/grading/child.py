@@ -15,6 +15,7 @@ from .faults import fault_of
 from .protocol import RunResult
 
 _RUNNERS = {"python": child_python, "cuda": child_cuda, "triton": child_triton}
+_HANGS = ("timeout", "deadlock")
 _FILE_BYTES = 256 << 20
 _EXTRA_PROCESSES = 256  # more than the user has now
 _RESULT_FILENO, _TRACE_FILENO = 700, 701
@@ -69,8 +70,8 @@ def _run(task, report):
             result.fault = fault_of(error)
         result.seconds = time.perf_counter() - started
         report.send({"record": "run", "result": wire.plain_run_result(result)})
-        if runner.stop:
-            return
+        if result.fault is not None and result.fault.kind in _HANGS:
+            return  # the next run would hang as well
 
 
 def _enter(result_descriptor, trace_descriptor, output_descriptor, folder):

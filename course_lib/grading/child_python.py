@@ -43,8 +43,6 @@ class Off:
 class Runner:
     """Loads the answer once and calls it for every run."""
 
-    stop = False
-
     def __init__(self, task):
         self.task, self.function, self.off = task, None, None
 

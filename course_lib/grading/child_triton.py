@@ -25,8 +25,6 @@ def preload():
 class Runner:
     """Loads the kernel once and launches it for every run, on the CPU under each schedule."""
 
-    stop = False
-
     def __init__(self, task):
         self.task, self.kernel, self.off = task, None, None
         self.device = "cuda" if task.engine == "gpu" else "cpu"

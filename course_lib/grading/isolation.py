@@ -26,7 +26,7 @@ from . import wire
 from .protocol import ChildResult, Fault, RunResult
 
 _ROOT = Path(__file__).resolve().parents[2]
-_GRACE_SECONDS = 30.0  # beyond the wall limit: start-up of the zygote and the collecting of leftovers
+_GRACE_SECONDS = 180.0  # beyond the wall limit: the zygote starts and, once for each version, builds the SIMT machine
 _GPU_RESIDENT_FACTOR = 4  # a CUDA context alone keeps gigabytes resident
 _SINGLE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -109,7 +109,8 @@ def sandbox_command(environment):
             "the sandbox needs bubblewrap, and `bwrap` is not on this machine; install it (Debian: apt install "
             "bubblewrap) or grade without --sandbox, which limits time, memory and output but not files and network"
         )
-    environment["COURSE_CACHE_DIR"] = "/tmp/course-cache"
+    usual = environment.get("COURSE_CACHE_DIR") or str(Path.home() / ".cache" / "attention-kernel-by-kernel")
+    environment["COURSE_CACHE_OUTSIDE"], environment["COURSE_CACHE_DIR"] = usual, "/tmp/course-cache"
     environment["TRITON_CACHE_DIR"] = "/tmp/course-cache/triton"
     environment["HOME"] = "/tmp"
     return [

@@ -1,4 +1,4 @@
-"""Every way in which a Python answer can go wrong has its own outcome, one sentence and, where there is one, the line."""
+"""How a Python answer can go wrong: each way its own outcome, one sentence and, where there is one, the line."""
 
 import re
 import time
@@ -31,12 +31,22 @@ def _the_next_answer_is_judged_as_before():
 
 
 OUTCOMES = {
-    "syntax error": ("import torch\n\ndef answer(x, block_n)\n    return x", "compile_error", "line 3: expected ':'", 3),
+    "syntax error": (
+        "import torch\n\ndef answer(x, block_n)\n    return x",
+        "compile_error",
+        "line 3: expected ':'",
+        3,
+    ),
     "wrong name": ("def anwser(x, block_n): return x", "missing_function", "has no answer; it defines anwser", None),
     "nothing defined": ("y = 1", "missing_function", "it defines no function", None),
     "not a function": ("answer = 3", "missing_function", "answer is a int", None),
     "too few parameters": ("\ndef answer(x): return x", "wrong_signature", r"answer\(x\) cannot be called", 2),
-    "too many parameters": ("def answer(x, block_n, z): return x", "wrong_signature", "missing a required argument: 'z'", 1),
+    "too many parameters": (
+        "def answer(x, block_n, z): return x",
+        "wrong_signature",
+        "missing a required argument: 'z'",
+        1,
+    ),
     "wrong dtype": ("def answer(x, block_n): return x.double()", "wrong_return", "float64 .* expected float32", None),
     "wrong shape": ("def answer(x, block_n): return x[0]", "wrong_return", r"shape \(2,\); expected .* \(2, 2\)", None),
     "nothing returned": ("def answer(x, block_n): x * 2", "wrong_return", "returned None; it must return y", None),
@@ -44,30 +54,67 @@ OUTCOMES = {
     "not a tensor": ("def answer(x, block_n): return 'PASS'", "wrong_return", "a str as y", None),
     "exception": ("def answer(x, block_n):\n    return x[9]", "exception", "IndexError in line 2", 2),
     "exception while loading": ("import torch\nx = torch.nope", "exception", "AttributeError in line 2", 2),
-    "not written yet": ("def answer(x, block_n):\n    raise NotImplementedError('99.1')", "exception", "not written yet", 2),
-    "endless recursion": ("def answer(x, block_n):\n    return answer(x, block_n)", "recursion", "calls itself without end", 2),
-    "100 GB by torch": ("import torch\ndef answer(x, block_n):\n    return torch.zeros(25 << 30)", "out_of_memory", "line 3", 3),
+    "not written yet": (
+        "def answer(x, block_n):\n    raise NotImplementedError('99.1')",
+        "exception",
+        "not written yet",
+        2,
+    ),
+    "endless recursion": (
+        "def answer(x, block_n):\n    return answer(x, block_n)",
+        "recursion",
+        "calls itself without end",
+        2,
+    ),
+    "100 GB by torch": (
+        "import torch\ndef answer(x, block_n):\n    return torch.zeros(25 << 30)",
+        "out_of_memory",
+        "line 3",
+        3,
+    ),
     "100 GB by Python": ("def answer(x, block_n):\n    return bytearray(100 << 30)", "out_of_memory", "line 2", 2),
     "sys.exit": ("import sys\ndef answer(x, block_n):\n    sys.exit(0)", "exited", "sys.exit in line 3", 3),
     "os._exit": ("import os\ndef answer(x, block_n):\n    os._exit(0)", "exited", "exit code 0", None),
     "kills itself": ("import os\ndef answer(x, block_n):\n    os.kill(os.getpid(), 9)", "killed", "SIGKILL", None),
-    "terminates itself": ("import os\ndef answer(x, block_n):\n    os.kill(os.getpid(), 15)", "killed", "SIGTERM", None),
+    "terminates itself": (
+        "import os\ndef answer(x, block_n):\n    os.kill(os.getpid(), 15)",
+        "killed",
+        "SIGTERM",
+        None,
+    ),
     "kills its group": ("import os\ndef answer(x, block_n):\n    os.killpg(0, 9)", "killed", "SIGKILL", None),
-    "kills the watcher": ("import os, time\ndef answer(x, block_n):\n    os.kill(os.getppid(), 9); time.sleep(9)", "killed", "watches", None),
-    "wild pointer": ("import ctypes\ndef answer(x, block_n):\n    ctypes.memset(8, 0, 8)", "out_of_bounds", "not its own in line 3", 3),
+    "kills the watcher": (
+        "import os, time\ndef answer(x, block_n): os.kill(os.getppid(), 9), time.sleep(9)",
+        "killed",
+        "watches",
+        None,
+    ),
+    "wild pointer": (
+        "import ctypes\ndef answer(x, block_n):\n    ctypes.memset(8, 0, 8)",
+        "out_of_bounds",
+        "not its own in line 3",
+        3,
+    ),
     "writes to the channel": (
         "import os\ndef answer(x, block_n):\n    for fd in range(3, 1024):\n        try: os.write(fd, b'PASS' * 9)\n"
         "        except OSError: pass\n    return x * 2",
-        "exited", "channel that carries its results", None,
+        "exited",
+        "channel that carries its results",
+        None,
     ),
     "pickle in the channel": (
         "import os, pickle\ndef answer(x, block_n):\n    for fd in range(3, 1024):\n"
         "        try: os.write(fd, pickle.dumps(OSError))\n        except OSError: pass\n    os._exit(0)",
-        "exited", "channel", None,
+        "exited",
+        "channel",
+        None,
     ),
     "a file too large": (
-        "def answer(x, block_n):\n    with open('big', 'wb') as file:\n        for _ in range(600): file.write(bytes(1 << 20))",
-        "exception", "File too large", 3,
+        "def answer(x, block_n):\n    with open('big', 'wb') as file:\n"
+        "        for _ in range(600): file.write(bytes(1 << 20))",
+        "exception",
+        "File too large",
+        3,
     ),
 }
 
@@ -119,7 +166,8 @@ def test_slow_growth_of_memory_is_stopped():
 
 
 def test_output_is_kept_to_its_limit_and_the_rest_is_counted():
-    source = "import os\ndef answer(x, block_n):\n    for _ in range(1000): os.write(1, b'x' * 23999 + b'\\n')\n    return x * 2"
+    lines = "for _ in range(1000): os.write(1, b'x' * 23999 + b'\\n')"
+    source = f"import os\ndef answer(x, block_n):\n    {lines}\n    return x * 2"
     result = run(source, output_bytes=1 << 10)
     assert result.fault is None and result.runs[0].outputs is not None
     assert len(result.printed) < (1 << 10) + 100
@@ -127,7 +175,10 @@ def test_output_is_kept_to_its_limit_and_the_rest_is_counted():
 
 
 def test_output_that_is_no_text_does_no_harm():
-    assert "ok" in run("import os\ndef answer(x, block_n):\n    os.write(1, bytes(range(256)) + b'ok')\n    return x").printed
+    assert (
+        "ok"
+        in run("import os\ndef answer(x, block_n):\n    os.write(1, bytes(range(256)) + b'ok')\n    return x").printed
+    )
 
 
 def test_a_changed_input_is_named_and_the_original_is_safe():

@@ -1,0 +1,117 @@
+"""How a Triton answer can go wrong on the interpreter: each way its own outcome, one sentence, the learner's line."""
+
+import re
+
+import pytest
+import torch
+
+from course_lib.grading import isolation
+from course_lib.grading.protocol import ChildTask, Ref, Run
+
+pytest.importorskip("triton")
+N = 100
+X = torch.arange(float(N))
+CASE = Run(
+    "case 0",
+    {"x": X},
+    {"out": ((N,), "float32")},
+    (Ref("x"), Ref("out"), N),
+    (4, 1, 1),
+    constants={"BLOCK_N": 32},
+    schedules=("forward", "reverse"),
+)
+HEAD = """import triton
+import triton.language as tl
+
+@triton.jit
+def scale_kernel(x_ptr, out_ptr, n, BLOCK_N: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+"""
+
+
+def run(*lines, source=None, **limits):
+    text = source or HEAD + "".join(f"    {line}\n" for line in lines)
+    return isolation.run_task(ChildTask("triton", text, "scale_kernel", (CASE,), filename="In [3]", **limits))
+
+
+GOOD = (
+    "x = tl.load(x_ptr + cols, mask=cols < n)",
+    "tl.store(out_ptr + cols, 2 * x, mask=cols < n)",
+)
+
+
+def fault_of(result):
+    run_result = result.runs[0]
+    return result.fault or run_result.fault or next(iter(run_result.findings), None)
+
+
+def test_a_right_kernel_has_outputs_ledger_and_no_fault():
+    result = run(*GOOD)
+    assert fault_of(result) is None
+    only = result.runs[0]
+    assert torch.equal(only.outputs["out"], 2 * X) and torch.equal(only.schedule_outputs["reverse"]["out"], 2 * X)
+    assert only.launches == 1
+    assert only.ledger["global_load"]["bytes"] == 4 * N
+
+
+OUTCOMES = {
+    "syntax error": (("x = tl.load(x_ptr + cols",), "compile_error", "never closed", (7,)),
+    "out-of-bounds read": (("x = tl.load(x_ptr + cols)", GOOD[1]), "out_of_bounds", "x", (7,)),
+    "out-of-bounds write": ((GOOD[0], "tl.store(out_ptr + cols, x)"), "out_of_bounds", "out", (8,)),
+    "race": ((GOOD[0], "tl.store(out_ptr + cols % 32, x)"), "race", "", (8,)),
+    "unknown name": (("x = tl.laod(x_ptr + cols)",), "exception", "line 7", (7,)),
+    "wrong shapes": (("tl.store(out_ptr + cols, tl.arange(0, 16))",), "exception", "line 7", (7,)),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_outcome(name):
+    lines, kind, sentence, numbers = OUTCOMES[name]
+    fault = fault_of(run(*lines))
+    assert fault is not None and fault.kind == kind, fault
+    assert re.search(sentence, fault.message), fault.message
+    assert fault.line in numbers, fault
+    assert fault_of(run(*GOOD)) is None
+
+
+def test_an_endless_loop_is_stopped_and_its_line_named():
+    fault = fault_of(run("while True:", "    cols += 1", wall_seconds=3))
+    assert fault.kind == "timeout" and fault.line in (7, 8)
+
+
+def test_a_plain_function_is_no_kernel():
+    source = "import torch\ndef scale_kernel(x_ptr, out_ptr, n, BLOCK_N): out_ptr.copy_(2 * x_ptr)\n"
+    fault = fault_of(run(source=source))
+    assert fault.kind == "no_launch" and "@triton.jit" in fault.message
+
+
+def test_a_wrapper_that_calls_torch_launches_nothing():
+    source = (
+        "import torch\n"
+        "class Wrapper:\n"
+        "    @staticmethod\n"
+        "    def fn(x_ptr, out_ptr, n, BLOCK_N): pass\n"
+        "    def __getitem__(self, grid):\n"
+        "        return lambda x, out, n, BLOCK_N: out.copy_(2 * x)\n"
+        "scale_kernel = Wrapper()\n"
+    )
+    assert fault_of(run(source=source)).kind == "no_launch"
+
+
+def test_a_missing_parameter_is_a_wrong_signature():
+    fault = fault_of(run(source=HEAD.replace(", n,", ",") + f"    {GOOD[0]}\n"))
+    assert fault.kind == "wrong_signature" and "scale_kernel" in fault.message
+
+
+def test_a_changed_input_is_named():
+    assert run(GOOD[0], "tl.store(x_ptr + cols, 0 * x, mask=cols < n)", GOOD[1]).runs[0].inputs_modified == ("x",)
+
+
+def test_constants_and_helpers_of_the_text_are_found():
+    source = HEAD.replace(
+        "@triton.jit",
+        "FACTOR: tl.constexpr = tl.constexpr(2)\n\n@triton.jit\ndef twice(x):\n    return x * FACTOR\n\n@triton.jit",
+        1,
+    )
+    result = run(source=source + f"    {GOOD[0]}\n    tl.store(out_ptr + cols, twice(x), mask=cols < n)\n")
+    assert fault_of(result) is None and torch.equal(result.runs[0].outputs["out"], 2 * X)
