@@ -62,10 +62,11 @@ class Results:
 
         Returns
         -------
-        dict, "variant, language" -> [(row[x], row[y])]
+        dict, name -> [(row[x], row[y])]; the name is "variant, language", or the variant when it names the language
         """
-        return {f"{variant}, {language}": self.where(variant=variant, language=language).pairs(x, y)
-                for variant, language in chosen}
+        names = [variant if language in variant else f"{variant}, {language}" for variant, language in chosen]
+        return {name: self.where(variant=variant, language=language).pairs(x, y)
+                for name, (variant, language) in zip(names, chosen, strict=True)}
 
     def speedup(self, old, new, *, per, time):
         """A Table of two variants side by side and old / new, one row for each combination of `per` that both have.
@@ -83,7 +84,7 @@ class Results:
         if not before.keys() & after.keys():
             return Table(("stored results",), ((self.missing(),),))
         rows = tuple((*key, before[key], after[key], round(before[key] / after[key], 2))
-                     for key in before if key in after)
+                     for key in sorted(before) if key in after)
         return Table((*per, f"{old}, {time}", f"{new}, {time}", "speed-up"), rows)
 
     def missing(self):

@@ -5,10 +5,12 @@ import math
 import pytest
 import torch
 
+from course_lib.device import has_gpu
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops import softmax as ops
 
 LANGUAGES = ("cuda", "triton")
+WHERE = "cuda" if has_gpu() else "cpu"  # these tests also run on a GPU
 ROW_VARIANTS = ("01_three_pass", "02_online", "03_online_warp")
 
 
@@ -21,7 +23,7 @@ def scores(num_rows, num_cols, seed=0):
         x[3] = torch.linspace(-100, 100, num_cols)
     if num_rows > 4:
         x[4] = -math.inf
-    return x
+    return x.to(WHERE)
 
 
 def expected(x):
@@ -51,9 +53,10 @@ def test_log_sum_exp_is_right(language):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_masked_softmax_is_right(language):
     batch_size, seq_len_q, seq_len_kv = 4, 5, 37
-    x = torch.randn(batch_size, seq_len_q, seq_len_kv, generator=torch.Generator().manual_seed(1))
-    lens = torch.tensor([0, 3, 20, 37], dtype=torch.int32)
-    visible = torch.arange(seq_len_kv) <= (torch.arange(seq_len_q)[:, None] + lens[:, None, None] - seq_len_q)
+    x = torch.randn(batch_size, seq_len_q, seq_len_kv, generator=torch.Generator().manual_seed(1)).to(WHERE)
+    lens = torch.tensor([0, 3, 20, 37], dtype=torch.int32, device=WHERE)
+    keys, queries = torch.arange(seq_len_kv, device=WHERE), torch.arange(seq_len_q, device=WHERE)
+    visible = keys <= (queries[:, None] + lens[:, None, None] - seq_len_q)
     wanted = x.double().masked_fill(~visible, -math.inf)
     out, lse = ops.masked_softmax(x.masked_fill(~visible, math.nan), lens, language=language)
     assert (out - expected(wanted)).abs().max() <= 1e-6
@@ -64,7 +67,7 @@ def test_masked_softmax_is_right(language):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_traffic_is_the_formula_of_the_chapter(language):
-    x = torch.randn(8, 512)
+    x = torch.randn(8, 512, device=WHERE)
     elements = x.numel() * 4
     assert ops.plan(x, variant="01_three_pass", language=language).traffic() == (3 * elements, elements)
     assert ops.plan(x, variant="02_online", language=language).traffic() == (2 * elements, elements)
