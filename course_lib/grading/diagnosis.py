@@ -113,9 +113,9 @@ def _unwritten(evidence):
 
 def _say_unwritten(case, name, left):
     count, total = int(left.sum()), left.numel()
-    where = f"{name} of the case {case.case.name!r} ({tuple(left.shape)})"
+    where = f"{name}, {' x '.join(str(size) for size in left.shape)}, case {case.case.name!r}"
     if count == total:
-        return Diagnosis("unwritten", f"Nothing was written to {where}: did the kernel reach its stores?")
+        return Diagnosis("unwritten", f"Nothing was written to the output {where}: did the kernel reach its stores?")
     rows = left.reshape(-1, left.shape[-1]) if left.dim() > 1 else left.reshape(-1, 1)
     whole_rows, whole_columns = rows.all(dim=1), rows.all(dim=0)
     if left.dim() == 1 or bool((rows == whole_rows[:, None]).all()):
@@ -129,7 +129,7 @@ def _say_unwritten(case, name, left):
         columns = runs_of(rows[row].nonzero().flatten().tolist())
         what = f"{count} of {total} elements were never written, first in row {row}, columns {columns}"
         why = "which elements does no thread own?"
-    return Diagnosis("unwritten", f"In {where}, {what}: {why}")
+    return Diagnosis("unwritten", f"In the output {where}, {what}: {why}")
 
 
 def _named(word, mask):
@@ -247,6 +247,13 @@ def _low_precision(failing):
         f"Nearly right everywhere: the largest error is {worst:.1e} of the largest value. Rounding to half on the way "
         f"leaves {UNIT_ROUNDOFF['float16']:.1e}, to bfloat16 {UNIT_ROUNDOFF['bfloat16']:.1e}; compute in float.",
     )
+
+
+def worst_element(case):
+    """(got, expected) where the first wrong output of a case is furthest from its reference."""
+    name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+    flat = int(comparison.ratio.flatten().argmax())
+    return case.first.outputs[name].flatten()[flat].item(), case.ref[name].flatten()[flat].item()
 
 
 def _index(index):

@@ -117,7 +117,7 @@ ANSWERS = [
         "shared array too small",
         (("float reduce_smem[BLOCK];", "float reduce_smem[BLOCK / 2];"),),
         "out_of_bounds",
-        "belongs to no",
+        "reduce_smem[32]",
     ),
     Wrong(
         "maximum of half the threads",

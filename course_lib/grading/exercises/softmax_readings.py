@@ -7,7 +7,7 @@ import math
 
 import torch
 
-from ..diagnosis import runs_of
+from ..diagnosis import runs_of, worst_element
 from ..verdict import Diagnosis
 
 E = math.e
@@ -226,8 +226,8 @@ def by_shift(evidence, **_):
 
 
 def _first_bad(case):
-    comparison = next(c for c in case.comparisons.values() if not c.passed)
-    return f"{comparison.got:.4g} instead of {comparison.expected:.4g}"
+    got, expected = worst_element(case)
+    return f"{got:.4g} instead of {expected:.4g}"
 
 
 def by_masked_rows(evidence, **_):

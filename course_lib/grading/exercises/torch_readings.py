@@ -8,6 +8,7 @@ import math
 import torch
 
 from ...reference import softmax as reference
+from ..diagnosis import worst_element
 from ..spec import Case, Probe
 from ..tolerance import compare
 from ..verdict import Diagnosis
@@ -46,19 +47,19 @@ def diagnose_merge(evidence):
     failing = evidence.failing()
     large = [case for case in failing if abs(case.case.options.get("m_a", 0.0)) >= 100.0]
     if all("empty" in case.case.options for case in failing):
-        comparison = next(c for c in failing[0].comparisons.values() if not c.passed)
+        got, expected = worst_element(failing[0])
         return Diagnosis("inf_minus_inf", "Right for two states that have seen something; in the case "
                                           f"{failing[0].case.name!r} comes "
-                                          f"{comparison.got:.4g} instead of {comparison.expected:.4g}. (-inf, 0) must "
-                                          "change nothing, and "
+                                          f"{got:.4g} instead of {expected:.4g}. (-inf, 0) must change nothing, and "
                                           "exp(-inf - -inf) is NaN.")
     if large and all(case in large or "empty" in case.case.options for case in failing):
-        comparison = next(c for c in large[0].comparisons.values() if not c.passed)
-        return Diagnosis("no_max", f"Right for small maxima; in the case {failing[0].case.name!r} comes "
-                                   f"{comparison.got:.4g} instead of "
-                                   f"{comparison.expected:.4g}. exp(100) is more than float32 holds and exp(-200) is "
-                                   "0: only differences to "
-                                   "the new maximum may be exponentiated.")
+        case = next((c for c in large if math.isnan(worst_element(c)[0])), large[0])
+        got, expected = worst_element(case)
+        return Diagnosis("no_max", f"Right for small maxima; in the case {case.case.name!r} comes {got:.4g} instead of "
+                                   f"{expected:.4g}. "
+                                   "exp(100) is more than float32 holds and exp(-200) is 0: only differences to the "
+                                   "new maximum "
+                                   "may be exponentiated.")
     return None
 
 

@@ -1,0 +1,141 @@
+"""Every known-wrong answer against the judge, and every right one: who is killed, with which diagnosis, and who is not.
+
+    python benchmarks/kill_table.py                        prints the table for all exercises
+    python benchmarks/kill_table.py 03.2 03.5 --seed 7     for some, on other inputs
+    python benchmarks/kill_table.py --write                also writes results/cpu/kill_table.csv and kills.csv
+
+Nothing is stored unless --write is given. tests/grading/test_kill_table.py judges the same answers.
+"""
+
+import argparse
+import csv
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import course_lib  # noqa: E402, F401  chooses Triton's interpreter before anything imports triton
+from course_lib.build.regions import included, solved, starter  # noqa: E402
+from course_lib.grading import contestants, registry  # noqa: E402
+from course_lib.grading.judge import judge, prepare  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "cpu"
+TRITON_HEAD = "import triton\nimport triton.language as tl\n\n\n"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer, what it must get and what it got."""
+
+    exercise: str
+    kind: str  # "starter", "solution", "wrong", "right"
+    name: str
+    expected: str  # a state, and for wrong answers the diagnosis's code
+    got: str
+    sentence: str
+    as_expected: bool
+
+
+def solution_text(exercise):
+    """The solved answer as a learner would send it."""
+    return _headed(exercise, solved(included(exercise.solution, ROOT)))
+
+
+def starter_text(exercise):
+    """What the learner begins with."""
+    return _headed(exercise, starter(included(exercise.solution, ROOT), exercise.id, exercise.language))
+
+
+def _headed(exercise, text):
+    return TRITON_HEAD + text if exercise.language == "triton" else text
+
+
+def answers(exercise):
+    """Yield (kind, name, text, Wrong or Right or None) for every answer that the repository holds."""
+    solution = solution_text(exercise)
+    yield "starter", "starter", starter_text(exercise), None
+    yield "solution", "solution", solution, None
+    for folder in ("wrong", "right"):
+        for contestant in contestants.load(ROOT / "solutions" / folder, exercise.id):
+            yield folder, contestant.name, contestants.edited(solution, contestant), contestant
+
+
+def judge_all(exercise, *, seed, engine="cpu"):
+    """Yield a Row for every answer to `exercise`, all on the inputs of one seed."""
+    prepared = prepare(exercise, seed)
+    for kind, name, text, contestant in answers(exercise):
+        verdict = judge(exercise, text, seed=seed, engine=engine, prepared=prepared)
+        yield row_of(exercise.id, kind, name, contestant, verdict)
+
+
+def row_of(exercise_id, kind, name, contestant, verdict):
+    """The Row for a verdict."""
+    code = verdict.diagnosis.code if verdict.diagnosis else ""
+    sentence = verdict.diagnosis.sentence if verdict.diagnosis else " ".join(verdict.remarks)
+    got = f"{verdict.state} {code}".strip()
+    if kind == "wrong":
+        expected = f"FAIL {contestant.diagnosis}"
+        return Row(exercise_id, kind, name, expected, got, sentence, got == expected and contestant.says in sentence)
+    expected = "NOT STARTED" if kind == "starter" else "PASS"
+    remarked = contestant is None or not contestant.remark or contestant.remark in sentence
+    return Row(exercise_id, kind, name, expected, got, sentence, got == expected and remarked)
+
+
+def score(rows):
+    """One line: how many wrong answers were killed with their diagnosis, how many right ones were not let through."""
+    wrong = [row for row in rows if row.kind == "wrong"]
+    right = [row for row in rows if row.kind in ("solution", "right")]
+    killed, alarms = sum(row.as_expected for row in wrong), sum(not row.as_expected for row in right)
+    return f"killed {killed}/{len(wrong)}, false alarms {alarms}/{len(right)}"
+
+
+def by_exercise(rows):
+    """One dict an exercise: wrong, killed, right, false_alarms."""
+    table = []
+    for exercise in sorted({row.exercise for row in rows}):
+        wrong = [row for row in rows if row.exercise == exercise and row.kind == "wrong"]
+        right = [row for row in rows if row.exercise == exercise and row.kind in ("solution", "right")]
+        table.append({
+            "exercise": exercise, "wrong": len(wrong), "killed": sum(row.as_expected for row in wrong),
+            "right": len(right), "false_alarms": sum(not row.as_expected for row in right),
+        })
+    return table
+
+
+def _write(rows):
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    tables = {"kill_table": [vars(row) for row in rows], "kills": by_exercise(rows)}
+    for name, table in tables.items():
+        with open(RESULTS / f"{name}.csv", "w", newline="") as file:
+            file.write("# every answer in solutions/ against the judge; python benchmarks/kill_table.py --write\n")
+            writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(table)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("exercises", nargs="*", help="ids such as 03.2; all without")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--engine", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--write", action="store_true", help="store the table; only for all exercises on the CPU")
+    arguments = parser.parse_args()
+    chosen = [registry.get(name) for name in arguments.exercises] or list(registry.all().values())
+    rows = []
+    for exercise in chosen:
+        for row in judge_all(exercise, seed=arguments.seed, engine=arguments.engine):
+            rows.append(row)
+            mark = "ok " if row.as_expected else "BAD"
+            print(f"{mark} {row.exercise} {row.kind:8} {row.name:45} {row.got:30} {row.sentence}", flush=True)
+    print(score(rows))
+    if arguments.write:
+        if arguments.exercises or arguments.engine != "cpu":
+            parser.error("--write stores the whole table of the CPU; leave out the exercises and --engine")
+        _write(rows)
+    return 0 if all(row.as_expected for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
