@@ -71,12 +71,12 @@ def _masked(batch_size, seq_len_q, seq_len_kv, lengths):
     return make
 
 
-def _indexed(pattern, width):
+def _indexed(pattern, width, dtype, num_out):
     """Arguments (x, index, out) of a read through a table."""
 
     def make():
         index = torch.tensor([pattern(lane) for lane in range(32)], dtype=torch.int32)
-        return torch.arange(128.0 * width), index, torch.zeros(32 * width)
+        return torch.arange(128 * width).to(dtype), index, torch.zeros(num_out * width, dtype=dtype)
 
     return make
 
@@ -100,21 +100,49 @@ PATTERNS = {
     "stride_4": lambda lane: 4 * lane,
     "stride_2_pairs": lambda lane: lane // 2 * 2,
     "stride_8_pairs": lambda lane: lane // 2 * 8,
+    "pairs_in_one_half": lambda lane: lane // 2 if lane < 16 else lane,
+    "pairs_then_across": lambda lane: lane // 2 if lane < 16 else 16 + lane // 4 * 2 + lane % 2,
+    "pairs_in_one_quarter": lambda lane: lane // 2 if lane < 8 else lane,
+    "one_odd_lane": lambda lane: 9 if lane == 31 else 5,
     "scattered": lambda lane: lane * 37 % 128,
     "random": lambda lane: (lane * lane * 29 + 11 * lane + 7) % 101,
 }
+ELEMENTS = {
+    "short": (1, torch.int16),
+    "float": (1, torch.float32),
+    "float2": (2, torch.float32),
+    "float4": (4, torch.float32),
+}
+DISTINCT = (
+    "own",
+    "reversed",
+    "swapped_halves",
+    "stride_2",
+    "stride_4",
+    "scattered",
+)  # no element twice: may be written
+
+
+def _index_cases(name, path, kernel, num_out, patterns):
+    """One case for every element type and pattern."""
+    return [
+        Case(
+            f"{name}_{element}_{pattern}",
+            path,
+            kernel,
+            1,
+            32,
+            _indexed(PATTERNS[pattern], width, dtype, num_out),
+            {"ELEMENT": element},
+        )
+        for element, (width, dtype) in ELEMENTS.items()
+        for pattern in patterns
+    ]
+
+
 _INDEXED = [
-    Case(
-        f"shared_index_{element}_{name}",
-        "access/08_shared_index.cu",
-        "shared_index_kernel",
-        1,
-        32,
-        _indexed(pattern, width),
-        {"ELEMENT": element},
-    )
-    for element, width in (("float", 1), ("float2", 2), ("float4", 4))
-    for name, pattern in PATTERNS.items()
+    *_index_cases("shared_index", "access/08_shared_index.cu", "shared_index_kernel", 32, PATTERNS),
+    *_index_cases("global_index", "access/09_global_index.cu", "global_index_kernel", 128, DISTINCT),
 ]
 N = 1024  # 8 blocks of 128 threads, or 32 blocks of one warp
 _STRIDES = [

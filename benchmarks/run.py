@@ -2,8 +2,8 @@
 
     python3 benchmarks/run.py [--device h200] [--commit …]
 
-Writes softmax.csv and readings.csv (the latter needs Nsight Compute) to benchmarks/results/<device>. Where there is no
-GPU it says so and ends with exit code 2: numbers of a CPU would not belong beside those of a GPU.
+Writes softmax.csv, access.csv and readings.csv (the latter needs Nsight Compute) to benchmarks/results/<device>. Where
+there is no GPU it says so and ends with exit code 2: numbers of a CPU would not belong beside those of a GPU.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main():
         return 2
     folder = ROOT / "benchmarks" / "results" / (options.device or folder_name(device.current().name))
     name = options.commit or commit()
-    scripts = [("softmax.py", folder / "softmax.csv")]
+    scripts = [("softmax.py", folder / "softmax.csv"), ("access.py", folder / "access.csv")]
     if shutil.which("ncu") or Path("/usr/local/cuda/bin/ncu").exists():
         scripts.append(("read_counters.py", folder / "readings.csv"))
     status = 0

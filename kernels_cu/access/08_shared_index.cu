@@ -5,12 +5,13 @@
 // Contract  x (128,) ELEMENT · index (32,) int, 0 .. 127 · out (32,) ELEMENT, out[i] = x[index[i]]
 // Launch    grid 1 · block 32 · no dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// gate: -DELEMENT=short
 // gate: -DELEMENT=float
 // gate: -DELEMENT=float2
 // gate: -DELEMENT=float4
 // Source    NVIDIA, CUDA C++ Programming Guide, "Compute Capability 5.x, Shared Memory" (later ones refer to it)
 #ifndef ELEMENT
-#error "ELEMENT: what one lane reads; pass -DELEMENT=float, float2 or float4"
+#error "ELEMENT: what one lane reads; pass -DELEMENT=float, short, float2 or float4"
 #endif
 #include "common/constants.cuh"
 #define NUM_ELEMENTS (4 * WARP_SIZE)
