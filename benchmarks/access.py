@@ -2,8 +2,8 @@
 
     python3 benchmarks/access.py --out benchmarks/results/h200/access.csv --commit $(git rev-parse --short HEAD)
 
-pattern rows: one launch over a matrix far larger than L2; `useful_gbps` counts the bytes that the kernel asked for, read
-and written, `moved_gbps` the 32-byte sectors that such a pattern touches.
+pattern rows: one launch over a matrix far larger than L2; `useful_gbps` counts the bytes that the kernel asked for,
+read and written, `moved_gbps` the 32-byte sectors that such a pattern touches.
 working_set rows: the same float4 copy again and again over one buffer pair, no flush: what fits in L2 stays there.
 """
 

@@ -20,6 +20,7 @@ from .. import device
 from ..errors import KernelFault, LaunchError, ToolchainError
 from . import nvrtc
 
+MAX_WATCHED = 64  # configurations of one kernel; a loop over growing sizes must not wait at every step
 # what the driver says -> (error class, what it means and what to do)
 _REPLAY = "On the SIMT machine kernel.profile(…) with the same arguments names the line."
 _LOST = "The GPU takes no more work from this process: restart it."
@@ -77,8 +78,8 @@ class CupyModule:
         Notes
         -----
         The first launch of each configuration (grid, block, shapes, numbers) waits for the kernel, so that a fault is
-        reported under its name; later ones are asynchronous. COURSE_SYNC=1 waits every time. Nothing waits while a CUDA
-        graph is being captured.
+        reported under its name; later ones, and all after MAX_WATCHED configurations, are asynchronous. COURSE_SYNC=1
+        waits every time. Nothing waits while a CUDA graph is being captured.
         """
         cupy = _cupy()
         self._check_resources(block, shared_bytes)
@@ -95,7 +96,8 @@ class CupyModule:
         try:
             with cupy.cuda.Device(index), cupy.cuda.Stream.from_external(_Borrowed(stream.cuda_stream)):
                 self.function(grid, block, packed, shared_mem=shared_bytes)
-            wanted = key not in self._seen or os.environ.get("COURSE_SYNC")
+            new = len(self._seen) < MAX_WATCHED and key not in self._seen
+            wanted = new or os.environ.get("COURSE_SYNC") == "1"
             if wanted and not torch.cuda.is_current_stream_capturing():
                 stream.synchronize()
                 self._seen.add(key)
