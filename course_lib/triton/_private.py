@@ -14,8 +14,9 @@ import sys
 
 import numpy as np
 
-from ..errors import UnsupportedError
+from ..errors import CourseError, UnsupportedError
 from . import _bf16, _speed
+from .guard import Guard
 
 NEEDED = {
     "triton.runtime.interpreter": {
@@ -34,6 +35,7 @@ NEEDED = {
 _FUNCTIONS = ("_get_np_dtype", "_patch_lang")
 
 _active = None  # the recorder that listens now, or None
+_guard = Guard()  # stands in while no recorder listens
 _launches = 0
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -105,9 +107,22 @@ def _count_launches(kind):
         global _launches
         if not kwargs.get("warmup"):
             _launches += 1
-        return run(self, *args, **kwargs)
+        try:
+            return run(self, *args, **kwargs)
+        except Exception as error:
+            if (plain := _plain(error)) is error:
+                raise
+            raise plain from None
 
     kind.run = counted
+
+
+def _plain(error):
+    """The course's own sentence out of the interpreter's wrapping; any other exception as it is."""
+    inner = error
+    while inner.__cause__ is not None:
+        inner = inner.__cause__
+    return inner if isinstance(inner, CourseError) else error
 
 
 def _listen(module):
@@ -135,9 +150,11 @@ def _listen_to_launches(executor, builder):
     set_dim, set_idx = builder.set_grid_dim, builder.set_grid_idx
 
     def init_args_hst(self, args_dev, kwargs):
-        if _active is None:
-            return to_host(self, args_dev, kwargs)
-        return _active.begin_launch(self.fn, self.arg_names, args_dev, kwargs)
+        if _active is not None:
+            return _active.begin_launch(self.fn, self.arg_names, args_dev, kwargs)
+        args, kwargs = to_host(self, args_dev, kwargs)
+        _guard.begin_launch([*args, *kwargs.values()])
+        return args, kwargs
 
     def restore_args_dev(self, args_dev, args_hst, kwargs, kwargs_hst):
         if _active is None:
@@ -153,6 +170,7 @@ def _listen_to_launches(executor, builder):
     def set_grid_idx(self, x, y, z):
         if _active is not None:
             x, y, z = _active.begin_program()
+        _guard.program = (x, y, z)
         set_idx(self, x, y, z)
 
     executor._init_args_hst, executor._restore_args_dev = init_args_hst, restore_args_dev
@@ -163,9 +181,10 @@ def _listen_to_accesses(builder, handle, np_dtype):
     load, store = builder.create_masked_load, builder.create_masked_store
 
     def create_masked_load(self, ptrs, mask, other, *rest, **options):
-        if _active is None:
-            return load(self, ptrs, mask, other, *rest, **options)
         dtype = np_dtype(ptrs.get_element_ty())
+        if _active is None:
+            _guard.check("load", ptrs.data, _mask(mask, ptrs), dtype.itemsize, author_line)
+            return load(self, ptrs, mask, other, *rest, **options)
         active, allowed = _active.load(ptrs.data, _mask(mask, ptrs), dtype.itemsize, author_line())
         result = load(self, ptrs, handle(allowed, _int1(ptrs)), other, *rest, **options)
         if allowed is not active:
@@ -173,9 +192,10 @@ def _listen_to_accesses(builder, handle, np_dtype):
         return result
 
     def create_masked_store(self, ptrs, value, mask, *rest, **options):
-        if _active is None:
-            return store(self, ptrs, value, mask, *rest, **options)
         size = np_dtype(ptrs.get_element_ty()).itemsize
+        if _active is None:
+            _guard.check("store", ptrs.data, _mask(mask, ptrs), size, author_line)
+            return store(self, ptrs, value, mask, *rest, **options)
         values = np.broadcast_to(value.data, ptrs.data.shape)
         _, allowed = _active.store(ptrs.data, _mask(mask, ptrs), size, author_line(), values)
         return store(self, ptrs, value, handle(allowed, _int1(ptrs)), *rest, **options)
@@ -188,17 +208,21 @@ def _listen_to_atomics(builder, module):
 
     def create_atomic_rmw(self, operation, ptr, value, mask, sem, scope):
         _refuse_bf16(value)
-        if _active is not None:
-            size = module._get_np_dtype(ptr.get_element_ty()).itemsize
+        size = module._get_np_dtype(ptr.get_element_ty()).itemsize
+        if _active is None:
+            _guard.check("atomic", ptr.data, _mask(mask, ptr), size, author_line)
+        else:
             _, allowed = _active.atomic(ptr.data, _mask(mask, ptr), size, author_line(), sem.name)
             mask = handle(allowed, _int1(ptr))
         return rmw(self, operation, ptr, value, mask, sem, scope)
 
     def create_atomic_cas(self, ptr, expected, value, sem, scope):
         _refuse_bf16(value)
-        if _active is not None:
-            size = module._get_np_dtype(ptr.get_element_ty()).itemsize
-            everyone = np.ones(ptr.data.shape, dtype=bool)
+        size = module._get_np_dtype(ptr.get_element_ty()).itemsize
+        everyone = np.ones(ptr.data.shape, dtype=bool)
+        if _active is None:
+            _guard.check("atomic", ptr.data, everyone, size, author_line)
+        else:
             _, allowed = _active.atomic(ptr.data, everyone, size, author_line(), sem.name)
             if not allowed.all():
                 return handle(np.zeros_like(expected.data), expected.dtype.scalar)

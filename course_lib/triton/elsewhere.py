@@ -46,7 +46,7 @@ def profile_in_worker(fn, grid, args, schedule, seed, outputs, constexprs):
             "outputs": named,
         }
         report = worker(f"{__name__}:handle", _ENVIRONMENT).call(request)
-        for tensor, result in zip(tensors, torch.load(path), strict=True):
+        for tensor, result in zip(tensors, torch.load(path, map_location="cpu"), strict=True):
             tensor.detach().copy_(result)
     return TritonReport.from_dict(report)
 

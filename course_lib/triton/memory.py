@@ -109,7 +109,7 @@ class Region:
     def _owned_cells(self):
         if len(self.arguments) == 1 and self.arguments[0].tensor.numel() * self.cell_bytes == self.nbytes:
             return None
-        owned = torch.zeros(self.num_cells, dtype=torch.bool)
+        owned = torch.zeros(self.num_cells, dtype=torch.bool, device="cpu")
         for argument in self.arguments:
             tensor, wide = argument.tensor, argument.tensor.element_size() // self.cell_bytes
             start = (argument.span()[0] - self.origin) // self.cell_bytes
@@ -145,7 +145,7 @@ def relocate(arguments):
     nbytes = last - first
     red_zone = max(_SMALLEST_RED_ZONE, nbytes)
     red_zone += -red_zone % _ALIGNMENT
-    buffer = torch.empty(nbytes + 2 * red_zone + 2 * _ALIGNMENT, dtype=torch.uint8)
+    buffer = torch.empty(nbytes + 2 * red_zone + 2 * _ALIGNMENT, dtype=torch.uint8, device="cpu")
     start = buffer.data_ptr() + red_zone
     base = start + (first - start) % _ALIGNMENT
     region = Region(arguments, base, nbytes, first, buffer, red_zone)
@@ -165,7 +165,7 @@ def view(region, tensor):
     storage = region.buffer.untyped_storage()
     shift = region.base - storage.data_ptr() - region.origin
     offset = shift // tensor.element_size() + tensor.storage_offset()
-    return torch.empty(0, dtype=tensor.dtype).set_(storage, offset, tensor.shape, tensor.stride())
+    return torch.empty(0, dtype=tensor.dtype, device="cpu").set_(storage, offset, tensor.shape, tensor.stride())
 
 
 def give_back(region):

@@ -4,8 +4,10 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib import profile_triton
+from course_lib.errors import KernelFault
 from course_lib.triton import ledger
 
 
@@ -53,10 +55,34 @@ def test_writes_outside_are_not_carried_out():
     assert memory[:200].sum() == 200 and memory[200:].sum() == 0
 
 
-def test_without_a_ledger_nothing_is_checked_or_moved():
+@triton.jit
+def far_atomic_kernel(x, shift):
+    tl.atomic_add(x + shift, 1.0)
+
+
+def test_without_a_ledger_a_launch_is_stopped_before_it_leaves_its_arguments():
+    """The process survives accesses that would end it, and neighbours keep their numbers."""
     x, y = torch.ones(128), torch.zeros(128)
     overrun_kernel[(1,)](x, y, 128, BLOCK=128)
     assert torch.equal(x, y)
+    with pytest.raises(
+        KernelFault, match=r"line \d+: program \(1, 0, 0\) writes 128 of 128 elements outside every arg"
+    ):
+        overrun_kernel[(2,)](x, y, 128, BLOCK=128)
+    with pytest.raises(KernelFault, match="reads 128 of 128 elements"):
+        shifted_kernel[(1,)](x, y, 128, 2**40, BLOCK=128)
+    with pytest.raises(KernelFault, match="updates 1 of 1 elements") as caught:
+        far_atomic_kernel[(1,)](x, -(2**40))
+    assert caught.value.__cause__ is None  # the sentence alone, without the interpreter's wrapping
+    shifted_kernel[(1,)](x[64:], y[:64], 64, -64, BLOCK=64)  # a view's storage counts as a whole here
+    descriptor = TensorDescriptor.from_tensor(torch.ones(16, 16), [16, 16])
+    descriptor_kernel[(1,)](descriptor, y, BLOCK=16)
+    assert y[:16].sum() == 16
+
+
+@triton.jit
+def descriptor_kernel(source, y, BLOCK: tl.constexpr):
+    tl.store(y + tl.arange(0, BLOCK), tl.sum(source.load([0, 0]), 0) / BLOCK)
 
 
 @triton.jit
