@@ -3,7 +3,6 @@
 May import: errors, loading, gather.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,9 +86,3 @@ def excerpt(answer, line, context=1):
     if line not in numbered:
         return ""
     return "\n".join(f"{'→' if number == line else ' '} {number:4d} | {numbered[number]}" for number in shown)
-
-
-def is_starter(text, exercise_id):
-    """Whether the text still holds the mark of the untouched starter of this exercise."""
-    number = re.escape(exercise_id)
-    return bool(re.search(rf"""TODO {number}\b|NotImplementedError\(\s*["']{number}["']\s*\)""", text))

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import traceback
+import warnings
 
 from ..errors import CourseError
 from . import wire
@@ -56,7 +57,11 @@ def _in_a_judge(request, connection):
     sandbox = bool(request.get("sandbox"))
     isolation.zygote(request["engine"], sandbox)  # here, so that it outlives the judge
     read_end, write_end = os.pipe()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of forking beside a thread: NVML's own, which we never join
+        pid = os.fork()
     if pid == 0:
         os.close(read_end)
         connection.close()

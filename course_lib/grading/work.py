@@ -15,7 +15,7 @@ import time
 import warnings
 from pathlib import Path
 
-from .verdict import NOT_STARTED, PASS
+from .verdict import FAIL, NOT_STARTED, PASS
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -128,6 +128,8 @@ def _count(entry, verdict):
     entry["last"], entry["last_at"] = verdict.state, stamp()
     if verdict.state != NOT_STARTED:
         entry["attempts"] = entry.get("attempts", 0) + 1
+    if verdict.hint and verdict.state == FAIL:
+        entry["hints"] = max(entry.get("hints", 0), 1)  # the verdict showed the first one
     if verdict.state == PASS and "passed_at" not in entry:
         entry["passed_at"], entry["attempts_to_pass"] = stamp(), entry["attempts"]
 

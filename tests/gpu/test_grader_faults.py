@@ -1,0 +1,78 @@
+"""The grader on a real GPU: right answers pass, and a kernel that faults or hangs harms nobody but itself."""
+
+import pytest
+import torch
+
+from course_lib.grading import isolation
+from course_lib.grading.protocol import ChildTask, Ref, Run
+
+N = 100
+X = torch.arange(float(N))
+HEAD = (
+    'extern "C" __global__ void scale_kernel(const float* x, float* out, int n) {\n'
+    "  int i = blockIdx.x * 64 + threadIdx.x;\n"
+)
+GOOD = HEAD + "  if (i < n) out[i] = 2.0f * x[i];\n}\n"
+TRITON = """import triton
+import triton.language as tl
+
+@triton.jit
+def scale_kernel(x_ptr, out_ptr, n, BLOCK_N: tl.constexpr):
+    cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    tl.store(out_ptr + cols, 2 * tl.load(x_ptr + cols, mask=cols < n), mask=cols < n)
+"""
+
+
+def run(source, language="cuda", wall_seconds=60.0):
+    constants = {"BLOCK_N": 64, "num_warps": 2} if language == "triton" else {}
+    case = Run(
+        "case 0",
+        {"x": X},
+        {"out": ((N,), "float32")},
+        (Ref("x"), Ref("out"), N),
+        (2, 1, 1),
+        (64, 1, 1),
+        constants=constants,
+    )
+    task = ChildTask(language, source, "scale_kernel", (case,), engine="gpu", wall_seconds=wall_seconds)
+    return isolation.run_task(task)
+
+
+def fault_of(result):
+    return result.fault or result.runs[0].fault
+
+
+@pytest.fixture(autouse=True)
+def _the_next_answer_runs_as_before():
+    yield
+    after = run(GOOD)
+    assert fault_of(after) is None and torch.equal(after.runs[0].outputs["out"], 2 * X)
+
+
+@pytest.mark.parametrize(("source", "language"), [(GOOD, "cuda"), (TRITON, "triton")], ids=["cuda", "triton"])
+def test_a_right_answer_has_outputs(source, language):
+    result = run(source, language)
+    assert fault_of(result) is None
+    assert torch.equal(result.runs[0].outputs["out"], 2 * X) and result.runs[0].launches == 1
+
+
+def test_an_illegal_address_poisons_only_the_child():
+    fault = fault_of(run(HEAD + "  out[i + (1LL << 40)] = 1.0f;\n}\n"))
+    assert fault.kind == "out_of_bounds"
+
+
+def test_an_endless_kernel_is_stopped():
+    fault = fault_of(run(HEAD + "  while (((volatile float*)out)[0] != 1.0f) { }\n}\n", wall_seconds=15.0))
+    assert fault.kind == "timeout"
+
+
+def test_a_compile_error_names_the_line():
+    fault = fault_of(run(HEAD + "  out[i] = y;\n}\n"))
+    assert fault.kind == "compile_error" and fault.line == 3
+
+
+def test_a_launch_that_the_device_refuses():
+    fault = fault_of(
+        run(GOOD.replace("int i =", "__shared__ float tile[60000]; int i =").replace("2.0f", "tile[i] * 2.0f"))
+    )
+    assert fault.kind in ("compile_error", "launch_configuration")
