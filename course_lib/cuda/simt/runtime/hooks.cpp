@@ -142,10 +142,10 @@ SIMT_EXPORT void* __tsan_memset(void* to, int value, size_t bytes) {
 }
 
 SIMT_EXPORT void __tsan_func_entry(void* call_site) {
-    if (current) record_path(EVENT_CALL, code_of(reinterpret_cast<uintptr_t>(call_site)));
+    if (current) record_call(code_of(reinterpret_cast<uintptr_t>(call_site)));
 }
 SIMT_EXPORT void __tsan_func_exit() {
-    if (current) record_path(EVENT_RETURN, 0);
+    if (current) record_return();
 }
 
 SIMT_EXPORT void __sanitizer_cov_trace_pc() {
@@ -155,5 +155,5 @@ SIMT_EXPORT void __sanitizer_cov_trace_pc() {
     if (++self.steps > launch->step_limit) stop_launch(Stop::step_limit, self.last_code ? self.last_code : code, 0);
     self.last_code = code;
     if (launch->stop.load(std::memory_order_relaxed)) stop_launch(Stop::none, code);
-    record_path(EVENT_BLOCK, code);
+    record_block(code);
 }

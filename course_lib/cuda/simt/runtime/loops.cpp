@@ -10,27 +10,27 @@ void LoopFinder::clear() {
     by_code_.clear();
     successors_.assign(1, {});
     predecessors_.assign(1, {});
+    last_successor_.assign(1, -1);
     loop_of_.assign(1, -1);
     header_.assign(1, 0);
     depth_.assign(1, 0);
     changed_ = true;
 }
 
-int LoopFinder::node(uint32_t code) {
+int LoopFinder::new_node(uint32_t code) {
     if (code >= by_code_.size()) by_code_.resize(code + 4096, -1);
-    int& entry = by_code_[code];
-    if (entry < 0) {
-        entry = static_cast<int>(successors_.size());
-        successors_.emplace_back();
-        predecessors_.emplace_back();
-        loop_of_.push_back(-1);
-        header_.push_back(0);
-        depth_.push_back(0);
-    }
-    return entry;
+    by_code_[code] = static_cast<int>(successors_.size());
+    successors_.emplace_back();
+    predecessors_.emplace_back();
+    last_successor_.push_back(-1);
+    loop_of_.push_back(-1);
+    header_.push_back(0);
+    depth_.push_back(0);
+    return by_code_[code];
 }
 
-void LoopFinder::edge(int from, int to) {
+void LoopFinder::slow_edge(int from, int to) {
+    last_successor_[static_cast<size_t>(from)] = to;
     std::vector<int>& known = successors_[static_cast<size_t>(from)];
     if (std::find(known.begin(), known.end(), to) != known.end()) return;
     known.push_back(to);

@@ -9,8 +9,12 @@
 
 namespace simt {
 
-constexpr size_t FLUSH_EVENTS = 1 << 20;   // of one block, at a barrier
-constexpr size_t FORCED_EVENTS = 1 << 23;  // of one block, anywhere: requests cut in two there count twice
+constexpr size_t FLUSH_WORDS = 1 << 16;   // of one block, at a barrier: what a cache holds
+constexpr size_t FORCED_WORDS = 1 << 24;  // of one block, anywhere: requests cut in two there count twice
+
+// A word of a recording: kind in the top byte. A block has its node below, a call the code address of the call; an access
+// has its bytes in the next 16 bits and its code address in the low 32, and is followed by a word with the address.
+enum WordKind : uint8_t { WORD_BLOCK = 1, WORD_CALL = 2, WORD_RETURN = 3, WORD_ACCESS = 4 };
 
 namespace {
 
@@ -19,13 +23,11 @@ struct Level {
     uint64_t iteration, hash;
 };
 struct Activation {  // one function call under way
-    int previous;
     uint64_t seed;
     size_t first_level;
 };
 struct LaneState {
-    std::vector<int> path{LoopFinder::ROOT};  // of the first pass: last block in each function under way
-    std::vector<Activation> calls{{LoopFinder::ROOT, 1, 0}};
+    std::vector<Activation> calls{{1, 0}};
     std::vector<Level> levels;
 };
 struct Request {
@@ -42,31 +44,13 @@ std::unordered_map<uint64_t, Counters> counters;
 std::unordered_map<size_t, std::vector<LaneState>> lane_states;  // by the block's slot
 std::unordered_map<uint64_t, size_t> request_of_key;
 std::vector<Request> requests;
-size_t recorded_events = 0;
+size_t recorded_words = 0;
 bool exact = true;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
     hash ^= value + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
     hash *= 0xff51afd7ed558ccdull;
     return hash ^ (hash >> 33);
-}
-
-void follow_path(const Fiber& fiber, LaneState& lane) {
-    for (const Event& event : fiber.events) {
-        switch (event.kind & 0x0f) {
-            case EVENT_BLOCK: {
-                int node = loops.node(event.code);
-                loops.edge(lane.path.back(), node);
-                lane.path.back() = node;
-                break;
-            }
-            case EVENT_CALL: lane.path.push_back(LoopFinder::ROOT); break;
-            case EVENT_RETURN:
-                if (lane.path.size() > 1) lane.path.pop_back();
-                break;
-            default: break;
-        }
-    }
 }
 
 uint64_t context(const LaneState& lane) {
@@ -89,45 +73,44 @@ void enter_block(LaneState& lane, int node) {
     lane.levels.push_back({loop, iteration, mix(mix(context(lane), static_cast<uint64_t>(loop)), iteration)});
 }
 
-void add_to_request(const Event& event, uint64_t key, unsigned lane, size_t& cursor) {
+void add_to_request(uint64_t word, uint64_t address, uint64_t key, unsigned lane, size_t& cursor) {
     for (;;) {
         if (cursor >= requests.size() || requests[cursor].key != key) {
             auto [place, is_new] = request_of_key.try_emplace(key, requests.size());
             if (is_new) {
                 requests.emplace_back();
                 requests.back().key = key;
-                requests.back().code = event.code;
-                requests.back().flags = event.kind & 0xf0;
+                requests.back().code = static_cast<uint32_t>(word);
+                requests.back().flags = static_cast<uint8_t>(word >> 56) & 0xf0;
             }
             cursor = place->second;
         }
         Request& request = requests[cursor++];
         if (!(request.lanes >> lane & 1)) {
             request.lanes |= 1u << lane;
-            request.bytes[lane] = event.bytes;
-            request.address[lane] = event.address;
+            request.bytes[lane] = static_cast<uint16_t>(word >> 32);
+            request.address[lane] = address;
             return;
         }
         key = mix(key, 7);  // the same instruction again without a loop or call in between
     }
 }
 
-void follow_accesses(const Fiber& fiber, LaneState& lane) {
+void follow(const Fiber& fiber, LaneState& lane) {
+    const std::vector<uint64_t>& words = fiber.recording.words;
     size_t cursor = 0;
-    for (const Event& event : fiber.events) {
-        switch (event.kind & 0x0f) {
-            case EVENT_BLOCK: enter_block(lane, loops.node(event.code)); break;
-            case EVENT_CALL:
-                lane.calls.push_back({LoopFinder::ROOT, mix(mix(context(lane), event.code), 3), lane.levels.size()});
-                break;
-            case EVENT_RETURN:
+    for (size_t i = 0; i < words.size(); ++i) {
+        uint64_t word = words[i];
+        switch (word >> 56 & 0x0f) {
+            case WORD_BLOCK: enter_block(lane, static_cast<int>(word)); break;
+            case WORD_CALL: lane.calls.push_back({mix(mix(context(lane), word), 3), lane.levels.size()}); break;
+            case WORD_RETURN:
                 if (lane.calls.size() > 1) {
                     lane.levels.resize(lane.calls.back().first_level);
                     lane.calls.pop_back();
                 }
                 break;
-            default:
-                add_to_request(event, mix(mix(context(lane), event.code), event.kind), fiber.lane, cursor);
+            default: add_to_request(word, words[++i], mix(context(lane), word), fiber.lane, cursor);
         }
     }
 }
@@ -210,21 +193,18 @@ void count_request(const Request& request) {
     else count_sectors(pieces, sum);
 }
 
-void flush(Block& block) {
-    std::vector<LaneState>& lanes = lane_states[block.slot];
-    for (Fiber& fiber : block.fibers) follow_path(fiber, lanes[fiber.linear]);
+void flush(Block& block, Warp& warp) {
     loops.update();
-    for (Warp& warp : block.warps) {
-        requests.clear();
-        request_of_key.clear();
-        for (unsigned lane = 0; lane < warp.lanes; ++lane) {
-            Fiber& fiber = block.fibers[warp.first + lane];
-            follow_accesses(fiber, lanes[fiber.linear]);
-            recorded_events -= fiber.events.size();
-            fiber.events.clear();
-        }
-        for (const Request& request : requests) count_request(request);
+    requests.clear();
+    request_of_key.clear();
+    std::vector<LaneState>& lanes = lane_states[block.slot];
+    for (unsigned lane = 0; lane < warp.lanes; ++lane) {
+        Fiber& fiber = block.fibers[warp.first + lane];
+        follow(fiber, lanes[fiber.linear]);
+        recorded_words -= fiber.recording.words.size();
+        fiber.recording.words.clear();
     }
+    for (const Request& request : requests) count_request(request);
 }
 
 }  // namespace
@@ -233,40 +213,70 @@ void forget_requests() {
     loops.clear();
     counters.clear();
     lane_states.clear();
-    recorded_events = 0;
+    recorded_words = 0;
     exact = true;
 }
 
-void start_block_recording(Block& block) { lane_states[block.slot].assign(block.fibers.size(), LaneState{}); }
+void start_block_recording(Block& block) {
+    lane_states[block.slot].assign(block.fibers.size(), LaneState{});
+    for (Fiber& fiber : block.fibers) {
+        fiber.recording.words.clear();
+        fiber.recording.path.assign(1, LoopFinder::ROOT);
+    }
+}
 
-void finish_block_recording(Block& block) { flush(block); }
+void flush_warp(Block& block, Warp& warp) { flush(block, warp); }
+
+void finish_block_recording(Block& block) {
+    for (Warp& warp : block.warps) flush(block, warp);
+}
 
 void abandon_recording() { lane_states.clear(); }
 
 void flush_if_large(Block& block) {
-    if (recorded_events > FLUSH_EVENTS) flush(block);
+    if (recorded_words > FLUSH_WORDS) finish_block_recording(block);
 }
 
 bool counts_are_exact() { return exact; }
 
 const std::unordered_map<uint64_t, Counters>& all_counters() { return counters; }
 
-static void append(uintptr_t code, uint8_t kind, unsigned bytes, uintptr_t address) {
-    Fiber& self = *current;
-    self.events.push_back({static_cast<uint32_t>(code), static_cast<uint16_t>(bytes), kind, 0, address});
-    if (++recorded_events > FORCED_EVENTS) {
-        exact = false;
-        flush(*self.block);
-        recorded_events = 0;
-    }
+static void append(Fiber& self, uint64_t word) {
+    self.recording.words.push_back(word);
+    if (++recorded_words <= FORCED_WORDS) return;
+    exact = false;
+    finish_block_recording(*self.block);
+    recorded_words = 0;
 }
 
-void record_path(EventKind kind, uintptr_t code) { append(code, kind, 0, 0); }
+static uint64_t tagged(uint8_t kind, uint64_t rest) { return uint64_t(kind) << 56 | rest; }
+
+void record_block(uintptr_t code) {
+    Fiber& self = *current;
+    int node = loops.node(static_cast<uint32_t>(code));
+    loops.edge(self.recording.path.back(), node);
+    self.recording.path.back() = node;
+    append(self, tagged(WORD_BLOCK, static_cast<uint64_t>(node)));
+}
+
+void record_call(uintptr_t code) {
+    current->recording.path.push_back(LoopFinder::ROOT);
+    append(*current, tagged(WORD_CALL, code & 0xffffffff));
+}
+
+void record_return() {
+    Recording& recording = current->recording;
+    if (recording.path.size() > 1) recording.path.pop_back();
+    append(*current, tagged(WORD_RETURN, 0));
+}
 
 void record_access(uintptr_t code, uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, bool is_shared) {
-    auto kind = static_cast<uint8_t>(EVENT_ACCESS | (is_write ? FLAG_WRITE : 0) | (is_atomic ? FLAG_ATOMIC : 0) |
+    auto kind = static_cast<uint8_t>(WORD_ACCESS | (is_write ? FLAG_WRITE : 0) | (is_atomic ? FLAG_ATOMIC : 0) |
                                      (is_shared ? FLAG_SHARED : 0));
-    append(code, kind, bytes, address);
+    Recording& recording = current->recording;
+    recording.words.push_back(tagged(kind, uint64_t(bytes) << 32 | (code & 0xffffffff)));
+    ++recorded_words;
+    append(*current, address);
 }
 
 }  // namespace simt

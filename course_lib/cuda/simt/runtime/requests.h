@@ -9,8 +9,7 @@
 
 namespace simt {
 
-enum EventKind : uint8_t { EVENT_BLOCK, EVENT_CALL, EVENT_RETURN, EVENT_ACCESS };
-// Flags beside EVENT_ACCESS in Event::kind.
+// Flags of an instruction.
 constexpr uint8_t FLAG_WRITE = 0x10, FLAG_SHARED = 0x20, FLAG_ATOMIC = 0x40;
 
 // Counters of one instruction (one code address), or sums of them.
@@ -25,8 +24,11 @@ void forget_requests();
 void start_block_recording(Block& block);
 void finish_block_recording(Block& block);
 void abandon_recording();           // the launch stopped: nothing more will come
-void flush_if_large(Block& block);  // at a barrier: all requests so far are complete
-void record_path(EventKind kind, uintptr_t code);
+void flush_if_large(Block& block);        // at a barrier: all requests so far are complete
+void flush_warp(Block& block, Warp& warp);  // all lanes have returned
+void record_block(uintptr_t code);   // a basic block begins
+void record_call(uintptr_t code);
+void record_return();
 void record_access(uintptr_t code, uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, bool is_shared);
 const std::unordered_map<uint64_t, Counters>& all_counters();  // by code address and flags
 bool counts_are_exact();

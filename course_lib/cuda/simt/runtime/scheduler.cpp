@@ -83,6 +83,7 @@ static void start_block(Block& block, uint32_t id, size_t slot) {
     for (unsigned w = 0; w < block.warps.size(); ++w) {
         block.warps[w].first = w * LANES;
         block.warps[w].lanes = std::min(LANES, n - w * LANES);
+        block.warps[w].present = block.warps[w].lanes == LANES ? ~0u : (1u << block.warps[w].lanes) - 1;
     }
     const SimtIndex& size = launch->block;
     for (unsigned i = 0; i < n; ++i) {
@@ -100,7 +101,6 @@ static void start_block(Block& block, uint32_t id, size_t slot) {
         fiber.know.reset();
         fiber.release.reset();
         fiber.pending.open = false;
-        fiber.events.clear();
         fiber.stack = worker->stacks->stack(slot * n + i);
         if (!fiber.stack) stop_launch(Stop::no_memory, 0);
         fiber.stack_pointer = prepare_stack(fiber.stack, fiber_main);
@@ -130,7 +130,10 @@ static bool run_warp(Block& block, Warp& warp, const unsigned* lanes) {
             if (launch->stop.load(std::memory_order_relaxed)) return true;
         }
         progress |= worked;
-        if (!any_ready && !settle_active_masks(block, warp)) return progress;
+        if (!any_ready && !settle_active_masks(block, warp)) {
+            if (progress && !warp.present && launch->checked) flush_warp(block, warp);
+            return progress;
+        }
         if (any_ready && !worked) return progress;
         if (launch->preempt && (launch->schedule == Schedule::resident || launch->random() % 4 == 0)) return progress;
     }

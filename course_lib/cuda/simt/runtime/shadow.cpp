@@ -145,11 +145,15 @@ static Access make_access(uintptr_t address, unsigned bytes, bool is_write, bool
 
 // The object that holds all of [address, address + bytes), or null.
 static const Object* object_at(const std::vector<Object>& objects, uintptr_t address, unsigned bytes) {
+    static const Object* last = nullptr;
+    if (last >= objects.data() && last < objects.data() + objects.size() && address >= last->low &&
+        address + bytes <= last->high)
+        return last;
     auto after = std::upper_bound(objects.begin(), objects.end(), address,
                                   [](uintptr_t at, const Object& object) { return at < object.low; });
     if (after == objects.begin()) return nullptr;
-    const Object& object = *--after;
-    return address + bytes <= object.high ? &object : nullptr;
+    last = &*--after;
+    return address + bytes <= last->high ? last : nullptr;
 }
 
 static void shared_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, uintptr_t code) {

@@ -32,13 +32,10 @@ struct Know;  // knowledge.h: which accesses of other threads are known to have 
 using KnowPtr = std::shared_ptr<const Know>;
 struct Block;
 
-// One entry of a lane's recording; see requests.h.
-struct Event {
-    uint32_t code;  // code address, relative to the kernel's library
-    uint16_t bytes;
-    uint8_t kind;
-    uint8_t unused;
-    uint64_t address;
+// What a lane did, for requests.cpp: words of 8 bytes, the meaning of which stands there.
+struct Recording {
+    std::vector<uint64_t> words;
+    std::vector<int> path{0};  // last basic block in each function under way
 };
 
 struct Fiber {
@@ -80,11 +77,13 @@ struct Fiber {
         size_t finding = 0;
     } pending;
 
-    std::vector<Event> events;
+    Recording recording;
 };
 
 struct Warp {
     unsigned first = 0, lanes = 0;   // threads [first, first + lanes) of the block
+    unsigned present = 0;            // lanes that have not returned
+    unsigned waiting = 0;            // lanes in a collective
     uint32_t known[LANES][LANES]{};  // known[i][j]: lane i knows lane j's accesses up to this clock
     bool exchanged = false;          // known[][] holds anything besides zeros
 };

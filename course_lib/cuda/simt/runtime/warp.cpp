@@ -11,13 +11,6 @@
 
 namespace simt {
 
-static unsigned present_lanes(const Block& block, const Warp& warp) {
-    unsigned present = 0;
-    for (unsigned lane = 0; lane < warp.lanes; ++lane)
-        if (block.fibers[warp.first + lane].wait != Wait::done) present |= 1u << lane;
-    return present;
-}
-
 static bool same_collective(const Fiber& a, const Fiber& b) {
     return a.wait == Wait::collective && a.collective == b.collective && a.mask == b.mask;
 }
@@ -94,7 +87,8 @@ static void answer_values(Block& block, Warp& warp, unsigned lanes, Fiber& any) 
 
 // Answers the collective that `asker` waits in, when it is complete.
 static bool try_answer(Block& block, Warp& warp, Fiber& asker) {
-    unsigned lanes = asker.mask & present_lanes(block, warp);
+    unsigned lanes = asker.mask & warp.present;
+    if ((warp.waiting & lanes) != lanes) return false;
     for (unsigned lane = 0; lane < warp.lanes; ++lane)
         if ((lanes >> lane & 1) && !same_collective(block.fibers[warp.first + lane], asker)) return false;
     if (asker.collective == Collective::shuffle) answer_shuffle(block, warp, lanes);
@@ -102,10 +96,13 @@ static bool try_answer(Block& block, Warp& warp, Fiber& asker) {
     if (launch->checked) syncwarp_joins(block, warp, lanes);
     for (unsigned lane = 0; lane < warp.lanes; ++lane)
         if (lanes >> lane & 1) block.fibers[warp.first + lane].wait = Wait::ready;
+    warp.waiting &= ~lanes;
     return true;
 }
 
 void lane_left(Block& block, Warp& warp) {
+    warp.present &= ~(1u << current->lane);
+    if (!warp.waiting) return;
     for (unsigned lane = 0; lane < warp.lanes; ++lane) {
         Fiber& fiber = block.fibers[warp.first + lane];
         if (fiber.wait == Wait::collective) try_answer(block, warp, fiber);
@@ -144,7 +141,9 @@ void wait_in_collective(Collective kind, unsigned mask, uintptr_t code) {
     self.mask = mask;
     self.wait = Wait::collective;
     self.atomics_since_switch = 0;
-    if (!try_answer(block, block.warps[self.warp], self)) give_way();
+    Warp& warp = block.warps[self.warp];
+    warp.waiting |= 1u << self.lane;
+    if (!try_answer(block, warp, self)) give_way();
 }
 
 }  // namespace simt
