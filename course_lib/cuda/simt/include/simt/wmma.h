@@ -164,14 +164,17 @@ SIMT_INLINE void fill_fragment(fragment<Use, M, N, K, T, Layout>& f, const Value
 template <int M, int N>
 struct SimtOperands {  // what one lane gives to the warp: its part of A and B, as bits
     unsigned short a[M / 2], b[N / 2];
+    unsigned short is_there;  // 1; the record of a lane that has returned is all ones
 };
 SIMT_INLINE float simt_operand_value(unsigned short bits, const __half*) { return simt_half_bits_to_float(bits); }
 SIMT_INLINE float simt_operand_value(unsigned short bits, const __nv_bfloat16*) { return simt_bf16_bits_to_float(bits); }
 
-// The lane's eight sums over k; `all` holds the 32 lanes' operands.
+// The lane's eight sums over k; `all` holds the 32 lanes' operands. False when a lane is missing.
 template <int M, int N, class T>
-SIMT_HELPER void simt_multiply(const SimtOperands<M, N>* all, int lane, float (&sums)[8]) {
+SIMT_HELPER bool simt_multiply(const SimtOperands<M, N>* all, int lane, float (&sums)[8]) {
     const T* type = nullptr;
+    for (int other = 0; other < 32; ++other)
+        if (all[other].is_there != 1) return false;
     for (int e = 0; e < 8; ++e) {
         SimtPlace place = simt_accumulator_place(M, lane, e);
         float sum = 0.0f;
@@ -182,6 +185,7 @@ SIMT_HELPER void simt_multiply(const SimtOperands<M, N>* all, int lane, float (&
         }
         sums[e] = sum;
     }
+    return true;
 }
 
 template <int M, int N, class T, class LayoutA, class LayoutB, class D, class C>
@@ -190,11 +194,13 @@ SIMT_INLINE void mma_sync(fragment<accumulator, M, N, 16, D>& d, const fragment<
     SimtOperands<M, N> mine;
     for (int e = 0; e < M / 2; ++e) mine.a[e] = a.x[e].simt_bits;
     for (int e = 0; e < N / 2; ++e) mine.b[e] = b.x[e].simt_bits;
+    mine.is_there = 1;
     const void* all;
     simt_warp_gather(0xffffffffu, &mine, sizeof(mine), &all);
-    float sums[8];
-    simt_multiply<M, N, T>(static_cast<const SimtOperands<M, N>*>(all),
-                           static_cast<int>(simt_lane()), sums);
+    float sums[8] = {};
+    const auto* operands = static_cast<const SimtOperands<M, N>*>(all);
+    if (!simt_multiply<M, N, T>(operands, static_cast<int>(simt_lane()), sums))
+        simt_assert_fail("all 32 lanes of the warp take part in mma_sync", "<mma.h>", __LINE__);
     for (int e = 0; e < 8; ++e) d.x[e] = static_cast<D>(static_cast<float>(c.x[e]) + sums[e]);
 }
 }  // namespace wmma
