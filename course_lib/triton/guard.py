@@ -45,10 +45,10 @@ class Guard:
         outside = int((asked + np.uint64(size) > ends[number]).sum())
         if outside:
             verb = {"load": "reads", "store": "writes", "atomic": "updates"}[what]
-            filename, line = author_line()
+            line = author_line()[1]
             raise KernelFault(
                 f"line {line}: program {self.program} {verb} {outside} of {asked.size} elements outside every argument "
-                f"of the launch, so it was stopped there. profile_triton names the tensor and carries on. ({filename})"
+                f"of the launch, so it was stopped there. profile_triton names the tensor and carries on."
             )
 
 

@@ -85,6 +85,7 @@ class Worker:
             env=environment,
             pass_fds=[there.fileno()],
             stdin=subprocess.DEVNULL,
+            start_new_session=True,  # an interrupted cell interrupts this process alone; `call` then ends the other
         )
         there.close()
         self._connection = here
@@ -117,7 +118,7 @@ def _serve(connection, handle):
     while True:
         try:
             request = connection.recv()
-        except EOFError:
+        except (EOFError, OSError):
             return
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
