@@ -64,8 +64,8 @@ simt_switch:
 
 namespace simt {
 
-void* prepare_stack(unsigned char* stack, void (*entry)()) {
-    auto top = reinterpret_cast<uintptr_t>(stack + STACK_BYTES) & ~uintptr_t(15);
+void* prepare_stack(unsigned char* stack, void (*entry)(), unsigned index) {
+    auto top = (reinterpret_cast<uintptr_t>(stack + STACK_BYTES) & ~uintptr_t(15)) - index % 16 * 256;
 #if defined(__x86_64__)
     auto** slot = reinterpret_cast<void**>(top - 64);
     *--slot = nullptr;  // the return address that `entry` will never use; keeps the stack aligned as at a call

@@ -35,6 +35,7 @@ private:
 };
 
 // Prepares `stack` so that the first switch to the returned stack pointer calls `entry`, which must never return.
-void* prepare_stack(unsigned char* stack, void (*entry)());
+// `index`: which of the block's threads; their first frames are spread over the cache instead of fighting for one set.
+void* prepare_stack(unsigned char* stack, void (*entry)(), unsigned index);
 
 }  // namespace simt

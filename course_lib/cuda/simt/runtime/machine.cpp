@@ -54,6 +54,7 @@ void* __tls_get_addr(SimtTlsIndex*);
 namespace simt {
 
 constexpr size_t MAX_RESIDENT_THREADS = 16384, MAX_RESIDENT_BLOCKS = 512;
+constexpr int MAX_WORKERS = 16;
 static Arena arena;
 
 static int read_headers(struct dl_phdr_info* info, size_t, void* into) {
@@ -90,10 +91,10 @@ void poison_shared() {
     if (worker->shared_bytes) std::memset(worker->shared_low, 0xff, worker->shared_bytes);
 }
 
-static void run_worker() {
-    static thread_local StackPool stacks;
+static void run_worker(int number) {
+    static StackPool stacks[MAX_WORKERS];  // kept from launch to launch
     Worker self;
-    self.stacks = &stacks;
+    self.stacks = &stacks[number];
     const Library& library = launch->library;
     if (library.tls_module) {
         SimtTlsIndex index{library.tls_module, 0};
@@ -113,7 +114,7 @@ static void run_worker() {
 
 // Further workers join when the first has been at it for a while: most launches of a lesson are over before that.
 static void run_workers(int num_workers) {
-    if (num_workers <= 1) return run_worker();
+    if (num_workers <= 1) return run_worker(0);
     std::vector<std::thread> others;
     std::mutex lock;
     std::thread helper([&] {
@@ -122,10 +123,10 @@ static void run_workers(int num_workers) {
             if (launch->next_block.load() >= launch->num_blocks) return;
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
-        for (int i = 2; i < num_workers; ++i) others.emplace_back(run_worker);
-        run_worker();
+        for (int i = 2; i < num_workers; ++i) others.emplace_back(run_worker, i);
+        run_worker(1);
     });
-    run_worker();
+    run_worker(0);
     helper.join();
     for (std::thread& other : others) other.join();
 }
@@ -272,7 +273,7 @@ SIMT_EXPORT int simt_launch(const SimtTask* asked, const char** result, const ch
             add_region({low, low + tensors[i].bytes, asked->tensors[i].uninitialised != 0});
         }
     }
-    run_launch(task, asked->num_workers);
+    run_launch(task, std::min(asked->num_workers, MAX_WORKERS));
     if (task.checked) end_shadow();
     arena.copy_out(tensors);
     if (task.library.tls_module) {

@@ -103,7 +103,7 @@ static void start_block(Block& block, uint32_t id, size_t slot) {
         fiber.pending.open = false;
         fiber.stack = worker->stacks->stack(slot * n + i);
         if (!fiber.stack) stop_launch(Stop::no_memory, 0);
-        fiber.stack_pointer = prepare_stack(fiber.stack, fiber_main);
+        fiber.stack_pointer = prepare_stack(fiber.stack, fiber_main, i);
     }
     if (launch->checked) start_block_recording(block), start_shared_shadow(block);
     block.started = true;
