@@ -8,5 +8,15 @@ from .roofline import attainable_tflops, limiting_resource, ridge_intensity
 from .tables import Table, shape_table, traffic_table
 from .timing import Timing, median_time
 
-__all__ = ["Results", "Table", "Timing", "attainable_tflops", "limiting_resource", "median_time", "read_results",
-           "ridge_intensity", "shape_table", "traffic_table"]
+__all__ = [
+    "Results",
+    "Table",
+    "Timing",
+    "attainable_tflops",
+    "limiting_resource",
+    "median_time",
+    "read_results",
+    "ridge_intensity",
+    "shape_table",
+    "traffic_table",
+]

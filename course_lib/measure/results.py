@@ -65,8 +65,10 @@ class Results:
         dict, name -> [(row[x], row[y])]; the name is "variant, language", or the variant when it names the language
         """
         names = [variant if language in variant else f"{variant}, {language}" for variant, language in chosen]
-        return {name: self.where(variant=variant, language=language).pairs(x, y)
-                for name, (variant, language) in zip(names, chosen, strict=True)}
+        return {
+            name: self.where(variant=variant, language=language).pairs(x, y)
+            for name, (variant, language) in zip(names, chosen, strict=True)
+        }
 
     def speedup(self, old, new, *, per, time):
         """A Table of two variants side by side and old / new, one row for each combination of `per` that both have.
@@ -77,14 +79,18 @@ class Results:
         per : tuple of str, the columns that tell the rows apart
         time : str, the column to compare; less is better
         """
+
         def times(variant):
             return {tuple(row[key] for key in per): row[time] for row in self.where(variant=variant).rows}
 
         before, after = times(old), times(new)
         if not before.keys() & after.keys():
             return Table(("stored results",), ((self.missing(),),))
-        rows = tuple((*key, before[key], after[key], round(before[key] / after[key], 2))
-                     for key in sorted(before) if key in after)
+        rows = tuple(
+            (*key, before[key], after[key], round(before[key] / after[key], 2))
+            for key in sorted(before)
+            if key in after
+        )
         return Table((*per, f"{old}, {time}", f"{new}, {time}", "speed-up"), rows)
 
     def missing(self):
@@ -115,7 +121,7 @@ def read_results(device, family, *, root=RESULTS_ROOT):
 
 
 def _number(text):
-    """"128" -> 128, "0.5" -> 0.5, "" -> None, other text as it is."""
+    """A cell as a number where it is one: "128" -> 128, "0.5" -> 0.5, "" -> None, other text as it is."""
     if text is None or text == "":
         return None
     for convert in (int, float):

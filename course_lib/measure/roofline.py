@@ -25,6 +25,6 @@ def ridge_intensity(*, peak_tflops, memory_gbps):
 
 
 def limiting_resource(intensity, *, peak_tflops, memory_gbps):
-    """"memory bandwidth" left of the ridge, "arithmetic" at or right of it."""
+    """Left of the ridge "memory bandwidth", at it or right of it "arithmetic"."""
     left = intensity < ridge_intensity(peak_tflops=peak_tflops, memory_gbps=memory_gbps)
     return "memory bandwidth" if left else "arithmetic"

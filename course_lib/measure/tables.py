@@ -48,8 +48,13 @@ class Table:
         align = ["right" if self._is_numeric(k) else "left" for k in range(len(self.columns))]
 
         def line(tag, cells):
-            return "<tr>" + "".join(f'<{tag} style="text-align:{a}">{escape(c)}</{tag}>'
-                                    for c, a in zip(cells, align, strict=True)) + "</tr>"
+            return (
+                "<tr>"
+                + "".join(
+                    f'<{tag} style="text-align:{a}">{escape(c)}</{tag}>' for c, a in zip(cells, align, strict=True)
+                )
+                + "</tr>"
+            )
 
         body = "".join(line("td", map(format_cell, row)) for row in self.rows)
         caption = f'<caption style="text-align:left">{escape(self.caption)}</caption>' if self.caption else ""
@@ -100,6 +105,7 @@ def traffic_table(formula, counted):
     formula : dict, kernel -> bytes
     counted : dict, column title -> dict, kernel -> bytes (a missing kernel is shown as a dash)
     """
-    rows = tuple((kernel, expected, *(values.get(kernel) for values in counted.values()))
-                 for kernel, expected in formula.items())
+    rows = tuple(
+        (kernel, expected, *(values.get(kernel) for values in counted.values())) for kernel, expected in formula.items()
+    )
     return Table(("kernel", "bytes by formula", *counted), rows)

@@ -46,8 +46,9 @@ class Launch:
 
     def profile(self, schedule="forward"):
         if self.language == "cuda":
-            return self.function.profile(self.grid, self.block, *self.arguments, schedule=schedule,
-                                         outputs=self.outputs)
+            return self.function.profile(
+                self.grid, self.block, *self.arguments, schedule=schedule, outputs=self.outputs
+            )
         from ..triton import profile_triton
 
         return profile_triton(self.function, self.grid, *self.arguments, schedule=schedule, **self.constants)

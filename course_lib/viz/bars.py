@@ -21,8 +21,17 @@ def bytes_bars(reads, writes, *, bound=None, title=""):
     names, unit = list(reads), 2**20
     first = [reads[name] / unit for name in names]
     axes.barh(names, first, color=SERIES[0], edgecolor=INK, linewidth=0.7, label="read", height=0.62)
-    axes.barh(names, [writes[name] / unit for name in names], left=first, color=SERIES[1], edgecolor=INK, linewidth=0.7,
-              hatch=HATCHES[1], label="written", height=0.62)
+    axes.barh(
+        names,
+        [writes[name] / unit for name in names],
+        left=first,
+        color=SERIES[1],
+        edgecolor=INK,
+        linewidth=0.7,
+        hatch=HATCHES[1],
+        label="written",
+        height=0.62,
+    )
     for row, name in enumerate(names):
         total = reads[name] + writes[name]
         axes.text(total / unit, row, f"  {total / unit:.2f} MiB", va="center", fontsize=9, color=INK)
@@ -44,8 +53,15 @@ def time_bars(times, *, roof=None, title="", unit="us"):
     figure = Picture(7.5, 0.5 * len(times) + 1.3, f"Time by kernel. {told}.{limit}")
     axes = figure.subplots()
     for row, (name, value) in enumerate(times.items()):
-        axes.barh(name, value, color=SERIES[row % len(SERIES)], hatch=HATCHES[row % len(HATCHES)], edgecolor=INK,
-                  linewidth=0.7, height=0.62)
+        axes.barh(
+            name,
+            value,
+            color=SERIES[row % len(SERIES)],
+            hatch=HATCHES[row % len(HATCHES)],
+            edgecolor=INK,
+            linewidth=0.7,
+            height=0.62,
+        )
         axes.text(value, row, f"  {value:.3g}", va="center", fontsize=9, color=INK)
     _finish(axes, title, unit, None if roof is None else (roof, "memory roof"))
     axes.set_xlim(0, 1.15 * max([*times.values(), roof or 0]))

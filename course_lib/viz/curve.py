@@ -20,16 +20,24 @@ def curves(series, *, x, y, title="", reference=None):
     reference : (y value, its name) or None; a thin horizontal line
     """
     series = {name: sorted(points) for name, points in series.items() if points}
-    told = "; ".join(f"{name}: " + ", ".join(f"{value:.3g} at {at:g}" for at, value in points)
-                     for name, points in series.items())
+    told = "; ".join(
+        f"{name}: " + ", ".join(f"{value:.3g} at {at:g}" for at, value in points) for name, points in series.items()
+    )
     if not series:
         return _empty(title)
     figure = Picture(7.8, 3.6, f"{y} against {x}. {told}.")
     axes = figure.subplots()
     for number, points in enumerate(series.values()):
-        axes.plot(*zip(*points, strict=True), marker=_MARKERS[number % len(_MARKERS)], linewidth=1.8, markersize=5.5,
-                  linestyle=_LINES[number % len(_LINES)], color=SERIES[number % len(SERIES)], markeredgecolor=INK,
-                  markeredgewidth=0.6)
+        axes.plot(
+            *zip(*points, strict=True),
+            marker=_MARKERS[number % len(_MARKERS)],
+            linewidth=1.8,
+            markersize=5.5,
+            linestyle=_LINES[number % len(_LINES)],
+            color=SERIES[number % len(SERIES)],
+            markeredgecolor=INK,
+            markeredgewidth=0.6,
+        )
     axes.set_xscale("log", base=2)
     ticks = sorted({at for points in series.values() for at, _ in points})
     axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])

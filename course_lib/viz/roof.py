@@ -31,8 +31,15 @@ def roofline(machine, points, *, peak_tflops, memory_gbps):
     axes.text(ridge * 1.15, peak_tflops * 1.5, "arithmetic limits", ha="left", fontsize=9, color=INK)
     for number, (name, (intensity, reached)) in enumerate(points.items()):
         height = min(peak_tflops, intensity * memory_gbps / 1000) if reached is None else reached
-        axes.plot(intensity, height, MARKERS[number % len(MARKERS)], color=SERIES[number % len(SERIES)], markersize=8,
-                  markeredgecolor=INK, markerfacecolor="none" if reached is None else None)
+        axes.plot(
+            intensity,
+            height,
+            MARKERS[number % len(MARKERS)],
+            color=SERIES[number % len(SERIES)],
+            markersize=8,
+            markeredgecolor=INK,
+            markerfacecolor="none" if reached is None else None,
+        )
         axes.annotate(name, (intensity, height), (9, -11), textcoords="offset points", fontsize=9, color=INK)
     axes.axvline(ridge, color=GREY, linewidth=0.8, linestyle=":")
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(None, peak_tflops * 3))

@@ -38,8 +38,10 @@ class Step:
 
     def sentence(self):
         """The step in words and numbers, for text outputs and alternative texts."""
-        return (f"tile [{self.start}:{self.stop}]: m {_number(self.m_old)} -> {_number(self.m)}, "
-                f"alpha = {self.alpha:.4f}, l = {self.alpha:.4f} * {self.l_old:.4f} + {self.added:.4f} = {self.l:.4f}")
+        return (
+            f"tile [{self.start}:{self.stop}]: m {_number(self.m_old)} -> {_number(self.m)}, "
+            f"alpha = {self.alpha:.4f}, l = {self.alpha:.4f} * {self.l_old:.4f} + {self.added:.4f} = {self.l:.4f}"
+        )
 
 
 def walk(row, block_n):
@@ -112,10 +114,25 @@ def _draw_row(axes, step, *, first):
         in_tile, is_read = step.start <= index < step.stop, index < step.start
         face, edge = (ORANGE, INK) if in_tile else (BLUE, BLUE) if is_read else ("white", GREY)
         if value > -math.inf:
-            axes.bar(index, value - floor, bottom=floor, width=0.82, facecolor=face, edgecolor=edge,
-                     hatch="///" if in_tile else "", linewidth=0.9)
-        axes.annotate(_number(value), (index, max(value, floor)), (0, 2), textcoords="offset points",
-                      ha="center", fontsize=8, color=INK)
+            axes.bar(
+                index,
+                value - floor,
+                bottom=floor,
+                width=0.82,
+                facecolor=face,
+                edgecolor=edge,
+                hatch="///" if in_tile else "",
+                linewidth=0.9,
+            )
+        axes.annotate(
+            _number(value),
+            (index, max(value, floor)),
+            (0, 2),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            color=INK,
+        )
     if step.m > -math.inf:
         axes.axhline(step.m, color=INK, linestyle=(0, (4, 3)), linewidth=1)
     axes.set_xlim(-0.6, len(step.row) - 0.4)
@@ -131,8 +148,15 @@ def _draw_terms(axes, step, *, first):
     """exp(x - m) of everything read; a dotted outline where a term stood before the rescale."""
     for index, height in enumerate(step.terms):
         in_tile = index >= step.start
-        axes.bar(index, height, width=0.82, facecolor=ORANGE if in_tile else BLUE, edgecolor=INK if in_tile else BLUE,
-                 hatch="///" if in_tile else "", linewidth=0.9)
+        axes.bar(
+            index,
+            height,
+            width=0.82,
+            facecolor=ORANGE if in_tile else BLUE,
+            edgecolor=INK if in_tile else BLUE,
+            hatch="///" if in_tile else "",
+            linewidth=0.9,
+        )
     if step.alpha < 1:
         for index, height in enumerate(step.before):
             axes.bar(index, height, width=0.82, facecolor="none", edgecolor=INK, linestyle=":", linewidth=1.1)

@@ -22,8 +22,10 @@ def sweeps_picture(sweeps=SWEEPS):
     ----------
     sweeps : sequence of (title, names of the reads, does it write the whole row)
     """
-    told = "; ".join(f"{title}: reads the row for {', for '.join(reads)}, writes {_written(writes)}"
-                     for title, reads, writes in sweeps)
+    told = "; ".join(
+        f"{title}: reads the row for {', for '.join(reads)}, writes {_written(writes)}"
+        for title, reads, writes in sweeps
+    )
     figure = Picture(8.4, 2.5, f"How often each method walks over a row. {told}.")
     for axes, (title, reads, writes) in zip(figure.subplots(1, len(sweeps)), sweeps, strict=True):
         axes.set_title(title, fontsize=10, color=INK)
@@ -45,8 +47,17 @@ def _written(whole_row):
 def _sweep(axes, y, name, colour, *, full):
     """An arrow over the row (or a short one), its name above it."""
     style = "-" if colour == BLUE else (0, (4, 2))  # a write is dashed: not by colour alone
-    axes.add_patch(FancyArrowPatch((0, y), (8 if full else 1.6, y), arrowstyle="-|>", mutation_scale=11, color=colour,
-                                   linewidth=1.8, linestyle=style, shrinkA=0, shrinkB=0))
+    axes.add_patch(
+        FancyArrowPatch(
+            (0, y),
+            (8 if full else 1.6, y),
+            arrowstyle="-|>",
+            mutation_scale=11,
+            color=colour,
+            linewidth=1.8,
+            linestyle=style,
+            shrinkA=0,
+            shrinkB=0,
+        )
+    )
     axes.text(0.05, y + 0.12, name, fontsize=8.5, color=INK, va="bottom")
-
-

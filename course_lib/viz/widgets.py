@@ -53,8 +53,9 @@ class Stepper:
         widgets.jslink((self.play, "value"), (self.slider, "value"))
         for source, change in ((self.numbers, self._restart), (self.width, self._restart), (self.slider, self._show)):
             source.observe(change, names="value")
-        self.box = _BoxWithStill([widgets.HBox([self.numbers, self.width]), widgets.HBox([self.play, self.slider]),
-                                  self.picture, self.words])
+        self.box = _BoxWithStill(
+            [widgets.HBox([self.numbers, self.width]), widgets.HBox([self.play, self.slider]), self.picture, self.words]
+        )
         self.box.still = walk_picture(walk(row, block_n))
         self._restart()
 

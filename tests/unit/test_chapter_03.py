@@ -61,8 +61,12 @@ def test_quoted_kernel_code_comes_in_pieces_of_at_most_fifteen_lines(chapter):
 
 
 def test_pictures_of_the_lecture_are_small_and_have_words(lecture):
-    pictures = [output for cell in lecture["cells"] for output in cell.get("outputs", ())
-                if "image/png" in output.get("data", {})]
+    pictures = [
+        output
+        for cell in lecture["cells"]
+        for output in cell.get("outputs", ())
+        if "image/png" in output.get("data", {})
+    ]
     assert len(pictures) >= 5
     for picture in pictures:
         assert len(base64.b64decode(picture["data"]["image/png"])) <= MAX_PNG_BYTES

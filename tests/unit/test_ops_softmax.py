@@ -17,8 +17,10 @@ ROW_VARIANTS = ("01_three_pass", "02_online", "03_online_warp")
 def scores(num_rows, num_cols, seed=0):
     """Rows near -100, near 0 and near +100, one climbing, one fully masked when there is room."""
     generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(num_rows, num_cols, generator=generator) + torch.tensor([-100.0, 0.0, 100.0]).repeat(num_rows)[
-        :num_rows, None]
+    x = (
+        torch.randn(num_rows, num_cols, generator=generator)
+        + torch.tensor([-100.0, 0.0, 100.0]).repeat(num_rows)[:num_rows, None]
+    )
     if num_rows > 3:
         x[3] = torch.linspace(-100, 100, num_cols)
     if num_rows > 4:
