@@ -81,6 +81,8 @@ def _notebook(chapter, sources):
     seen, cells = Counter(), []
     for cell, text in sources:
         metadata = dict(cell.metadata)
+        if "hide-input" in cell.tags:
+            metadata["jupyter"] = {"source_hidden": True}
         if cell.exercise or "predict" in cell.tags:
             metadata["built"] = fingerprint(text)
         name = f"answer-{cell.exercise}".replace(".", "-") if cell.exercise else fingerprint(text)
@@ -147,22 +149,29 @@ def _static(output):
 
 
 def check_outputs(notebook, name):
-    """Refuse outputs that would swell the repository.
+    """Refuse outputs that would swell the repository or shut a reader out.
 
     Raises
     ------
-    CourseError  a picture above MAX_PNG_BYTES, or outputs above MAX_OUTPUT_BYTES in sum
+    CourseError  a picture above MAX_PNG_BYTES or without alt text, or outputs above MAX_OUTPUT_BYTES in sum
     """
     total = 0
     for number, cell in enumerate(notebook.cells):
         for output in cell.get("outputs", ()):
             data = output.get("data", {"text": output.get("text", "")})
             total += sum(len(str(value)) for value in data.values())
-            png = len(base64.b64decode(data["image/png"])) if "image/png" in data else 0
-            if png > MAX_PNG_BYTES:
-                raise CourseError(
-                    f"{name}, cell {number}: a picture of {png:,} bytes, at most {MAX_PNG_BYTES:,} are kept; "
-                    "draw it smaller or with fewer points"
-                )
+            if "image/png" in data:
+                _check_picture(data["image/png"], output.metadata, f"{name}, cell {number}")
     if total > MAX_OUTPUT_BYTES:
         raise CourseError(f"{name}: outputs of {total:,} bytes, at most {MAX_OUTPUT_BYTES:,} are kept")
+
+
+def _check_picture(encoded, metadata, where):
+    size = len(base64.b64decode(encoded))
+    if size > MAX_PNG_BYTES:
+        raise CourseError(
+            f"{where}: a picture of {size:,} bytes, at most {MAX_PNG_BYTES:,} are kept; "
+            "draw it smaller or with fewer points"
+        )
+    if not metadata.get("image/png", {}).get("alt"):
+        raise CourseError(f"{where}: a picture without alt text; the pictures of course_lib.viz bring theirs")

@@ -108,6 +108,20 @@ def test_a_large_picture_is_refused(built):
         notebooks.check_outputs(built.lecture, "42_add.ipynb")
 
 
+def test_a_picture_needs_alt_text(built):
+    picture = {"image/png": base64.b64encode(b"png").decode()}
+    built.lecture.cells[-1].outputs = [nbformat.v4.new_output("display_data", picture)]
+    with pytest.raises(CourseError, match="without alt text"):
+        notebooks.check_outputs(built.lecture, "42_add.ipynb")
+    built.lecture.cells[-1].outputs[0].metadata["image/png"] = {"alt": "two bars"}
+    notebooks.check_outputs(built.lecture, "42_add.ipynb")
+
+
+def test_hidden_input_is_hidden_in_jupyterlab(tiny_course):
+    path = edit(tiny_course, "[nbval-check-output]", "[hide-input]")
+    assert build(read_chapter(path, tiny_course)).lecture.cells[-1].metadata["jupyter"] == {"source_hidden": True}
+
+
 def test_a_widget_becomes_a_sentence():
     data = {"text/plain": "IntSlider(value=0)", "application/vnd.jupyter.widget-view+json": {"model_id": "x"}}
     output = notebooks._static(nbformat.v4.new_output("display_data", data))

@@ -1,5 +1,6 @@
 """The tree: every file in its place, and the committed notebooks are those that the chapters give."""
 
+import re
 import subprocess
 import sys
 
@@ -89,6 +90,26 @@ def test_no_notebook_without_a_chapter(root):
     stems = {path.stem for path in CHAPTERS}
     for folder in ("notebooks", "exercises", "solutions"):
         assert {path.stem for path in (root / folder).glob("*.ipynb")} <= stems
+
+
+def links(path):
+    """The targets of the Markdown links of one file, notebooks too."""
+    if path.suffix == ".ipynb":
+        cells = nbformat.read(path, as_version=4).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    else:
+        text = path.read_text()
+    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text))
+
+
+def test_links_inside_the_course_lead_somewhere(root):
+    pages = [*root.glob("*.md"), *root.glob("chapters/*.md")]
+    pages += [path for folder in ("notebooks", "exercises", "solutions") for path in root.glob(f"{folder}/*.ipynb")]
+    assert len(pages) > 3
+    for page in pages:
+        for target in links(page):
+            if not target.startswith(("http://", "https://", "#")):
+                assert (page.parent / target.partition("#")[0]).exists(), f"{page.relative_to(root)}: {target}"
 
 
 def test_readme_tables_are_fresh(root):
