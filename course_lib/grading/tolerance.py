@@ -9,7 +9,7 @@ atol  2 * max|((ref + 0.3) - 0.3) - ref|, computed in the output's dtype: one ro
 
 What comes out of exp(score) can be no more exact than the scores: rounding a score once, as log-sum-exp and base-2
 forms do, moves it by half a unit in the last place (ulp). So "lse" adds 4 ulp of the largest score, and "weights" adds
-the same times the largest |ref|, since the exponential turns an absolute error into a relative one.
+2 ulp times the largest |ref|, since the exponential turns an absolute error into a relative one.
 Infinities and NaN are compared first, as patterns. Comparisons are written ``err <= tol``: NaN is never right.
 
 May import: torch, notation.
@@ -25,7 +25,7 @@ from course_lib.notation import UNIT_ROUNDOFF
 
 FACTOR = {"forward": 2.0, "weights": 2.0, "lse": 2.0, "backward": 3.0}
 FACTOR_FLOAT32 = 10.0
-SCORE_ULPS = 4.0
+SCORE_ULPS = {"lse": 4.0, "weights": 2.0}
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def tolerance(ref, base, dtype, rule, *, largest_score=0.0):
     finite = torch.isfinite(ref) & torch.isfinite(base.double())
     name = str(dtype).removeprefix("torch.")
     floor = _floor(ref[finite], dtype)
-    if rule in ("lse", "weights"):
+    if rule in SCORE_ULPS:
         scale = ref[finite].abs().max().item() if rule == "weights" and bool(finite.any()) else 1.0
-        floor += SCORE_ULPS * _ulp(largest_score, name) * scale
+        floor += SCORE_ULPS[rule] * _ulp(largest_score, name) * scale
     factor = FACTOR_FLOAT32 if name == "float32" else FACTOR[rule]
     base_error = (base.double() - ref)[finite].abs()
     if base_error.numel() == 0:

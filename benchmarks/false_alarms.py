@@ -1,0 +1,112 @@
+"""Does the tolerance rule ever refuse a right kernel? Every right answer, on many hidden seeds, case by case.
+
+    python benchmarks/false_alarms.py                     10 seeds on the CPU, about 5,000 runs
+    python benchmarks/false_alarms.py --seeds 3 03.2      fewer
+    python benchmarks/false_alarms.py --engine gpu        on the graphics card
+    python benchmarks/false_alarms.py --write             also stores results/<cpu or gpu name>/false_alarms.csv
+
+A run is one answer on one case with one seed. Each right answer of solutions/ takes part, and the lecture kernels
+in place of the exercise that has their contract. `worst_ratio` is the largest error divided by its tolerance.
+"""
+
+import argparse
+import csv
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from kill_table import ROOT, TRITON_HEAD, answers  # noqa: E402
+
+from course_lib import device  # noqa: E402
+from course_lib.build.regions import included  # noqa: E402
+from course_lib.grading import registry  # noqa: E402
+from course_lib.grading.exercises import softmax_cases  # noqa: E402
+from course_lib.grading.judge import judge, prepare  # noqa: E402
+
+BLOCK = 64
+TWINS = "course_lib/triton_kernels/softmax.py"
+LECTURE = (  # (exercise whose contract it has, source, kernel)
+    ("03.2", "kernels_cu/softmax/01_three_pass.cu", "three_pass_softmax_kernel"),
+    ("03.2", "kernels_cu/softmax/02_online.cu", "online_softmax_kernel"),
+    ("03.4", f"{TWINS}#three_pass_softmax_kernel", "three_pass_softmax_kernel"),
+    ("03.4", f"{TWINS}#online_softmax_kernel", "online_softmax_kernel"),
+)
+
+
+def block_run(case, tensors):
+    """How a lecture kernel in CUDA is launched: one block a row."""
+    return softmax_cases.rows_run(case, tensors, threads=BLOCK, constants={"BLOCK": BLOCK})
+
+
+def right_answers(chosen):
+    """Yield (exercise, name, text) for everything that must pass."""
+    for exercise in chosen:
+        for kind, name, text, _ in answers(exercise):
+            if kind in ("solution", "right"):
+                yield exercise, name, text
+        for exercise_id, source, kernel in LECTURE:
+            if exercise_id == exercise.id:
+                text = included(source, ROOT)
+                if exercise.language == "triton":
+                    yield replace(exercise, entry=kernel), source.split("#")[1], TRITON_HEAD + text
+                else:
+                    yield replace(exercise, entry=kernel, make_run=block_run), Path(source).stem, text
+
+
+def measure(exercise, name, text, seeds, engine):
+    """One dict: runs, false alarms and the worst ratio of error to tolerance of one answer."""
+    runs = alarms = 0
+    worst, where = 0.0, ""
+    for seed in seeds:
+        verdict = judge(exercise, text, seed=seed, engine=engine, prepared=prepare(exercise, seed))
+        runs += len(exercise.cases)
+        alarms += len(exercise.cases) if not verdict.cases else sum(not case.passed for case in verdict.cases)
+        for case in verdict.cases:
+            if not case.passed:
+                print(f"  false alarm: {exercise.id} {name}, seed {seed}, {case}", flush=True)
+            if case.tolerance and case.max_error / case.tolerance > worst:
+                worst, where = case.max_error / case.tolerance, case.name
+    return {
+        "exercise": exercise.id, "answer": name, "engine": engine, "runs": runs, "false_alarms": alarms,
+        "worst_ratio": f"{worst:.3f}", "worst_case": where,
+    }
+
+
+def _write(rows, engine, command):
+    folder = "cpu" if engine == "cpu" else device.current().name.lower().removeprefix("nvidia ").replace(" ", "_")
+    path = ROOT / "benchmarks" / "results" / folder / "false_alarms.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", newline="") as file:
+        file.write(f"# right answers refused by the tolerance rule; {command}\n")
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("exercises", nargs="*", help="ids such as 03.2; all without")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=1000)
+    parser.add_argument("--engine", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    chosen = [registry.get(name) for name in arguments.exercises] or list(registry.all().values())
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    rows, started = [], time.perf_counter()
+    for exercise, name, text in right_answers(chosen):
+        rows.append(measure(exercise, name, text, seeds, arguments.engine))
+        print("{exercise} {answer:50} {runs:5} runs, {false_alarms} false alarms, worst ratio {worst_ratio} "
+              "({worst_case})".format(**rows[-1]), flush=True)
+    runs, alarms = sum(row["runs"] for row in rows), sum(row["false_alarms"] for row in rows)
+    print(f"false alarms {alarms}/{runs} ({time.perf_counter() - started:.0f} s)")
+    if arguments.write:
+        _write(rows, arguments.engine, "python benchmarks/false_alarms.py " + " ".join(sys.argv[1:]))
+    return 1 if alarms else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
