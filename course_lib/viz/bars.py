@@ -3,7 +3,7 @@
 May import: style, matplotlib.
 """
 
-from .style import HATCHES, INK, PALE, SERIES, VERMILION, Picture, clean
+from .style import HATCHES, INK, PALE, SERIES, VERMILION, Picture, clean, name_axes
 
 
 def bytes_bars(reads, writes, *, bound=None, title=""):
@@ -73,8 +73,7 @@ def _finish(axes, title, label, line):
     if line is not None:
         axes.axvline(line[0], color=VERMILION, linestyle="--", linewidth=1.6, label=line[1])
     axes.invert_yaxis()
-    axes.set_xlabel(label, fontsize=9, color=INK)
-    axes.set_title(title, fontsize=10, color=INK, loc="left")
+    name_axes(axes, label, title=title)
     if axes.get_legend_handles_labels()[0]:
         axes.figure.legend(loc="outside lower center", fontsize=9, frameon=False, ncols=3)
     clean(axes)

@@ -3,7 +3,7 @@
 May import: style, matplotlib.
 """
 
-from .style import GREY, INK, PALE, SERIES, Picture, clean
+from .style import GREY, INK, PALE, SERIES, Picture, clean, name_axes
 
 _LINES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))
 _MARKERS = ("o", "s", "^", "D", "v")
@@ -47,9 +47,7 @@ def curves(series, *, x, y, title="", reference=None):
         axes.axhline(reference[0], color=GREY, linewidth=1, linestyle=":")
         axes.text(ticks[-1], reference[0] + 0.012 * top, reference[1], fontsize=9, color=INK, va="bottom", ha="right")
     _name_lines(axes, series)
-    axes.set_xlabel(x, fontsize=9, color=INK)
-    axes.set_ylabel(y, fontsize=9, color=INK)
-    axes.set_title(title, fontsize=10, color=INK, loc="left")
+    name_axes(axes, x, y, title)
     clean(axes)
     axes.grid(axis="y", color=PALE, linewidth=0.6)
     return figure

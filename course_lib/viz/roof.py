@@ -3,7 +3,7 @@
 May import: style, matplotlib.
 """
 
-from .style import BLUE, GREY, INK, ORANGE, PALE, SERIES, Picture, clean
+from .style import BLUE, GREY, INK, ORANGE, PALE, SERIES, Picture, clean, name_axes
 
 MARKERS = ("o", "s", "^", "D", "v")
 
@@ -43,9 +43,7 @@ def roofline(machine, points, *, peak_tflops, memory_gbps):
         axes.annotate(name, (intensity, height), (9, -11), textcoords="offset points", fontsize=9, color=INK)
     axes.axvline(ridge, color=GREY, linewidth=0.8, linestyle=":")
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(None, peak_tflops * 3))
-    axes.set_xlabel("FLOP per byte of memory traffic", fontsize=9, color=INK)
-    axes.set_ylabel("TFLOP/s", fontsize=9, color=INK)
-    axes.set_title(machine, fontsize=10, color=INK, loc="left")
+    name_axes(axes, "FLOP per byte of memory traffic", "TFLOP/s", machine)
     clean(axes)
     axes.grid(color=PALE, linewidth=0.5)
     return figure

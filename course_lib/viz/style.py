@@ -61,6 +61,13 @@ class _no_tight_box:
         rcParams["savefig.bbox"] = self.before
 
 
+def name_axes(axes, x, y="", title=""):
+    """What the axes show, with units, and a title above on the left."""
+    axes.set_xlabel(x, fontsize=9, color=INK)
+    axes.set_ylabel(y, fontsize=9, color=INK)
+    axes.set_title(title, fontsize=10, color=INK, loc="left")
+
+
 def clean(axes, *, left=True, bottom=True):
     """Axes without a frame; `left` and `bottom` keep those two lines."""
     axes.spines[["top", "right"]].set_visible(False)
