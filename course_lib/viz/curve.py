@@ -28,16 +28,8 @@ def curves(series, *, x, y, title="", reference=None):
     figure = Picture(7.8, 3.6, f"{y} against {x}. {told}.")
     axes = figure.subplots()
     for number, points in enumerate(series.values()):
-        axes.plot(
-            *zip(*points, strict=True),
-            marker=_MARKERS[number % len(_MARKERS)],
-            linewidth=1.8,
-            markersize=5.5,
-            linestyle=_LINES[number % len(_LINES)],
-            color=SERIES[number % len(SERIES)],
-            markeredgecolor=INK,
-            markeredgewidth=0.6,
-        )
+        look = {"marker": _MARKERS[number % 5], "linestyle": _LINES[number % 5], "color": SERIES[number % 5]}
+        axes.plot(*zip(*points, strict=True), **look, linewidth=1.8, markersize=5.5, markeredgecolor=INK)
     axes.set_xscale("log", base=2)
     ticks = sorted({at for points in series.values() for at, _ in points})
     axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
