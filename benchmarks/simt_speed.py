@@ -139,6 +139,7 @@ def machine(commit):
     return {
         "cpu": models[0] if models else platform.processor(),
         "cores": os.cpu_count(),
+        "load_before": f"{os.getloadavg()[0]:.1f}",  # other work on the machine: processes waiting for a core
         "python": platform.python_version(),
         "torch": torch.__version__,
         "triton": triton.__version__,
