@@ -122,9 +122,11 @@ def cuda_headers():
         folders += [find_nvidia_header_directory(part) for part in ("cudart", "cccl")]
     except (ImportError, RuntimeError):
         pass
-    roots = [os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    folders += [Path(root) / "include" for root in roots if root and not any(folders)]
-    return tuple(dict.fromkeys(str(folder) for folder in folders if folder and Path(folder).is_dir()))
+    folders = [Path(folder) for folder in folders if folder]
+    if not any((folder / "crt" / "mma.h").is_file() for folder in folders):  # the pip packages may come without crt
+        roots = [os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+        folders += [Path(root) / "include" for root in roots if root]
+    return tuple(dict.fromkeys(str(folder) for folder in folders if folder.is_dir()))
 
 
 def compile_error(log, *, name, filename, defines, engine):

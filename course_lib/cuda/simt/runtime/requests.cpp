@@ -139,9 +139,9 @@ void count_sectors(std::vector<Piece>& pieces, Counters& sum) {
     sum.ideal_sectors += (distinct + 31) / 32;
 }
 
-// True when every lane of [first, first + count) takes the same address as the lane at `distance` (by xor); absent lanes agree.
-bool in_pairs(const Request& request, unsigned first, unsigned count, unsigned distance) {
-    for (unsigned lane = first; lane < first + count; ++lane) {
+// True when every lane takes the same address as the lane at `distance` (by xor); absent lanes agree.
+bool in_pairs(const Request& request, unsigned distance) {
+    for (unsigned lane = 0; lane < LANES; ++lane) {
         unsigned other = lane ^ distance;
         if (!(request.lanes >> lane & 1) || !(request.lanes >> other & 1)) continue;
         if (request.address[lane] != request.address[other]) return false;
@@ -150,15 +150,12 @@ bool in_pairs(const Request& request, unsigned first, unsigned count, unsigned d
 }
 
 // 32 banks of 4 bytes; 8-byte accesses go in half-warps, 16-byte ones in quarter-warps; equal words are served together.
-// Two halves (quarters) go in one pass when neighbours share addresses: all lanes i and i ^ 1, or all i and i ^ 2. That is
-// what an H200 does: the shared_index rows of tests/simt/data/h200_counters.csv.
+// Two halves (or quarters) go in one pass when neighbours share addresses: all lanes i and i ^ 1, or all i and i ^ 2. That
+// is what an H200 does: the shared_index rows of tests/simt/data/h200_counters.csv.
 void count_wavefronts(const Request& request, unsigned widest, Counters& sum) {
-    unsigned narrow = widest <= 4 ? 32 : widest == 8 ? 16 : 8, per_pass = narrow;
+    unsigned per_pass = widest <= 4 ? 32 : widest == 8 ? 16 : 8;
+    if (per_pass < LANES && (in_pairs(request, 1) || in_pairs(request, 2))) per_pass *= 2;
     for (unsigned first = 0; first < LANES; first += per_pass) {
-        unsigned wide = 2 * narrow;
-        bool merged = wide <= LANES && first % wide == 0 &&
-                      (in_pairs(request, first, wide, 1) || in_pairs(request, first, wide, 2));
-        if (first % wide == 0) per_pass = merged ? wide : narrow;
         uint64_t words[LANES][LANES];
         unsigned in_bank[LANES] = {}, most = 0;
         for (unsigned lane = first; lane < first + per_pass; ++lane) {
