@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 _ALIGNMENT = 512  # bytes; where a GPU allocation starts, so that sectors are counted as on a GPU
-_SMALLEST_RED_ZONE = 1 << 16  # bytes on either side
+_RED_ZONE = (1 << 16, 1 << 24)  # bytes on either side: as wide as the argument, between these
 
 
 @dataclass
@@ -143,7 +143,7 @@ def relocate(arguments):
     """Copy the memory behind `arguments` (they share a storage) between red zones. Returns a Region."""
     first, last = _union(arguments)
     nbytes = last - first
-    red_zone = max(_SMALLEST_RED_ZONE, nbytes)
+    red_zone = min(max(nbytes, _RED_ZONE[0]), _RED_ZONE[1])
     red_zone += -red_zone % _ALIGNMENT
     buffer = torch.empty(nbytes + 2 * red_zone + 2 * _ALIGNMENT, dtype=torch.uint8, device="cpu")
     start = buffer.data_ptr() + red_zone
