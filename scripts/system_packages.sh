@@ -1,28 +1,43 @@
 #!/usr/bin/env bash
-# Install with apt what pip cannot: a C++ compiler, Python's venv, and what the tests need (a browser, a sandbox).
+# Install with apt what pip cannot: a C++ compiler, Python's venv, and what the tests need (a sandbox, a browser).
 # Asks for sudo when you are not root, and touches nothing when everything is there.
 set -euo pipefail
 
-packages=(python3-venv python3-dev make g++ bubblewrap chromium)
+packages=(python3-venv python3-dev make g++ bubblewrap)
+browsers=(chromium chromium-browser google-chrome)
 
 if ! command -v apt-get >/dev/null; then
-    echo "make system-packages knows apt only; please install these with your package manager: ${packages[*]}" >&2
+    echo "make system-packages knows apt only; please install with your package manager: ${packages[*]} chromium" >&2
     exit 1
 fi
 
 installed() { dpkg-query --show --showformat='${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
+has_browser() {
+    local name
+    for name in "${browsers[@]}"; do command -v "$name" >/dev/null && return; done
+    return 1
+}
 
 missing=()
 for package in "${packages[@]}"; do
     installed "$package" || missing+=("$package")
 done
-if [ ${#missing[@]} -eq 0 ]; then
-    echo "System packages are all there: ${packages[*]}"
+if [ ${#missing[@]} -eq 0 ] && has_browser; then
+    echo "System packages are all there: ${packages[*]} and a browser"
     exit 0
 fi
 
 as_root=()
 [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-echo "Installing system packages: ${missing[*]}"
-"${as_root[@]}" apt-get update --quiet
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends "${missing[@]}"
+apt_get() { ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get --quiet "$@"; }
+
+apt_get update
+if ! has_browser; then
+    if apt-cache show chromium >/dev/null 2>&1; then
+        missing+=(chromium)
+    else  # Ubuntu has it as a snap only
+        echo "apt has no chromium here; the browser test of make test needs one: .venv/bin/playwright install --with-deps chromium"
+    fi
+fi
+[ ${#missing[@]} -eq 0 ] || echo "Installing system packages: ${missing[*]}"
+[ ${#missing[@]} -eq 0 ] || apt_get install --yes --no-install-recommends "${missing[@]}"

@@ -10,6 +10,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from course_lib.build import build, chapter_files, read_chapter
 
+expect.set_options(timeout=20_000)  # milliseconds; two cores may be busy with other tests
 CHAPTER = next(path for path in chapter_files() if path.stem.startswith("03_"))
 CUDA_TYPO = """%%cuda online_softmax_warp
 extern "C" __global__ void online_softmax_warp_kernel(const float* x, float* out, int num_rows, int num_cols) {
@@ -41,7 +42,8 @@ def lab(chapter, tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", "--disable-gpu"])
+        path = browser_path(playwright.chromium.executable_path)
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
 
