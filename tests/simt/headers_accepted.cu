@@ -96,7 +96,7 @@ atomicAdd(f, 1.f); atomicAdd(i, 1); atomicAdd(d, 1.0); atomicAdd(h, h[1]); atomi
 atomicAdd(b, b[1]); atomicAdd(b2, b2[1]); i[1] = atomicCAS(i, 1, 2) + atomicMax(i, 3) + atomicExch(i, 4);
 
 // case: shared memory
-__shared__ float4 words[32]; __shared__ half tile[2][32]; __shared__ half2 pairs[32];
+__shared__ float4 words[32]; __shared__ alignas(16) half tile[2][32]; __shared__ half2 pairs[32];
 __shared__ __nv_bfloat16 one; extern __shared__ float4 dynamic[]; words[threadIdx.x] = *(float4*)f;
 tile[0][threadIdx.x] = h[0]; one = b[0]; pairs[threadIdx.x] = h2[0]; dynamic[threadIdx.x] = words[0];
 __syncthreads(); f[0] = words[1].x + dynamic[2].y; h[1] = tile[0][1]; h2[1] = pairs[1]; b[1] = one;

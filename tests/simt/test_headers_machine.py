@@ -197,7 +197,7 @@ def test_a_stored_fragment_is_not_yet_visible_to_the_other_lanes():
     """Storing orders nothing: without __syncwarp another lane's read is a race."""
     body = """
     using namespace nvcuda;
-    __shared__ __align__(32) float tile[256];
+    __shared__ alignas(32) float tile[256];
     wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;
     wmma::fill_fragment(f, 1.0f);
     wmma::store_matrix_sync(tile, f, 16, wmma::mem_row_major);

@@ -7,6 +7,7 @@ processes may build the same thing at once.
 May import: errors.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -84,8 +85,11 @@ def _tree_hash(*folders):
     return digest.hexdigest()
 
 
+_HOW = Path(__file__).read_text()  # how things are compiled is part of what they depend on
+
+
 def _hash(*parts):
-    parts = (*parts, Path(__file__).read_text())  # how things are compiled is part of what they depend on
+    parts = (*parts, _HOW)
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:24]
 
 
@@ -139,27 +143,38 @@ def _dynamic_shared_object():
     return _build_into(target, make)
 
 
+def _publish_once(path, target):
+    """`path` under the name `target`, unless that exists (FileExistsError); by copy where there are no hard links."""
+    try:
+        os.link(path, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        with open(target, "x") as file:
+            file.write(Path(path).read_text())
+
+
 def _forced_header(mode):
     """Path of the header to force in, with its precompiled form beside it."""
     flags = _flags(mode)
     key = _hash(compiler()[2], flags, _tree_hash(INCLUDE), INCLUDE)
     folder = cache_dir() / f"header-{mode}-{key}"
     header = folder / "machine.h"
-    if header.exists():
-        return header
-    with tempfile.TemporaryDirectory(dir=cache_dir()) as made:
-        made = Path(made) / "new"
-        made.mkdir()
-        (made / "machine.h").write_text('#include "simt/machine.h"\n')
-        suffix = ".gch" if compiler()[1] == "gcc" else ".pch"
-        done = _run([*flags, f"-I{INCLUDE}", "-x", "c++-header", made / "machine.h", "-o", made / f"machine.h{suffix}"])
+    precompiled = folder / ("machine.h.gch" if compiler()[1] == "gcc" else "machine.h.pch")
+    folder.mkdir(exist_ok=True)
+    if not header.exists():  # written once and never touched again: clang compares its time with the precompiled form's
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            text = Path(made) / "machine.h"
+            text.write_text('#include "simt/machine.h"\n')
+            with contextlib.suppress(FileExistsError):  # another process was first
+                _publish_once(text, header)
+
+    def make(path):
+        done = _run([*flags, f"-I{INCLUDE}", "-x", "c++-header", header, "-o", path])
         if done.returncode:
             raise ToolchainError(f"The SIMT machine's headers did not compile with {compiler()[2]}:\n{done.stderr[:4000]}")
-        try:
-            made.rename(folder)
-        except OSError:  # another process was first
-            if not header.exists():
-                raise
+
+    _build_into(precompiled, make)
     return header
 
 
@@ -168,14 +183,23 @@ _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;{}]*?\[[^;{}]*?\])\s*;")
 
 def rewrite_dynamic_shared(source):
     """`extern __shared__ T name[];` as a declaration of the machine's buffer. Line numbers stay as they are."""
-    return _DYNAMIC.sub(lambda found: "extern __thread " + found[1] + ' __asm__("simt_dynamic_buffer")'
+    return _DYNAMIC.sub(lambda found: "extern SIMT_DYNAMIC_SHARED " + found[1] + ' __asm__("simt_dynamic_buffer")'
                         + "\n" * (found[0].count("\n") - found[1].count("\n")) + ";", source)
+
+
+_ALIGNED = re.compile(r"\b__shared__[ \t]+(alignas[ \t]*\((?:[^()]|\([^()]*\))*\))")
+
+
+def move_alignment(source):
+    """`__shared__ alignas(16) T name` with the alignment in front, where C++ allows it; CUDA takes both."""
+    return _ALIGNED.sub(r"\1 __shared__", source)
 
 
 def _translation_unit(source, name, defines, first_line):
     """The text given to the compiler: definitions, the author's text under its own line numbers, the entrance."""
     definitions = "".join(f"#define {key} {_define_text(value)}\n" for key, value in (defines or {}).items())
-    return (f'{definitions}#line {first_line} "{AUTHOR}"\n{rewrite_dynamic_shared(source)}\n#line 1 "<simt entry>"\n'
+    source = rewrite_dynamic_shared(move_alignment(source))
+    return (f'{definitions}#line {first_line} "{AUTHOR}"\n{source}\n#line 1 "<simt entry>"\n'
             f'extern "C" SIMT_ENTRY void simt_entry(void** arguments) {{ simt::call(&{name}, arguments); }}\n')
 
 

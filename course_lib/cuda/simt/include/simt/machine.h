@@ -27,10 +27,13 @@
 #define SIMT_TEXT(X) SIMT_TEXT_(X)
 #define __constant__ __attribute__((section(".simt_constant." SIMT_TEXT(__COUNTER__))))
 // Shared memory is what is thread-local: one copy for each worker, apart from everything else. No initialisation runs.
+// g++ needs __constinit, or it guards an array of a class type by a variable beside it (see vector_types.h).
 #if defined(__clang__)
-#define __shared__ __attribute__((require_constant_initialization)) thread_local
+#define __shared__ thread_local
+#define SIMT_DYNAMIC_SHARED __thread
 #else
 #define __shared__ __constinit thread_local
+#define SIMT_DYNAMIC_SHARED __constinit __thread
 #endif
 
 // ---- where am I ----
