@@ -170,10 +170,10 @@ def _judge():
 
 
 def _sandbox():
-    from ..grading.isolation import usable_sandbox
+    from ..grading import bubblewrap
 
     try:
-        usable_sandbox(dict(os.environ))
+        bubblewrap.usable(dict(os.environ))
     except CourseError as error:
         return Finding(NOTE, "Sandbox", f"needed only for `course grade --sandbox`: {error}.")
     return Finding(GOOD, "Sandbox", "bubblewrap works; `course grade --sandbox` grades other people's answers.")

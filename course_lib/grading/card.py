@@ -36,6 +36,7 @@ border-left:4px solid var(--bad);padding:.25rem .8rem;margin:.6rem 0;background:
 border-radius:0 5px 5px 0;}
 .course-card .said.remark{border-color:var(--ask)}
 .course-card .said.tip{border-color:var(--none)}
+.course-card .said code{background:var(--jp-layout-color0,#fff)}
 .course-card .lead{font-weight:700}
 .course-card .faint{color:var(--faint);font-size:.92em}
 .course-card code,.course-card pre{
@@ -59,7 +60,7 @@ padding:.12rem .9rem .12rem 0;text-align:left;vertical-align:top;border:0;backgr
 .course-card summary{cursor:pointer;font-weight:600}
 .course-card svg{display:block;max-width:100%;height:auto;margin:.3rem 0}
 .course-card svg text{fill:var(--faint);font-size:11px}
-.course-card .bar{height:.6rem;border-radius:3px;background:var(--none);min-width:2px}
+.course-card .bar{height:.6rem;border-radius:3px;background:var(--faint);min-width:2px}
 .course-card ol{margin:.3rem 0;padding-left:1.4rem}
 .course-card .key{display:inline-flex;align-items:center;gap:.35em;margin-right:1.2em}.course-card .key svg{margin:0}
 </style>"""
@@ -76,8 +77,8 @@ def span(kind, text):
 
 
 def inline(text):
-    """A sentence with `code` in it."""
-    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
+    """A sentence with `code` and **bold** words in it."""
+    return re.sub(r"\*\*([^*\n]+)\*\*", r"<b>\1</b>", re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text)))
 
 
 def paragraphs(text):

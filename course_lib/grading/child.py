@@ -22,9 +22,14 @@ _RESULT_FILENO, _TRACE_FILENO = 700, 701
 
 
 def preload():
-    """Import, before the fork, what an answer will need; only where there is no GPU."""
-    child_cuda.preload()
+    """Import, before the fork, what an answer will need; only where there is no GPU.
+
+    Returns
+    -------
+    int, a process that builds the SIMT machine meanwhile
+    """
     child_triton.preload()
+    return child_cuda.preload()
 
 
 def main(task_descriptor, result_descriptor, trace_descriptor, output_descriptor, folder, limits):

@@ -17,10 +17,14 @@ _STEP_LIMIT = 500_000  # of one thread: a thousand times what a small case needs
 
 
 def preload():
-    """Before the first fork: import what a CUDA run needs, and have the SIMT machine built.
+    """Before the first fork: import what a CUDA run needs, and begin to build the SIMT machine.
 
     The machine compiles itself once for each version, which takes longer than an answer may. It does so in a process
     of its own: what it starts (threads) must not be in the process that is forked later.
+
+    Returns
+    -------
+    int, the number of that process; a CUDA run must wait for its end
     """
     import course_lib.cuda  # noqa: F401
 
@@ -33,7 +37,7 @@ def preload():
             pass  # the first answer will meet the same error, and say it to the learner
         finally:
             os._exit(0)
-    os.waitpid(pid, 0)
+    return pid
 
 
 def _take_over_builds():

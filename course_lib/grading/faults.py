@@ -32,7 +32,16 @@ _FINDING_KINDS = {
     "stack_overflow": "recursion",
     "trap": "exception",
 }
-_FATAL = {"out_of_bounds", "misaligned", "bad_shuffle", "divergent_barrier", "deadlock", "timeout", "recursion", "exception"}
+_FATAL = {
+    "out_of_bounds",
+    "misaligned",
+    "bad_shuffle",
+    "divergent_barrier",
+    "deadlock",
+    "timeout",
+    "recursion",
+    "exception",
+}
 
 
 class Problem(Exception):

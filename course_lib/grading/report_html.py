@@ -78,12 +78,10 @@ def _marked(excerpt):
 def _hint(verdict):
     if not verdict.hint:
         return ""
-    more = (
-        ""
-        if verdict.state == NOT_STARTED
-        else f' <span class=faint><code>hint("{escape(verdict.exercise)}")</code> opens the next one.</span>'
-    )
-    return f'<div class="said tip"><span class=lead>Hint.</span> {inline(verdict.hint)}{more}</div>'
+    if verdict.state == NOT_STARTED:
+        return f'<div class="said tip">{span("lead", "Next.")} {inline(verdict.hint)}</div>'
+    more = f'<span class="faint"><code>hint("{escape(verdict.exercise)}")</code> opens the next one.</span>'
+    return f'<div class="said tip">{span("lead", "Hint.")} {inline(verdict.hint)} {more}</div>'
 
 
 def _missing(verdict):
@@ -141,10 +139,9 @@ def _bound(verdict):
         ]
         for words, value in (("your kernel moves", moved), ("no kernel can do with less than", fewest))
     ]
-    case = f"In the case {verdict.bound['case']}: " if verdict.bound.get("case") else ""
-    why = (
-        f"<p class=faint>{inline(case)}{moved / max(fewest, 1):.2f} times the bound. {inline(verdict.bound['why'])}</p>"
-    )
+    case = f", in the case “{verdict.bound['case']}”" if verdict.bound.get("case") else ""
+    said = f"{moved / max(fewest, 1):.2f} times the bound{case}. The bound: {verdict.bound['why']}."
+    why = f"<p class=faint>{inline(said)}</p>"
     return (
         "<table>"
         + "".join(f"<tr><td>{a}</td><td class=n>{b}</td><td>{c}</td></tr>" for a, b, c in rows)
@@ -186,7 +183,7 @@ def render_hints(hints):
     """The card of the hints that are open."""
     items = "".join(f"<li>{inline(text)}</li>" for text in hints.shown)
     left = hints.total - len(hints.shown)
-    more = f'<code>hint("{escape(hints.exercise)}")</code> opens the next of {left} more.' if left else "These are all."
+    more = f'<code>hint("{escape(hints.exercise)}")</code> opens the next; {left} left.' if left else "These are all."
     title = f"Hints for {hints.exercise} {hints.title}".strip()
     head = span("name", title) + span("facts", f"{len(hints.shown)} of {hints.total} open")
     return card(head, f"<ol>{items}</ol><p class=faint>{more}</p>", f"Hints for {hints.exercise}")

@@ -9,8 +9,14 @@ from .card import escape
 _MOST_ROWS, _MOST_COLS = 64, 96
 _WIDTH, _HEIGHT = 560, 360  # pixels that the squares may take
 _LEFT, _TOP = 44, 20  # room for the axis numbers
-_GLYPHS = ["", "M1.8 2h.4", "M1 2h2", "M1 2h2M2 1v2", "M1 1L3 3M3 1L1 3"]  # in a square of 4 x 4
-_WHITE = 'stroke="var(--jp-layout-color0,#fff)" stroke-width=".5" fill="none"'
+_GLYPHS = [
+    (),
+    ((0.45, 0.5, 0.1, 0),),
+    ((0.25, 0.5, 0.5, 0),),
+    ((0.25, 0.5, 0.5, 0), (0.5, 0.25, 0, 0.5)),
+    ((0.25, 0.25, 0.5, 0.5), (0.75, 0.25, -0.5, 0.5)),
+]  # strokes (x, y, dx, dy) in a square of side 1
+_WHITE = 'stroke="var(--jp-layout-color0,#fff)" fill="none"'
 _COLOURS = ["var(--m0)", "var(--m1)", "var(--m2)", "var(--m3)", "var(--mn)"]
 
 
@@ -42,18 +48,30 @@ def render(error_map):
     return f"<p><span class=lead>Where it is wrong.</span> {escape(summary)}</p>{picture}{_legend(levels, steps)}"
 
 
-def _square(col, row, side, cell):
-    """One element; worse errors are darker, and carry a bar, a plus or a cross as well."""
-    x, y, inner = _LEFT + col * side, _TOP + row * side, side - (side > 5)
-    square = f'<rect x="{x}" y="{y}" width="{inner}" height="{inner}" fill="{_COLOURS[cell]}"/>'
-    glyph = _GLYPHS[cell] if side >= 7 else ""
-    if not glyph:
-        return square
-    return square + f'<path transform="translate({x} {y}) scale({inner / 4:g})" d="{glyph}" {_WHITE}/>'
+def _squares(levels, side, left=_LEFT, top=_TOP):
+    """All squares; worse errors are darker, and carry a dot, a bar, a plus or a cross as well."""
+    inner = side - (side > 5)
+    parts = []
+    for kind in sorted({cell for cells in levels for cell in cells}):
+        corners = [
+            (left + col * side, top + row * side)
+            for row, cells in enumerate(levels)
+            for col, cell in enumerate(cells)
+            if cell == kind
+        ]
+        squares = "".join(f"M{x} {y}h{inner}v{inner}h-{inner}z" for x, y in corners)
+        parts.append(f'<path class="squares" d="{squares}" fill="{_COLOURS[kind]}"/>')
+        if side >= 7 and _GLYPHS[kind]:
+            strokes = "".join(_stroke(x, y, inner, kind) for x, y in corners)
+            parts.append(f'<path d="{strokes}" stroke-width="{inner / 8:g}" {_WHITE}/>')
+    return "".join(parts)
 
 
-def _squares(levels, side):
-    return "".join(_square(col, row, side, cell) for row, cells in enumerate(levels) for col, cell in enumerate(cells))
+def _stroke(x, y, inner, kind):
+    return "".join(
+        f"M{x + inner * at_x:g} {y + inner * at_y:g}l{inner * along:g} {inner * down:g}"
+        for at_x, at_y, along, down in _GLYPHS[kind]
+    )
 
 
 def _lines(down, across, side, width, height):
@@ -86,9 +104,9 @@ def _legend(levels, steps):
     words = [text for _, text, _ in reading.LEVELS] + [reading.NAN_LEGEND]
     keys = []
     for cell in present:
-        box = _square(0, 0, 14, cell)
+        box = _squares([[cell]], 14, 0, 0)
         keys.append(
-            f'<span class="key"><svg width="13" height="13" viewBox="{_LEFT} {_TOP} 13 13" aria-hidden="true">{box}'
+            f'<span class="key"><svg width="13" height="13" viewBox="0 0 13 13" aria-hidden="true">{box}'
             f"</svg>{escape(words[cell])}</span>"
         )
     grain = (

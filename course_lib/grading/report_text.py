@@ -31,7 +31,7 @@ def render(verdict):
     if verdict.state == FAIL:
         blocks += [_smallest(verdict), _map(verdict), _diagnosis(verdict), _cases(verdict)]
     if verdict.state in (FAIL, NOT_STARTED):
-        blocks.append(_wrap(verdict.hint, "Hint: "))
+        blocks.append(_wrap(verdict.hint, "Hint: " if verdict.state == FAIL else "Next: "))
     if verdict.state == PASS:
         blocks += [_traffic(verdict)]
     blocks.append([line for remark in verdict.remarks for line in _wrap(remark, "Remark: ")])
@@ -82,7 +82,7 @@ def _map(verdict):
     across = reading.borders(verdict.error_map, 1, steps, width)
     characters = [character for _, _, character in reading.LEVELS] + [reading.NAN_CHARACTER]
     rule = "".join(("┼" if col in across else "") + "─" for col in range(width))
-    lines = [f"  Where {verdict.error_map['output']} is wrong: {reading.map_summary(verdict.error_map)}", ""]
+    lines = [*_wrap(reading.map_summary(verdict.error_map), "Where it is wrong: "), ""]
     for row, cells in enumerate(levels):
         if row in down:
             lines.append(f"  {'':>5} {rule}")
@@ -118,8 +118,8 @@ def _traffic(verdict):
     if verdict.bound and rows:
         moved, fewest = reading.moved_bytes(verdict), verdict.bound["bytes"]
         lines += _wrap(
-            f"{moved:,} bytes moved; no kernel can do with fewer than {fewest:,} ({verdict.bound['why']}): "
-            f"{moved / max(fewest, 1):.2f} times the bound."
+            f"{moved:,} bytes moved, {moved / max(fewest, 1):.2f} times the bound: no kernel can do with fewer than "
+            f"{fewest:,} ({verdict.bound['why']})."
         )
     return lines
 

@@ -34,7 +34,11 @@ def main(descriptor):
 
             wire.send(connection, {"exercises": len(registry.all())})
             continue
-        wire.send(connection, _in_a_judge(request, connection))
+        try:
+            reply = _in_a_judge(request, connection)
+        except CourseError as error:  # no sandbox on this machine
+            reply = {"error": str(error)}
+        wire.send(connection, reply)
 
 
 def _preload():

@@ -56,11 +56,11 @@ def _kill_group(pid):
             pass
 
 
-def _reap_leftovers():
-    """Kill and collect every process that the child left behind, in whatever session it hides."""
+def _reap_leftovers(builder):
+    """Kill and collect every process that the child left behind, in whatever session; not the builder."""
     count = 0
     deadline = time.monotonic() + 2.0
-    while (pids := _own_children()) and time.monotonic() < deadline:
+    while (pids := [pid for pid in _own_children() if pid != builder]) and time.monotonic() < deadline:
         for pid in pids:
             _kill_group(pid)
         for pid in pids:
@@ -70,6 +70,14 @@ def _reap_leftovers():
             except ChildProcessError:
                 pass
     return count
+
+
+def _wait_for(builder):
+    """The SIMT machine must be built before an answer's time runs."""
+    try:
+        os.waitpid(builder, 0)
+    except ChildProcessError:
+        pass  # waited for before
 
 
 class _Output:
@@ -167,10 +175,12 @@ def _memory_file(name):
         return os.dup(file.fileno())
 
 
-def _serve(request, descriptors, main, wake):
+def _serve(request, descriptors, main, wake, builder):
     task, result, reply_descriptor = descriptors
     reply = socket.socket(fileno=reply_descriptor)
     limits = json.loads(request)
+    if builder and limits["language"] == "cuda":
+        _wait_for(builder)
     started = time.monotonic()
     folder = tempfile.mkdtemp(prefix="course-answer-")
     trace = _memory_file("trace")
@@ -184,7 +194,7 @@ def _serve(request, descriptors, main, wake):
         info, where = watch.run()
         _kill_group(pid)  # the leader is still a zombie, so its number cannot belong to anybody else
         os.waitpid(pid, 0)
-        leftovers = _reap_leftovers()
+        leftovers = _reap_leftovers(builder)
         output.drain()
         answer = {
             "stopped": watch.stopped,
@@ -213,7 +223,8 @@ def _preload(engine):
     if engine == "cpu":
         from course_lib.grading import child
 
-        child.preload()
+        return child.preload()
+    return 0
 
 
 def main(descriptor, engine, root):
@@ -226,12 +237,12 @@ def main(descriptor, engine, root):
     os.set_blocking(wake_write, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    _preload(engine)
+    builder = _preload(engine)
     while True:
         request, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 3)
         if not request:
             return
-        _serve(request, descriptors, connection, wake)
+        _serve(request, descriptors, connection, wake, builder)
 
 
 if __name__ == "__main__":
