@@ -1,0 +1,113 @@
+"""Every exercise is complete: contract, solution, starter, hints, inputs that expose, and an oracle that is right."""
+
+import re
+
+import pytest
+import torch
+
+from course_lib.build.regions import included, starter
+from course_lib.errors import CourseError
+from course_lib.grading import contestants, inputs, registry
+from course_lib.grading.judge import not_started, prepare
+
+ALL = registry.all()
+WITH_INPUTS = [name for name, exercise in ALL.items() if exercise.rules]  # the others judge a property
+KERNELS = [name for name, exercise in ALL.items() if exercise.language != "python"]
+
+
+@pytest.mark.parametrize("exercise_id", ALL)
+def test_it_is_complete(root, exercise_id):
+    exercise = ALL[exercise_id]
+    assert exercise.id == exercise_id and exercise.language in ("cuda", "triton", "python")
+    assert len(exercise.hints) == 3 and all(len(text) > 30 for text in exercise.hints)
+    assert len(set(exercise.hints)) == 3
+    assert exercise.size_lines > 0 and exercise.minutes > 0
+    assert exercise.entry in exercise.signature and len(exercise.contract) > 80 and len(exercise.explanation) > 80
+    names = [case.name for case in exercise.cases]
+    assert len(set(names)) == len(names)
+    assert exercise.entry in included(exercise.solution, root)
+
+
+@pytest.mark.parametrize("exercise_id", ALL)
+def test_the_starter_is_a_starter(root, exercise_id):
+    exercise = ALL[exercise_id]
+    text = included(exercise.solution, root)
+    assert not not_started(exercise, text)
+    assert not_started(exercise, starter(text, exercise.id, exercise.language))
+
+
+@pytest.mark.parametrize("exercise_id", KERNELS)
+def test_its_inputs_expose(exercise_id):
+    exercise = ALL[exercise_id]
+    values = {case.values for case in exercise.cases}
+    assert {"normal", "minus_100", "plus_100", "rising", "masked"} <= values
+    assert any(all(size == 1 for size in case.sizes.values()) for case in exercise.cases), "no 1 x 1 case"
+    assert any(len(case.schedules) >= 3 for case in exercise.cases), "no case under several schedules"
+    assert exercise.probes and exercise.bound_bytes is not None
+
+
+@pytest.mark.parametrize("exercise_id", WITH_INPUTS)
+def test_the_same_seed_gives_the_same_inputs_and_another_one_others(exercise_id):
+    exercise = ALL[exercise_id]
+    first, again, other = prepare(exercise, 5), prepare(exercise, 5), prepare(exercise, 6)
+    for a, b in zip(first, again, strict=True):
+        for name, value in a.inputs.items():
+            assert torch.equal(value.nan_to_num(3.0), b.inputs[name].nan_to_num(3.0))
+    pairs = [(value, b.inputs[name]) for a, b in zip(first, other, strict=True) for name, value in a.inputs.items()]
+    assert any(not torch.equal(x.nan_to_num(3.0), y.nan_to_num(3.0)) for x, y in pairs)
+
+
+@pytest.mark.parametrize("exercise_id", WITH_INPUTS)
+def test_oracle_and_baseline_agree_on_form(exercise_id):
+    exercise = ALL[exercise_id]
+    for prepared in prepare(exercise, 3):
+        assert set(prepared.ref) == set(prepared.base) == set(exercise.rules) == set(prepared.run.outputs)
+        for name, (shape, dtype) in prepared.run.outputs.items():
+            assert prepared.ref[name].dtype == torch.float64
+            assert tuple(prepared.ref[name].shape) == tuple(prepared.base[name].shape) == tuple(shape)
+            assert str(prepared.base[name].dtype) == f"torch.{dtype}"
+            assert not torch.isnan(prepared.ref[name]).any() and not torch.isnan(prepared.base[name]).any()
+
+
+def test_the_oracle_of_a_masked_softmax_is_torchs():
+    prepared = next(p for p in prepare(ALL["03.6"], 1) if p.case.name == "more keys than queries")
+    scores, lens = prepared.inputs["scores"].double(), prepared.inputs["seq_lens_kv"]
+    num_q = scores.shape[1]
+    for b, length in enumerate(lens.tolist()):
+        for q_row in range(num_q):
+            seen = scores[b, q_row, : q_row + length - num_q + 1]
+            expected = torch.softmax(seen, 0)
+            assert torch.allclose(prepared.ref["out"][b, q_row, : len(seen)], expected, rtol=1e-12)
+            assert float(prepared.ref["lse"][b, q_row]) == pytest.approx(float(torch.logsumexp(seen, 0)), rel=1e-12)
+            assert not prepared.ref["out"][b, q_row, len(seen) :].any()
+
+
+@pytest.mark.parametrize("values", inputs.WORDS)
+def test_no_distribution_is_small_and_uniform(values):
+    x = inputs.scores(values, (9, 50), "float32", inputs.generator(1), at=20)
+    if values in ("zeros", "ones", "step"):
+        return  # for probes, which compare with a number
+    finite = x[torch.isfinite(x)]
+    assert finite.std() > 0.4
+
+
+@pytest.mark.parametrize("exercise_id", ALL)
+def test_it_ships_wrong_and_right_answers_with_plain_names(root, exercise_id):
+    wrong = contestants.load(root / "solutions" / "wrong", exercise_id)
+    right = contestants.load(root / "solutions" / "right", exercise_id)
+    assert len(wrong) >= 8 and len(right) >= 3
+    names = [contestant.name for contestant in (*wrong, *right)]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9_]+", contestant.diagnosis) for contestant in wrong)
+
+
+def test_an_edit_that_no_longer_matches_is_an_error():
+    with pytest.raises(CourseError, match="stands 0 times"):
+        contestants.edited("a b", contestants.Wrong("x", (("c", "d"),), "code"))
+    with pytest.raises(CourseError, match="stands 2 times"):
+        contestants.edited("a a", contestants.Wrong("x", (("a", "d"),), "code"))
+
+
+def test_an_unknown_exercise_names_its_neighbours():
+    with pytest.raises(CourseError, match="03.1, 03.2"):
+        registry.get("03.99")
