@@ -36,6 +36,10 @@ _DTYPES = {
     "fp8_e4m3": ("float8_e4m3fn", "uint8"),
     "fp8_e5m2": ("float8_e5m2", "uint8"),
 }
+# scalars whose tensors are always aligned to them
+_PLAIN = {
+    name: getattr(torch, _DTYPES[name][0]) for name in ("float", "double", "half", "bfloat16", "int", "long long")
+}
 _FLOAT_MAX = {"float": 3.4028234663852886e38, "half": 65504.0, "bfloat16": 3.3895313892515355e38}
 _FLOATS = ("float", "double", "half", "bfloat16")
 
@@ -66,9 +70,20 @@ def check(kernel_name, parameters, args, *, device=None):
             + _odd_one(parameters, args)
         )
     return [
-        _convert(f"{kernel_name}: parameter {parameter.name} ({parameter.ctype})", parameter, value, device)
+        value if _plainly_fits(parameter, value, device) else _convert(kernel_name, parameter, value, device)
         for parameter, value in zip(parameters, args, strict=True)
     ]
+
+
+def _plainly_fits(parameter, value, device):
+    """The two common cases without a word: a tensor of the very dtype, and an int for an int."""
+    if parameter.is_pointer:
+        return (
+            isinstance(value, torch.Tensor)
+            and value.dtype is _PLAIN.get(parameter.element)
+            and (device is None or value.device.type == device)
+        )
+    return parameter.element == "int" and type(value) is int and -(2**31) <= value < 2**31
 
 
 def _odd_one(parameters, args):
@@ -78,8 +93,9 @@ def _odd_one(parameters, args):
     return f" Nothing takes argument {len(parameters) + 1}, {_describe(args[len(parameters)])}."
 
 
-def _convert(where, parameter, value, device):
+def _convert(kernel_name, parameter, value, device):
     """One argument."""
+    where = f"{kernel_name}: parameter {parameter.name} ({parameter.ctype})"
     if parameter.is_pointer:
         return _tensor(where, parameter, value, device)
     if isinstance(value, torch.Tensor):

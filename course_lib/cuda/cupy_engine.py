@@ -59,7 +59,7 @@ class CupyModule:
 
     def __init__(self, source, name, parameters, *, defines, filename, first_line):
         self.name, self.parameters = name, parameters
-        self._seen = set()
+        self._seen, self._fitting, self._streams = set(), set(), {}
         path, self.compile_log = _cubin(source, defines, filename, first_line)
         self._module = _cupy().RawModule(path=str(path))
         self.function = self._module.get_function(name)
@@ -82,7 +82,8 @@ class CupyModule:
         waits every time. Nothing waits while a CUDA graph is being captured.
         """
         cupy = _cupy()
-        self._check_resources(block, shared_bytes)
+        if (block, shared_bytes) not in self._fitting:
+            self._check_resources(block, shared_bytes)
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         index = tensors[0].device.index if tensors else torch.cuda.current_device()
         packed = tuple(_pack(parameter, value) for parameter, value in zip(self.parameters, values, strict=True))
@@ -94,7 +95,7 @@ class CupyModule:
             tuple(tuple(value.shape) if isinstance(value, torch.Tensor) else value for value in values),
         )
         try:
-            with cupy.cuda.Device(index), cupy.cuda.Stream.from_external(_Borrowed(stream.cuda_stream)):
+            with cupy.cuda.Device(index), self._stream(stream.cuda_stream):
                 self.function(grid, block, packed, shared_mem=shared_bytes)
             new = len(self._seen) < MAX_WATCHED and key not in self._seen
             wanted = new or os.environ.get("COURSE_SYNC") == "1"
@@ -121,6 +122,13 @@ class CupyModule:
             )
         if shared_bytes > self.function.max_dynamic_shared_size_bytes:
             self.function.max_dynamic_shared_size_bytes = shared_bytes
+        self._fitting.add((block, shared_bytes))
+
+    def _stream(self, pointer):
+        """torch's stream as CuPy's, made once."""
+        if pointer not in self._streams:
+            self._streams[pointer] = _cupy().cuda.Stream.from_external(_Borrowed(pointer))
+        return self._streams[pointer]
 
     def _fault(self, error, grid, block, shared_bytes):
         """The driver's error as ours, with the launch that met it; cupy and torch spell the same error differently."""

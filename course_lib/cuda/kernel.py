@@ -3,6 +3,8 @@
 May import: errors, device, and the rooms of course_lib.cuda.
 """
 
+import functools
+
 import torch
 
 from .. import device
@@ -144,6 +146,14 @@ def check_configuration(name, grid, block, shared_bytes):
     ------
     LaunchError   a sentence with the limit
     """
+    grid = tuple(grid) if isinstance(grid, list) else grid
+    block = tuple(block) if isinstance(block, list) else block
+    return _checked_configuration(name, grid, block, shared_bytes, device.current().shared_bytes_per_block)
+
+
+@functools.lru_cache(maxsize=1024)
+def _checked_configuration(name, grid, block, shared_bytes, shared_limit):
+    """The check itself; a loop that launches the same again and again pays for it once."""
     grid, block = _triple(name, "grid", grid), _triple(name, "block", block)
     for axis, size, limit in zip("xyz", grid, MAX_GRID, strict=True):
         if not 1 <= size <= limit:
@@ -157,9 +167,8 @@ def check_configuration(name, grid, block, shared_bytes):
             f"{name}: a block of {block[0]} x {block[1]} x {block[2]} has {threads} threads; "
             f"a block holds at most {MAX_THREADS}."
         )
-    limit = device.current().shared_bytes_per_block
-    if not isinstance(shared_bytes, int) or not 0 <= shared_bytes <= limit:
-        raise LaunchError(f"{name}: shared_bytes is {shared_bytes}; a block here may have 0 to {limit} bytes.")
+    if not isinstance(shared_bytes, int) or not 0 <= shared_bytes <= shared_limit:
+        raise LaunchError(f"{name}: shared_bytes is {shared_bytes}; a block here may have 0 to {shared_limit} bytes.")
     return grid, block
 
 
