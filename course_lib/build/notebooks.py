@@ -7,6 +7,7 @@ import base64
 import hashlib
 import os
 import re
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,10 +112,10 @@ def execute(notebook, *, folder=ROOT / "notebooks", seconds=CELL_SECONDS, strict
     notebook = nbformat.from_dict(notebook)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, **_ENVIRONMENT, "COURSE_STRICT": str(int(strict))}
     try:
-        _client(notebook, folder, seconds).execute(
-            env={**os.environ, **_ENVIRONMENT, "COURSE_STRICT": str(int(strict))}
-        )
+        with tempfile.TemporaryDirectory() as work:  # a build predicts and passes nothing in the learner's name
+            _client(notebook, folder, seconds).execute(env={**environment, "COURSE_WORK_DIR": work})
     except CellExecutionError as error:
         raise CourseError(f"a cell of the notebook raised:\n{_ANSI.sub('', str(error))}") from None
     notebook.metadata = dict(_SAVED_METADATA)

@@ -126,3 +126,10 @@ def test_a_widget_becomes_a_sentence():
     data = {"text/plain": "IntSlider(value=0)", "application/vnd.jupyter.widget-view+json": {"model_id": "x"}}
     output = notebooks._static(nbformat.v4.new_output("display_data", data))
     assert output.data == {"text/plain": "Interactive: run this cell to use it."}
+
+
+def test_building_writes_nothing_into_the_learners_books(tiny_course, tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_WORK_DIR", str(tmp_path / "books"))
+    path = edit(tiny_course, "print(1 + 1)", 'from course_lib import predict\npredict("42.1", total=2)')
+    build_chapter(path, root=tiny_course, say=lambda _: None)
+    assert not (tmp_path / "books").exists()
