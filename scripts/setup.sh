@@ -21,7 +21,8 @@ find_python() {
             return
         fi
     done
-    stop "The course needs Python 3.11 or newer, and found none: install it (Debian, Ubuntu: sudo apt install python3 python3-venv)," \
+    stop "The course needs Python 3.11 or newer, and found none: install it (Debian 12, Ubuntu 24.04: sudo apt install" \
+         "python3 python3-venv; Ubuntu 22.04: sudo apt install python3.11 python3.11-venv)," \
          "or name one: make lab PYTHON=/path/to/python3.12"
 }
 

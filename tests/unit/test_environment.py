@@ -1,5 +1,6 @@
 """pyproject.toml, constraints.txt and environment.yml say the same thing; the set-up scripts hold together."""
 
+import json
 import re
 import subprocess
 import tomllib
@@ -76,6 +77,13 @@ def test_every_make_target_says_what_it_does(root):
     text = (root / "Makefile").read_text()
     targets = set(re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split())
     assert targets == set(re.findall(r"^([a-z-]+):.*## \S", text, re.MULTILINE))
+
+
+def test_the_container_sets_up_with_the_same_commands(root):
+    container = json.loads((root / ".devcontainer/devcontainer.json").read_text())
+    targets = re.findall(r"make ([a-z-]+)", container["postCreateCommand"])
+    assert targets == ["system-packages", "setup"]
+    assert all(f"\n{target}:" in (root / "Makefile").read_text() for target in targets)
 
 
 def test_clean_never_touches_work(root):
