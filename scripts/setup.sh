@@ -14,12 +14,14 @@ say() { echo "[setup] $*"; }
 stop() { echo "[setup] $*" >&2; exit 1; }
 
 find_python() {
-    local candidate
-    for candidate in "${PYTHON:-}" python3 python3.13 python3.12 python3.11; do
-        if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-            echo "$candidate"
-            return
-        fi
+    local candidate newest
+    for newest in 13 99; do  # what was tested comes before what is newer
+        for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+            if "$candidate" -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $newest))" 2>/dev/null; then
+                echo "$candidate"
+                return
+            fi
+        done
     done
     stop "The course needs Python 3.11 or newer, and found none: install it (Debian 12, Ubuntu 24.04: sudo apt install" \
          "python3 python3-venv; Ubuntu 22.04: sudo apt install python3.11 python3.11-venv)," \

@@ -70,6 +70,15 @@ def test_first_run_installs_everything_in_one_command_with_torch_pinned(setup, r
     assert f"--constraint constraints.txt {pin} --editable .[dev]" in installs[0]
 
 
+def test_a_tested_python_comes_before_a_newer_one(setup):
+    newer = FAKE_PYTHON.replace('exit "${TOO_OLD:-0}"', '[[ "$*" == *"(3, 99)"* ]]; exit')
+    setup.add("python3", newer)
+    assert "making .venv" in setup.run()[1]  # better than none
+    shutil.rmtree(setup.folder / ".venv")
+    setup.add("python3.12", FAKE_PYTHON.replace("Python 3.12.0", "Python 3.12.9"))
+    assert "making .venv with Python 3.12.9" in setup.run()[1]
+
+
 def test_second_run_asks_nobody(setup):
     setup.run()
     assert setup.run() == (0, "", "")
