@@ -1,14 +1,15 @@
-"""As written, measured, and why they differ: the SIMT machine's counters beside those of Nsight Compute.
+"""As written, as compiled, measured: the SIMT machine's counters beside the machine code and Nsight Compute.
 
     python3 benchmarks/compare_counters.py [--readings tests/simt/data/h200_counters.csv] [--out …/counters.csv]
 
-Needs no GPU: the readings are stored, and the SIMT machine counts again.
+Needs no GPU: the readings are stored, the SIMT machine counts again, and NVRTC compiles again.
 """
 
 import argparse
 import csv
 import os
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,13 +27,17 @@ COUNTERS = [f"{space}_{field}" for space, fields in FIELDS.items() for field in 
 
 @dataclass(frozen=True)
 class Pair:
-    """One counter of one case on both sides; `why` is the stated reason where they may differ."""
+    """One counter of one case on both sides; `why` is the stated reason where they differ.
+
+    as_compiled: the instructions of that space and kind in the machine code ("2 x LDS.128"), read where they differ.
+    """
 
     case: str
     counter: str
     as_written: int
     measured: int
-    why: str
+    why: str = ""
+    as_compiled: str = ""
 
     @property
     def as_expected(self):
@@ -59,10 +64,27 @@ def as_written(case):
     return {f"{space}_{field}": getattr(getattr(report, space), field) for space in FIELDS for field in FIELDS[space]}
 
 
+def as_compiled(case):
+    """Space and kind -> the access instructions of the H200's machine code, as text."""
+    from course_lib import cuda
+
+    found = {}
+    for access in cuda.load(case.path, case.kernel, defines=case.defines).as_compiled("sm_90a").accesses:
+        counts = found.setdefault(f"{access.space}_{access.kind}", Counter())
+        counts[access.opcode] += access.count
+    return {key: ", ".join(f"{count} x {opcode}" for opcode, count in counts.items()) for key, counts in found.items()}
+
+
 def compare(case, measured):
     """The pairs of one case, in order of COUNTERS."""
     counted = as_written(case)
-    return [Pair(case.name, name, counted[name], measured[name], case.differs.get(name, "")) for name in COUNTERS]
+    code = as_compiled(case) if case.differs else {}
+    return [
+        Pair(case.name, name, counted[name], measured[name], case.differs[name], code.get(name.rpartition("_")[0], "-"))
+        if name in case.differs
+        else Pair(case.name, name, counted[name], measured[name])
+        for name in COUNTERS
+    ]
 
 
 def table(pairs):
@@ -72,14 +94,19 @@ def table(pairs):
         cases.setdefault(pair.case, []).append(pair)
     short = [name.replace("global", "gl").replace("shared", "sh").replace("store", "st") for name in COUNTERS]
     widths = [max(len(name), 11) for name in short]
-    lines = [f"{'case':<34}" + " ".join(name.rjust(width) for name, width in zip(short, widths, strict=True))]
+    lines = [f"{'case':<40}" + " ".join(name.rjust(width) for name, width in zip(short, widths, strict=True))]
     for case, row in cases.items():
         cells = [
             str(pair.as_written) if pair.as_written == pair.measured else f"{pair.as_written}|{pair.measured}"
             for pair in row
         ]
-        lines.append(f"{case:<34}" + " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
-        lines += [f"    {pair.counter}: {pair.why}" for pair in row if pair.why]
+        lines.append(f"{case:<40}" + " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+        lines += [
+            f"    {pair.counter}: as written {pair.as_written}, as compiled {pair.as_compiled}, "
+            f"measured {pair.measured}: {pair.why}"
+            for pair in row
+            if pair.why
+        ]
         lines += [f"    {pair.counter}: NOT AS EXPECTED" for pair in row if not pair.as_expected]
     return "\n".join(lines)
 
@@ -98,8 +125,10 @@ def main():
     with options.out.open("w", newline="", encoding="utf-8") as file:
         file.write("\n".join(head) + "\n")
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["case", "counter", "as_written", "measured", "why"])
-        writer.writerows([pair.case, pair.counter, pair.as_written, pair.measured, pair.why] for pair in pairs)
+        writer.writerow(["case", "counter", "as_written", "as_compiled", "measured", "why"])
+        writer.writerows(
+            [pair.case, pair.counter, pair.as_written, pair.as_compiled, pair.measured, pair.why] for pair in pairs
+        )
     print(table(pairs))
     return 0 if all(pair.as_expected for pair in pairs) else 1
 

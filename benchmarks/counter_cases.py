@@ -170,9 +170,7 @@ _SHARED = [
     for stride in (1, 2, 4, 32, 33)
 ]
 # what the compiler changes between the source and the machine code, said where it shows
-UNROLLED = (
-    "the loop is unrolled by four; lanes with a round fewer go through the remainder, and one request becomes several"
-)
+UNROLLED = "the loop is unrolled; lanes with a round fewer go through the remainder, and one request becomes several"
 SPLIT = f"{UNROLLED}; a sector that two of them touch counts twice"
 PREDICATED = "the branch is a predicate: every warp issues the instruction, also those without a lane that takes part"
 WIDENED = "four scalar loads of neighbouring numbers become one 128-bit load"

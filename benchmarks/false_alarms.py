@@ -70,8 +70,13 @@ def measure(exercise, name, text, seeds, engine):
             if case.tolerance and case.max_error / case.tolerance > worst:
                 worst, where = case.max_error / case.tolerance, case.name
     return {
-        "exercise": exercise.id, "answer": name, "engine": engine, "runs": runs, "false_alarms": alarms,
-        "worst_ratio": f"{worst:.3f}", "worst_case": where,
+        "exercise": exercise.id,
+        "answer": name,
+        "engine": engine,
+        "runs": runs,
+        "false_alarms": alarms,
+        "worst_ratio": f"{worst:.3f}",
+        "worst_case": where,
     }
 
 
@@ -99,8 +104,11 @@ def main():
     rows, started = [], time.perf_counter()
     for exercise, name, text in right_answers(chosen):
         rows.append(measure(exercise, name, text, seeds, arguments.engine))
-        print("{exercise} {answer:50} {runs:5} runs, {false_alarms} false alarms, worst ratio {worst_ratio} "
-              "({worst_case})".format(**rows[-1]), flush=True)
+        print(
+            "{exercise} {answer:50} {runs:5} runs, {false_alarms} false alarms, worst ratio {worst_ratio} "
+            "({worst_case})".format(**rows[-1]),
+            flush=True,
+        )
     runs, alarms = sum(row["runs"] for row in rows), sum(row["false_alarms"] for row in rows)
     print(f"false alarms {alarms}/{runs} ({time.perf_counter() - started:.0f} s)")
     if arguments.write:

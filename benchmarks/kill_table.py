@@ -97,10 +97,15 @@ def by_exercise(rows):
     for exercise in sorted({row.exercise for row in rows}):
         wrong = [row for row in rows if row.exercise == exercise and row.kind == "wrong"]
         right = [row for row in rows if row.exercise == exercise and row.kind in ("solution", "right")]
-        table.append({
-            "exercise": exercise, "wrong": len(wrong), "killed": sum(row.as_expected for row in wrong),
-            "right": len(right), "false_alarms": sum(not row.as_expected for row in right),
-        })
+        table.append(
+            {
+                "exercise": exercise,
+                "wrong": len(wrong),
+                "killed": sum(row.as_expected for row in wrong),
+                "right": len(right),
+                "false_alarms": sum(not row.as_expected for row in right),
+            }
+        )
     return table
 
 
