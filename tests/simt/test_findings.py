@@ -115,7 +115,7 @@ __global__ void endless_recursion(const float* x, float* out, int n) {
 }
 __global__ void failed_assertion(const float* x, float* out, int n) { assert(threadIdx.x < n); }
 __global__ void trap(const float* x, float* out, int n) { if (threadIdx.x == 3) __trap(); }
-__global__ void divide(const float* x, float* out, int n) { out[0] = 7 / (n - n); }
+__global__ void divide(const float* x, float* out, int n) { out[0] = 7 / (n - 16); }
 }
 """
 

@@ -25,15 +25,16 @@ INCLUDE, RUNTIME = HERE / "include", HERE / "runtime"
 KERNELS = HERE.parents[2] / "kernels_cu"
 
 COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off",
-                "-fno-math-errno", "-fno-finite-loops", "-pthread")
+                "-fno-math-errno", "-fno-finite-loops", "-fno-delete-null-pointer-checks", "-pthread")
 FAST_FLAGS = ("-O2", "-gdwarf-4", "-g1", "-DSIMT_FAST")
 # No optimisation that merges, splits, moves or duplicates accesses: the ledger counts the source.
-CHECKED_FLAGS = ("-O1", "-gdwarf-4", "-g1", "-fno-builtin", "-DSIMT_CHECKED", "-fsanitize=thread", "-fsanitize-coverage=trace-pc")
-CHECKED_GCC = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sra",
-               "-fno-tree-loop-im", "-fno-tree-phiprop", "-fno-ssa-phiopt", "-fno-split-paths", "-fno-thread-jumps",
+CHECKED_FLAGS = ("-gdwarf-4", "-g1", "-fno-builtin", "-DSIMT_CHECKED", "-fsanitize=thread")
+CHECKED_GCC = ("-O1", "-fsanitize-coverage=trace-pc", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sra", "-fno-tree-loop-im",
+               "-fno-tree-phiprop", "-fno-ssa-phiopt", "-fno-split-paths", "-fno-thread-jumps",
                "-fno-tree-dominator-opts", "-fno-tree-ch", "-fno-reorder-blocks", "-fno-if-conversion",
                "-fno-if-conversion2", "-fno-ipa-sra", "-fno-ipa-icf")
-CHECKED_CLANG = ("-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
+# Even its -O1 merges branches and turns them into selections. It leaves out basic blocks and reads that follow from others.
+CHECKED_CLANG = ("-O0", "-fsanitize-coverage=trace-pc,no-prune", "-mllvm", "-tsan-instrument-read-before-write=1")
 WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
 
 RED_ZONE_BYTES = 256  # behind every shared array of the checked build
