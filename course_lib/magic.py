@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import sys
+import traceback
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
@@ -135,6 +136,22 @@ class CudaMagics(Magics):
         self.shell.user_ns[name] = kernel
 
 
+def in_a_cell(error, shell):
+    """What a cell shows of a CourseError: its sentence and the cell's own line, not the way through course_lib.
+
+    Returns
+    -------
+    lines : list of str, as IPython's ``_render_traceback_`` wants them; COURSE_DEBUG=1 gives the whole traceback
+    """
+    if os.environ.get("COURSE_DEBUG") == "1":
+        return traceback.format_exception(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if shell.compile.format_code_name(frame.filename)]
+    where = [f"in {' '.join(shell.compile.format_code_name(f.filename))}, line {f.lineno}: {f.line}" for f in own]
+    return [*where, f"{type(error).__name__}: {error}"]
+
+
 def load_ipython_extension(shell):
     """Called by ``%load_ext course_lib``."""
     shell.register_magics(CudaMagics)
+    CourseError._render_traceback_ = lambda error: in_a_cell(error, shell)

@@ -84,6 +84,22 @@ def test_an_error_that_is_nobodys_plan_leaves_no_stale_kernel(shell, compiler):
     assert "mine" not in shell.user_ns
 
 
+LAUNCH = "from course_lib.errors import LaunchError\n\ndef f():\n    raise LaunchError('0 blocks')\n\nf()"
+
+
+def test_an_error_of_the_course_is_shown_by_the_learners_own_lines(shell, capsys):
+    assert not shell.run_cell(LAUNCH).success
+    shown = capsys.readouterr().out.strip().splitlines()
+    assert shown[-1] == "LaunchError: 0 blocks" and len(shown) == 3
+    assert shown[0].endswith("line 6: f()") and "line 4: raise LaunchError" in shown[1]
+
+
+def test_the_whole_traceback_can_be_had(shell, capsys, monkeypatch):
+    monkeypatch.setenv("COURSE_DEBUG", "1")
+    shell.run_cell(LAUNCH)
+    assert "Traceback (most recent call last)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("line", ["", "3x", "mine -D BLOCK", "mine -D =3", "mine --enter f", "mine other"])
 def test_a_wrong_line_says_what_is_expected(shell, compiler, line, capsys):
     result = shell.run_cell(f"%%cuda {line}\n{GOOD}")
