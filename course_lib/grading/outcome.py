@@ -12,6 +12,14 @@ from .protocol import ChildResult, Fault, RunResult
 
 
 def collect(task, account, data):
+    """One ChildResult for a task.
+
+    Parameters
+    ----------
+    task : ChildTask
+    account : dict of the zygote (stopped, signalled, status, where, printed, dropped, seconds), or None when it died
+    data : bytes, the records that the child wrote; not to be trusted
+    """
     records, damaged = _records(data)
     results = {}
     started, fault, finished = None, None, False
@@ -26,7 +34,7 @@ def collect(task, account, data):
         elif kind == "fault":
             fault = record["fault"]
         finished = finished or kind == "done"
-    if damaged:
+    if damaged and not (account and (account["stopped"] or account["signalled"])):  # a killed child stops in mid-record
         fault = Fault(
             "exited",
             "The answer wrote into the channel that carries its results, so they cannot be read; "

@@ -17,7 +17,7 @@ LEVELS = (
     (1.0, "within tolerance", "·"),
     (10.0, "up to 10 x the tolerance", "░"),
     (100.0, "up to 100 x", "▒"),
-    (math.inf, "more", "█"),
+    (math.inf, "more than 100 x", "█"),
 )
 NOT_A_NUMBER = len(LEVELS)
 NAN_LEGEND, NAN_CHARACTER = "not a number", "N"
@@ -118,23 +118,22 @@ def moved_bytes(verdict):
     return sum((ledger.get(key) or {}).get("bytes", 0) for key in ("global_load", "global_store", "global_atomic"))
 
 
-def map_summary(error_map):
-    """The map in one sentence, for those who do not see it.
+def has_map(verdict):
+    """Whether there is an error map worth a picture: more than one element."""
+    return bool(verdict.error_map) and sum(map(len, verdict.error_map["ratio"])) > 1
 
-    Parameters
-    ----------
-    error_map : dict {"case", "output", "ratio": 2-D list, "tile": (rows, cols)}
-    """
-    ratio = error_map["ratio"]
+
+def map_summary(verdict):
+    """The error map in one sentence, for those who do not see it; also its caption."""
+    ratio, output = verdict.error_map["ratio"], verdict.error_map["output"]
     wrong = [(row, col) for row, line in enumerate(ratio) for col, value in enumerate(line) if level(value) > 0]
     total = sum(map(len, ratio))
     if not wrong:
         return f"All {total} elements shown are within tolerance."
     rows, cols = [row for row, _ in wrong], [col for _, col in wrong]
-    return (
-        f"{len(wrong):,} of {total:,} elements of {error_map['output']} are wrong, "
-        f"in {_span('row', rows)} and {_span('column', cols)}."
-    )
+    flat = verdict.first_wrong is not None and len(verdict.first_wrong.index) == 1
+    where = f"at {_span('index', cols)}" if flat else f"in {_span('row', rows)} and {_span('column', cols)}"
+    return f"{len(wrong):,} of {total:,} elements of {output} {'is' if len(wrong) == 1 else 'are'} wrong, {where}."
 
 
 def _span(word, indices):
@@ -142,7 +141,7 @@ def _span(word, indices):
     if first == last:
         return f"{word} {first}"
     gaps = "" if many == last - first + 1 else f", {many} of them"
-    return f"{word}s {first} to {last}{gaps}"
+    return f"{'indices' if word == 'index' else word + 's'} {first} to {last}{gaps}"
 
 
 def coarse(error_map, most_rows, most_cols):

@@ -61,7 +61,7 @@ def _smallest(verdict):
 
 
 def _map(verdict):
-    return report_map.render(verdict.error_map) if verdict.error_map else ""
+    return report_map.render(verdict) if reading.has_map(verdict) else ""
 
 
 def _diagnosis(verdict):

@@ -20,13 +20,9 @@ _WHITE = 'stroke="var(--jp-layout-color0,#fff)" fill="none"'
 _COLOURS = ["var(--m0)", "var(--m1)", "var(--m2)", "var(--m3)", "var(--mn)"]
 
 
-def render(error_map):
-    """The map and its legend as HTML.
-
-    Parameters
-    ----------
-    error_map : dict {"case", "output", "ratio": 2-D list of error/tolerance, "tile": (rows, cols)}
-    """
+def render(verdict):
+    """The map of a verdict and its legend as HTML; "" when there is none."""
+    error_map = verdict.error_map
     levels, steps = reading.coarse(error_map, _MOST_ROWS, _MOST_COLS)
     width = max(map(len, levels), default=0)
     if not width:
@@ -40,12 +36,12 @@ def render(error_map):
         _lines(down, across, side, width, len(levels)),
         _numbers(down, across, side, steps),
     ]
-    summary = reading.map_summary(error_map)
+    summary = reading.map_summary(verdict)
     picture = (
         f'<svg role="img" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" '
         f'aria-label="{escape(summary)}"><title>{escape(summary)}</title>{"".join(parts)}</svg>'
     )
-    return f"<p><span class=lead>Where it is wrong.</span> {escape(summary)}</p>{picture}{_legend(levels, steps)}"
+    return f"<p><span class=lead>Where it is wrong.</span> {escape(summary)}</p>{picture}{_legend(levels, steps, down or across)}"
 
 
 def _squares(levels, side, left=_LEFT, top=_TOP):
@@ -99,7 +95,7 @@ def _numbers(down, across, side, steps):
     return "".join(texts)
 
 
-def _legend(levels, steps):
+def _legend(levels, steps, has_lines):
     present = sorted({cell for cells in levels for cell in cells})
     words = [text for _, text, _ in reading.LEVELS] + [reading.NAN_LEGEND]
     keys = []
@@ -109,10 +105,9 @@ def _legend(levels, steps):
             f'<span class="key"><svg width="13" height="13" viewBox="0 0 13 13" aria-hidden="true">{box}'
             f"</svg>{escape(words[cell])}</span>"
         )
-    grain = (
-        ""
-        if steps == (1, 1)
-        else f"One square stands for {steps[0]} x {steps[1]} elements and shows the worst of them. "
-    )
-    lines = "Lines are tile borders; numbers are rows and columns of the output."
-    return f"<p class=faint>{''.join(keys)}<br>{grain}{lines}</p>"
+    notes = []
+    if steps != (1, 1):
+        notes.append(f"One square stands for {steps[0]} x {steps[1]} elements and shows the worst of them.")
+    if has_lines:
+        notes.append("Lines are tile borders; numbers count the elements of the output.")
+    return f"<p class=faint>{''.join(keys)}{'<br>' if notes else ''}{' '.join(notes)}</p>"

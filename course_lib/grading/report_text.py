@@ -74,7 +74,7 @@ def _smallest(verdict):
 
 
 def _map(verdict):
-    if not verdict.error_map:
+    if not reading.has_map(verdict):
         return []
     levels, steps = reading.coarse(verdict.error_map, _MAP_ROWS, _MAP_COLS)
     width = max(map(len, levels), default=0)
@@ -82,7 +82,7 @@ def _map(verdict):
     across = reading.borders(verdict.error_map, 1, steps, width)
     characters = [character for _, _, character in reading.LEVELS] + [reading.NAN_CHARACTER]
     rule = "".join(("┼" if col in across else "") + "─" for col in range(width))
-    lines = [*_wrap(reading.map_summary(verdict.error_map), "Where it is wrong: "), ""]
+    lines = [*_wrap(reading.map_summary(verdict), "Where it is wrong: "), ""]
     for row, cells in enumerate(levels):
         if row in down:
             lines.append(f"  {'':>5} {rule}")
@@ -91,7 +91,8 @@ def _map(verdict):
     legend = [f"{character} {words}" for _, words, character in reading.LEVELS]
     legend.append(f"{reading.NAN_CHARACTER} {reading.NAN_LEGEND}")
     one = "" if steps == (1, 1) else f"; one character stands for {steps[0]} x {steps[1]} elements, the worst of them"
-    lines += [f"  {'':>5} {',  '.join(legend)}", f"  {'':>5} lines: tile borders{one}"]
+    lined = "lines: tile borders" if down or across else "no tile borders"
+    lines += [f"  {'':>5} {',  '.join(legend)}", f"  {'':>5} {lined}{one}"]
     return lines
 
 

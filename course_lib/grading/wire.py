@@ -200,6 +200,10 @@ def run_result_from(plain):
         result = RunResult(**plain)
     except TypeError as error:
         raise WireError(str(error)) from None
+    kinds = {"name": str, "outputs": dict | None, "schedule_outputs": dict, "ledger": dict | None, "launches": int}
+    for name, kind in kinds.items():
+        if not isinstance(getattr(result, name), kind):
+            raise WireError(f"the run's {name} is a {type(getattr(result, name)).__name__}")
     result.fault = fault_from(result.fault) if result.fault else None
     result.findings = tuple(fault_from(finding) for finding in result.findings or ())
     result.inputs_modified = tuple(str(name) for name in result.inputs_modified or ())
