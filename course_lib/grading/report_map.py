@@ -41,7 +41,8 @@ def render(verdict):
         f'<svg role="img" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" '
         f'aria-label="{escape(summary)}"><title>{escape(summary)}</title>{"".join(parts)}</svg>'
     )
-    return f"<p><span class=lead>Where it is wrong.</span> {escape(summary)}</p>{picture}{_legend(levels, steps, down or across)}"
+    caption = f"<p><span class=lead>Where it is wrong.</span> {escape(summary)}</p>"
+    return caption + picture + _legend(levels, steps, down or across)
 
 
 def _squares(levels, side, left=_LEFT, top=_TOP):

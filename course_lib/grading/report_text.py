@@ -92,7 +92,8 @@ def _map(verdict):
     legend.append(f"{reading.NAN_CHARACTER} {reading.NAN_LEGEND}")
     one = "" if steps == (1, 1) else f"; one character stands for {steps[0]} x {steps[1]} elements, the worst of them"
     lined = "lines: tile borders" if down or across else "no tile borders"
-    lines += [f"  {'':>5} {',  '.join(legend)}", f"  {'':>5} {lined}{one}"]
+    lines += textwrap.wrap(",  ".join(legend), _WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    lines.append(f"  {'':>5} {lined}{one}")
     return lines
 
 
