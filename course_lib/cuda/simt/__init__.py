@@ -9,6 +9,7 @@ May import: errors.
 from .build import compile_kernel
 from .machine import Module
 from .report import KINDS, Finding, Report
+from .selfcheck import self_check
 
 __all__ = ["KINDS", "Finding", "Module", "Report", "build"]
 
@@ -30,6 +31,8 @@ def build(source, name, parameters, *, defines=None, filename="<cell>", first_li
     CompileError     with the author's file and line
     ToolchainError   no C++ compiler; the message says how to get one
     """
+    if mode == "checked":
+        self_check()
     options = {"defines": defines, "filename": filename, "first_line": first_line}
     path = compile_kernel(source, name, mode=mode, **options)
     return Module(path, name, parameters, filename=filename, mode=mode)

@@ -196,6 +196,11 @@ def move_alignment(source):
     return _ALIGNED.sub(r"\1 __shared__", source)
 
 
+def checked_key():
+    """Stands for everything that the checked build of a kernel depends on, besides its text."""
+    return _hash(compiler()[2], _flags("checked"), _tree_hash(RUNTIME), _tree_hash(INCLUDE))
+
+
 def _translation_unit(source, name, defines, first_line):
     """The text given to the compiler: definitions, the author's text under its own line numbers, the entrance."""
     definitions = "".join(f"#define {key} {_define_text(value)}\n" for key, value in (defines or {}).items())

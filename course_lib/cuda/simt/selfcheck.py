@@ -1,0 +1,67 @@
+"""Does the machine see, with this compiler, what it must see? Asked once for each compiler and each version of the machine.
+
+A detector that finds nothing looks like a kernel without faults. A compiler that leaves the instrumentation out, or places
+accesses elsewhere, must not go unnoticed; so a kernel with a missing barrier and its correct twin are run first.
+
+May import: errors, simt.build, simt.machine, simt.report.
+"""
+
+import torch
+
+from ...errors import ToolchainError
+from .build import cache_dir, checked_key, compile_kernel, compiler
+from .machine import Module
+from .report import TRAFFIC
+
+SOURCE = """
+template <bool BARRIER>
+__device__ __forceinline__ void reverse(const float* x, float* out) {
+    __shared__ float s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    if (BARRIER) __syncthreads();
+    float sum = 0.f;
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < (threadIdx.x + i) % 5; j++) sum += s[63 - threadIdx.x];
+    out[threadIdx.x] = sum;
+}
+extern "C" __global__ void right(const float* x, float* out) { reverse<true>(x, out); }
+extern "C" __global__ void wrong(const float* x, float* out) { reverse<false>(x, out); }
+"""
+READ, WRITE = 9, 5  # lines of SOURCE
+REQUESTS = (2, 2, 24, 2)  # of two warps: global loads and stores, shared loads (3 rounds of at most 4) and stores
+
+
+class _Pointer:
+    """The two parameters of the kernels above."""
+
+    ctype, element, is_pointer, is_const, size_bytes = "float*", "float", True, False, 8
+
+    def __init__(self, name):
+        self.name = name
+
+
+def _profile(name):
+    path = compile_kernel(SOURCE, name, defines=None, filename="<self-check>", first_line=1, mode="checked")
+    module = Module(path, name, [_Pointer("x"), _Pointer("out")], filename="<self-check>", mode="checked")
+    return module.profile(1, 64, [torch.arange(64.0), torch.zeros(64)])
+
+
+def self_check():
+    """Runs the two kernels, unless this compiler and machine have passed before.
+
+    Raises
+    ------
+    ToolchainError   the compiler's instrumentation is not what the machine needs
+    """
+    passed = cache_dir() / f"passed-{checked_key()}"
+    if passed.exists():
+        return
+    right, wrong = _profile("right"), _profile("wrong")
+    seen = [(race.line, race.other_line) for race in wrong.races]
+    counted = tuple(getattr(right, name).requests for name in TRAFFIC)
+    if not right.ok or (READ, WRITE) not in seen or counted != REQUESTS:
+        raise ToolchainError(
+            f"The SIMT machine does not see what it must with {compiler()[2]}: a missing barrier gave {seen} (expected lines "
+            f"{READ} and {WRITE}), accesses were counted as {counted} (expected {REQUESTS}), and the correct kernel gave "
+            f"{len(right.findings)} findings. Try another compiler: set COURSE_CXX to g++ 12 or newer, or clang++.")
+    passed.touch()
