@@ -44,7 +44,7 @@ def outcomes(source):
     except ToolchainError as missing:
         pytest.skip(f"NVRTC is not installed: {missing}")
     parameters = signature.parse(source, "probe_kernel")
-    return gpu, attempt(lambda: simt.build(source, "probe_kernel", parameters, mode="checked"))
+    return gpu, attempt(lambda: [simt.build(source, "probe_kernel", parameters, mode=m) for m in ("checked", "fast")])
 
 
 def kernel(body, parameters=PARAMETERS, headers=HEADERS):

@@ -1,7 +1,6 @@
 // __nv_bfloat16 and __nv_bfloat162, bit-exact; what <cuda_bf16.h> shows (see simt/fp16.h for how).
 //
-// Source: CUDA Math API, section "Bfloat16 Precision Intrinsics". A bf16 has the exponent range of a float, so a product
-// can be subnormal as a float already; then it goes through double, so that it is rounded once.
+// Source: CUDA Math API, section "Bfloat16 Precision Intrinsics".
 #pragma once
 #include "simt/fp16.h"
 
@@ -36,11 +35,6 @@ SIMT_INLINE __nv_bfloat16 simt_from_bits(unsigned short bits) {
 SIMT_INLINE float simt_value(__nv_bfloat16 x) { return simt_bf16_bits_to_float(x.simt_bits); }
 SIMT_INLINE __nv_bfloat16 simt_round(float x) { return __nv_bfloat16(x); }
 SIMT_INLINE __nv_bfloat16 simt_round(double x) { return __nv_bfloat16(x); }
-SIMT_INLINE __nv_bfloat16 simt_round_product(float x, float y) {
-    float product = x * y;
-    if (fabsf(product) < 1e-30f) return __nv_bfloat16(static_cast<double>(x) * y);
-    return __nv_bfloat16(product);
-}
 
 #define H __nv_bfloat16
 #define H2 __nv_bfloat162

@@ -106,7 +106,6 @@ SIMT_INLINE __half simt_from_bits(unsigned short bits) {
 SIMT_INLINE float simt_value(__half x) { return simt_half_bits_to_float(x.simt_bits); }
 SIMT_INLINE __half simt_round(float x) { return __half(x); }
 SIMT_INLINE __half simt_round(double x) { return __half(x); }
-SIMT_INLINE __half simt_round_product(float x, float y) { return __half(x * y); }  // exact in a float: 22 bits
 
 #define H __half
 #define H2 __half2

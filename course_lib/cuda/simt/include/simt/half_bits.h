@@ -94,8 +94,7 @@ SIMT_HELPER double simt_fma_to_odd(double a, double b, double c) {
 template <int FRACTION_BITS, int MIN_NORMAL_EXPONENT>
 SIMT_HELPER unsigned char simt_float_to_fp8_bits(float value, unsigned largest, unsigned overflow, unsigned nan) {
     unsigned bits = __float_as_uint(value), magnitude = bits & 0x7fffffffu;
-    unsigned clamped = simt_select(magnitude > 0x48000000u, 0x48000000u, magnitude);  // 2^17: beyond both formats
-    unsigned rounded = simt_round_magnitude<FRACTION_BITS, MIN_NORMAL_EXPONENT>(clamped);
+    unsigned rounded = simt_round_magnitude<FRACTION_BITS, MIN_NORMAL_EXPONENT>(magnitude);
     rounded = simt_select(rounded > largest, overflow, rounded);
     rounded = simt_select(magnitude > 0x7f800000u, nan, rounded);
     return static_cast<unsigned char>((bits >> 24 & 0x80u) | rounded);
