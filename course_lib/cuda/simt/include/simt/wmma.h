@@ -69,7 +69,8 @@ SIMT_INLINE constexpr SimtPlace simt_operand_place(int extent, int lane, int e) 
     int outer = lane / 4 + (extent > 8 ? 8 * (e >> 1 & 1) : 0) + 16 * (rest >> 1);
     return SimtPlace{outer, 2 * (lane % 4) + (e & 1) + 8 * (rest & 1)};
 }
-SIMT_INLINE constexpr int simt_operand_element(int extent, int outer, int k) {  // the inverse; its lane: outer % 8 * 4 + k % 8 / 2
+// The inverse; the element's lane is outer % 8 * 4 + k % 8 / 2.
+SIMT_INLINE constexpr int simt_operand_element(int extent, int outer, int k) {
     return extent > 8 ? (k & 1) + 2 * (outer >> 3 & 1) + 4 * (k >> 3) + 8 * (outer >> 4) : (k & 1) + 2 * (k >> 3);
 }
 // Accumulators: column's lowest bit, then 8 rows further as often as M has them, then 8 columns further.
