@@ -1,7 +1,8 @@
 """The look that all cards of the course share: one style sheet, escaping, light and dark themes of JupyterLab.
 
 Colours come from JupyterLab's own variables, with values that read well where they are missing. Nothing is loaded from
-outside, and nothing is said by colour alone.
+outside, and nothing is said by colour alone. The class stands three times in many selectors so that they win against
+JupyterLab's rules for tables, code and paragraphs.
 
 May import: nothing of the course.
 """
@@ -9,61 +10,62 @@ May import: nothing of the course.
 import html
 import re
 
-STYLE = """<style>
-.course-card{
+_RULES = """
+&{
 --line:var(--jp-border-color2,#c9ccd1);--soft:var(--jp-layout-color2,#f2f3f5);
 --faint:var(--jp-ui-font-color2,#5c6370);--ok:#1b6e3f;--bad:#a8281f;--none:#4a5568;--ask:#7a4d00;
 --m0:var(--jp-layout-color2,#e9ebee);--m1:#fdb863;--m2:#e66101;--m3:#7b1e3a;--mn:#5e3c99;
 border:1px solid var(--line);border-radius:8px;overflow:hidden;max-width:54rem;margin:.3rem 0;
 color:var(--jp-content-font-color1,inherit);font-family:var(--jp-content-font-family,system-ui,sans-serif);
 font-size:var(--jp-content-font-size1,14px);line-height:1.5;}
-[data-jp-theme-light="false"] .course-card{--m1:#8a5a1c;--m2:#e08214;--m3:#fee0b6;--mn:#b2abd2}
-.course-card header{
+[data-jp-theme-light="false"] &{--m1:#8a5a1c;--m2:#e08214;--m3:#fee0b6;--mn:#b2abd2}
+& header{
 display:flex;flex-wrap:wrap;align-items:center;gap:.2rem .8rem;padding:.5rem .9rem;background:var(--soft);
 border-bottom:1px solid var(--line);}
-.course-card .state{
+& .state{
 color:#fff;font-weight:700;letter-spacing:.03em;border-radius:5px;padding:.08rem .6rem;white-space:nowrap;}
-.course-card .pass{background:var(--ok)}
-.course-card .fail{background:var(--bad)}
-.course-card .notstarted{background:var(--none)}
-.course-card .notverifiedhere{background:var(--ask)}
-.course-card .name{font-weight:600}
-.course-card .facts{margin-left:auto;color:var(--faint);font-size:.92em}
-.course-card .body{padding:.3rem .9rem .7rem}
-.course-card p{margin:.45rem 0}
-.course-card .said{
+& .pass{background:var(--ok)}
+& .fail{background:var(--bad)}
+& .notstarted{background:var(--none)}
+& .notverifiedhere{background:var(--ask)}
+& .name{font-weight:600}
+& .facts{margin-left:auto;color:var(--faint);font-size:.92em}
+& .body{padding:.3rem .9rem .7rem}
+& p{margin:.45rem 0;color:inherit}
+& .said{
 border-left:4px solid var(--bad);padding:.25rem .8rem;margin:.6rem 0;background:var(--soft);
 border-radius:0 5px 5px 0;}
-.course-card .said.remark{border-color:var(--ask)}
-.course-card .said.tip{border-color:var(--none)}
-.course-card .said code{background:var(--jp-layout-color0,#fff)}
-.course-card .lead{font-weight:700}
-.course-card .faint{color:var(--faint);font-size:.92em}
-.course-card code,.course-card pre{
+& .said.remark{border-color:var(--ask)}
+& .said.tip{border-color:var(--none)}
+& .said code{background:var(--jp-layout-color0,#fff)}
+& .lead{font-weight:700}
+& .faint{color:var(--faint);font-size:.92em}
+& code,& pre{
 font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:.92em;color:inherit;background:none;}
-.course-card code{background:var(--soft);border-radius:3px;padding:0 .25em}
-.course-card pre{
-background:var(--soft);border-radius:5px;padding:.5rem .7rem;margin:.4rem 0;overflow:auto;max-height:26rem;
+& code{background:var(--soft);border-radius:3px;padding:0 .25em}
+& pre{
+white-space:pre;background:var(--soft);border-radius:5px;padding:.5rem .7rem;margin:.4rem 0;overflow:auto;max-height:26rem;
 line-height:1.35;}
-.course-card pre b{font-weight:700}
-.course-card pre .add,.course-card pre .del,.course-card pre .at{display:block}
-.course-card pre .add{box-shadow:inset 3px 0 var(--ok)}
-.course-card pre .del{box-shadow:inset 3px 0 var(--bad)}
-.course-card pre .at{color:var(--faint)}
-.course-card table{border-collapse:collapse;margin:.4rem 0;font-size:.95em;color:inherit}
-.course-card th,.course-card td{
-padding:.12rem .9rem .12rem 0;text-align:left;vertical-align:top;border:0;background:none;}
-.course-card th{font-weight:600;color:var(--faint);border-bottom:1px solid var(--line)}
-.course-card td.n,.course-card th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.course-card tbody tr{background:none}
-.course-card details{margin:.45rem 0}
-.course-card summary{cursor:pointer;font-weight:600}
-.course-card svg{display:block;max-width:100%;height:auto;margin:.3rem 0}
-.course-card svg text{fill:var(--faint);font-size:11px}
-.course-card .bar{height:.6rem;border-radius:3px;background:var(--faint);min-width:2px}
-.course-card ol{margin:.3rem 0;padding-left:1.4rem}
-.course-card .key{display:inline-flex;align-items:center;gap:.35em;margin-right:1.2em}.course-card .key svg{margin:0}
-</style>"""
+& pre b{font-weight:700}
+& pre .row{display:block;padding-left:.5em}
+& pre .add{box-shadow:inset 3px 0 var(--ok)}
+& pre .del{box-shadow:inset 3px 0 var(--bad)}
+& pre .at{color:var(--faint)}
+& table{border-collapse:collapse;margin:.4rem 0;font-size:.95em;color:inherit}
+& th,& td{padding:.12rem .9rem .12rem 0;text-align:left;vertical-align:top;border:0;background:none;}
+& th{font-weight:600;color:var(--faint);border-bottom:1px solid var(--line)}
+& td.n,& th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap;}
+& tbody tr{background:none}
+& details{margin:.45rem 0}
+& summary{cursor:pointer;font-weight:600}
+& svg{display:block;max-width:100%;height:auto;margin:.3rem 0}
+& svg text{fill:var(--faint);font-size:11px}
+& .bar{height:.6rem;border-radius:3px;background:var(--faint);min-width:2px}
+& ol{margin:.3rem 0;padding-left:1.4rem}
+& .key{display:inline-flex;align-items:center;gap:.35em;margin-right:1.2em}
+& .key svg{margin:0}
+"""
+STYLE = f"<style>{_RULES.replace('&', '.course-card' * 3)}</style>"
 
 
 def escape(text):

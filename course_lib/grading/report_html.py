@@ -150,27 +150,16 @@ def _bound(verdict):
 
 
 def _difference(verdict):
-    if not verdict.difference:
-        return ""
-    lines = verdict.difference.split("\n")
+    lines = verdict.difference.rstrip("\n").split("\n")
     if len(lines) == 1:
-        return f"<p class=faint>{escape(lines[0])}</p>"
-    kinds = {"+": "add", "-": "del", "@": "at"}
-    body = "".join(
-        f'<span class="{kinds.get(line[:1], "at" if not line else "")}">{escape(line) or " "}</span>'
-        if line[:1] in kinds
-        else f"<span style=display:block>{escape(line) or ' '}</span>"
-        for line in lines
-    )
+        return f"<p class=faint>{escape(lines[0])}</p>" if lines[0] else ""
+    kinds = {"+": "row add", "-": "row del", "@": "row at"}
+    body = "".join(f'<span class="{kinds.get(line[:1], "row")}">{escape(line) or " "}</span>' for line in lines)
     return folded("Your answer (-) and the reference (+)", f"<pre>{body}</pre>")
 
 
 def _explanation(verdict):
-    return (
-        f"<h4 style='margin:.7rem 0 .2rem'>What you have built</h4>{paragraphs(verdict.explanation)}"
-        if verdict.explanation
-        else ""
-    )
+    return f"<p class=lead>What you have built</p>{paragraphs(verdict.explanation)}" if verdict.explanation else ""
 
 
 def _printed(verdict):
