@@ -64,117 +64,35 @@ class Device:
         return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
+_LIMITS = "CUDA C++ Programming Guide, technical specifications by compute capability (shared memory, threads)"
+_H100 = "NVIDIA H100 architecture whitepaper (SXM5; dense tensor rates are half of the sparse ones)"
+_ADA = "NVIDIA Ada GPU architecture whitepaper"
+
+
 def _gpu(name, capability, sms, smem_kib, threads, l2_mib, memory_gb, gbps, bf16, fp16, fp32, source):
     """One row of the table; a block may use all of the SM's shared memory but 1 KiB (all of it on Turing)."""
-    per_block = smem_kib if capability < (8, 0) else smem_kib - 1
-    return Device(
-        "gpu",
-        name,
-        capability,
-        sms,
-        smem_kib * KIB,
-        per_block * KIB,
-        65536,
-        threads,
-        l2_mib * MIB,
-        memory_gb * GB,
-        gbps,
-        bf16,
-        fp16,
-        fp32,
-        f"{source}; {_LIMITS}",
-    )
+    shared = smem_kib * KIB
+    block = shared if capability < (8, 0) else shared - KIB
+    sizes = (sms, shared, block, 65536, threads, l2_mib * MIB, memory_gb * GB)
+    return Device("gpu", name, capability, *sizes, gbps, bf16, fp16, fp32, f"{source}; {_LIMITS}")
 
 
-_LIMITS = "CUDA C++ Programming Guide, technical specifications by compute capability (shared memory, threads)"
+# fmt: off
 KNOWN_GPUS = {
-    "A100": _gpu(
-        "NVIDIA A100-SXM4-80GB",
-        (8, 0),
-        108,
-        164,
-        2048,
-        40,
-        80,
-        2039.0,
-        312.0,
-        312.0,
-        19.5,
-        "NVIDIA A100 datasheet (80 GB SXM); NVIDIA A100 architecture whitepaper (L2, SMs)",
-    ),
-    "H100": _gpu(
-        "NVIDIA H100 80GB HBM3",
-        (9, 0),
-        132,
-        228,
-        2048,
-        50,
-        80,
-        3350.0,
-        989.4,
-        989.4,
-        66.9,
-        "NVIDIA H100 architecture whitepaper (SXM5; dense tensor rates are half of the sparse ones)",
-    ),
-    "H200": _gpu(
-        "NVIDIA H200",
-        (9, 0),
-        132,
-        228,
-        2048,
-        60,
-        141,
-        4800.0,
-        989.4,
-        989.4,
-        66.9,
-        "NVIDIA H200 datasheet (SXM, memory); NVIDIA H100 architecture whitepaper (the same chip's rates); "
-        "L2 as the driver reports it",
-    ),
-    "RTX 4090": _gpu(
-        "NVIDIA GeForce RTX 4090",
-        (8, 9),
-        128,
-        100,
-        1536,
-        72,
-        24,
-        1008.0,
-        165.2,
-        165.2,
-        82.6,
-        "NVIDIA Ada GPU architecture whitepaper, appendix (dense, fp32 accumulation)",
-    ),
-    "T4": _gpu(
-        "Tesla T4",
-        (7, 5),
-        40,
-        64,
-        1024,
-        4,
-        16,
-        320.0,
-        None,
-        65.0,
-        8.1,
-        "NVIDIA T4 datasheet; NVIDIA Turing GPU architecture whitepaper (L2, SMs)",
-    ),
-    "L4": _gpu(
-        "NVIDIA L4",
-        (8, 9),
-        58,
-        100,
-        1536,
-        48,
-        24,
-        300.0,
-        121.0,
-        121.0,
-        30.3,
-        "NVIDIA L4 datasheet (its tensor rates are sparse; dense is half); NVIDIA Ada GPU architecture "
-        "whitepaper (L2, SMs)",
-    ),
+    #                key's full name, capability, SMs, KiB shared an SM, threads an SM, MiB L2, GB, GB/s, bf16, fp16, fp32
+    "A100": _gpu("NVIDIA A100-SXM4-80GB", (8, 0), 108, 164, 2048, 40, 80, 2039.0, 312.0, 312.0, 19.5,
+                 "NVIDIA A100 datasheet (80 GB SXM); NVIDIA A100 architecture whitepaper (L2, SMs)"),
+    "H100": _gpu("NVIDIA H100 80GB HBM3", (9, 0), 132, 228, 2048, 50, 80, 3350.0, 989.4, 989.4, 66.9, _H100),
+    "H200": _gpu("NVIDIA H200", (9, 0), 132, 228, 2048, 60, 141, 4800.0, 989.4, 989.4, 66.9,
+                 f"NVIDIA H200 datasheet (SXM, memory); {_H100}, the same chip; L2 as the driver reports it"),
+    "RTX 4090": _gpu("NVIDIA GeForce RTX 4090", (8, 9), 128, 100, 1536, 72, 24, 1008.0, 165.2, 165.2, 82.6,
+                     f"{_ADA}, appendix (dense, fp32 accumulation)"),
+    "T4": _gpu("Tesla T4", (7, 5), 40, 64, 1024, 4, 16, 320.0, None, 65.0, 8.1,
+               "NVIDIA T4 datasheet; NVIDIA Turing GPU architecture whitepaper (L2, SMs)"),
+    "L4": _gpu("NVIDIA L4", (8, 9), 58, 100, 1536, 48, 24, 300.0, 121.0, 121.0, 30.3,
+               f"NVIDIA L4 datasheet (its tensor rates are sparse; dense is half); {_ADA} (L2, SMs)"),
 }
+# fmt: on
 
 
 def has_gpu():

@@ -73,15 +73,7 @@ def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1
     nvrtc = _bindings()
     included_files(source, filename=filename)
     defines = normalise_defines(defines)
-    folders = [*cuda_headers(), str(KERNELS_ROOT)]
-    options = [
-        f"-arch={arch}",
-        "-std=c++17",
-        "--ptxas-options=-v",
-        *(["-lineinfo"] if line_info else []),
-        *(f"-I{folder}" for folder in folders),
-        *define_options(defines),
-    ]
+    options = _options(arch, defines, line_info)
     text = with_line_numbers(source, filename, first_line).encode()
     program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(text, filename.encode(), 0, [], []))
     try:
@@ -98,6 +90,18 @@ def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1
         nvrtc.nvrtcDestroyProgram(program)
     notes = [line for line in log.splitlines() if not re.match(r"\s*(ptxas\s+(info\s*)?[:.]|$)", line)]
     return Cubin(code, arch, _resources(log), "\n".join(notes))
+
+
+def _options(arch, defines, line_info):
+    """NVRTC's options: no fast maths, no flushing; ptxas tells registers and spills."""
+    return [
+        f"-arch={arch}",
+        "-std=c++17",
+        "--ptxas-options=-v",
+        *(["-lineinfo"] if line_info else []),
+        *(f"-I{folder}" for folder in (*cuda_headers(), KERNELS_ROOT)),
+        *define_options(defines),
+    ]
 
 
 def version():
