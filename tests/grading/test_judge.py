@@ -1,0 +1,208 @@
+"""The judge with a made-up child: what each kind of result turns into, without compiling anything."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from course_lib.grading import registry
+from course_lib.grading.evidence import SECOND_POISON
+from course_lib.grading.judge import judge, prepare
+from course_lib.grading.protocol import ChildResult, Fault, RunResult
+from course_lib.reference import softmax as reference
+
+EXERCISE = registry.get("03.2")
+
+
+def softmax(x):
+    return reference.rounded_softmax(x)
+
+
+class Child:
+    """Stands in for isolation.run_task: computes `function` in torch; `change` may alter each RunResult."""
+
+    def __init__(self, function=softmax, change=None, fault=None):
+        self.function, self.change, self.fault, self.tasks = function, change, fault, []
+
+    def __call__(self, task):
+        self.tasks.append(task)
+        runs = [self._run(run) for run in task.runs] if self.fault is None else []
+        return ChildResult(runs, self.fault, printed="hello")
+
+    def _run(self, run):
+        result = RunResult(run.name, {"out": self.function(run.inputs["x"])}, launches=1)
+        if self.change is not None:
+            self.change(run, result)
+        return result
+
+
+def graded(child, text="// an answer", **options):
+    return judge(EXERCISE, text, seed=4, run_task=child, **options)
+
+
+def test_a_right_child_passes():
+    child = Child()
+    verdict = graded(child)
+    assert verdict.passed and verdict.diagnosis is None and verdict.explanation == EXERCISE.explanation
+    assert len(verdict.cases) == len(EXERCISE.cases) and all(case.passed for case in verdict.cases)
+    assert verdict.printed == "hello" and len(child.tasks) == 1, "a pass needs no probes"
+
+
+@pytest.mark.parametrize("text", ["// TODO 03.2: your code", "    //TODO 03.2", 'raise NotImplementedError("03.2")'])
+def test_an_untouched_starter_is_not_run(text):
+    child = Child()
+    verdict = graded(child, text)
+    assert verdict.state == "NOT STARTED" and not child.tasks
+
+
+@pytest.mark.parametrize("text", ["// TODO 03.20: other", "// TODO: tidy up", "todo 03.2"])
+def test_other_notes_do_not_count_as_a_starter(text):
+    assert graded(Child(), text).passed
+
+
+def test_every_case_runs_twice_with_different_poison():
+    child = Child()
+    graded(child)
+    poisons = [run.poison for run in child.tasks[0].runs]
+    assert sum(poison != poison for poison in poisons) == len(EXERCISE.cases)
+    assert poisons.count(SECOND_POISON) == len(EXERCISE.cases)
+
+
+def test_the_hidden_seed_changes_from_grading_to_grading():
+    first, second = Child(), Child()
+    for child in (first, second):
+        judge(EXERCISE, "// an answer", run_task=child)
+    inputs = [child.tasks[0].runs[-1].inputs["x"] for child in (first, second)]
+    assert not torch.equal(*inputs)
+
+
+def test_a_failure_points_at_the_smallest_case_and_asks_the_probes():
+    child = Child(lambda x: softmax(x) * (2.0 if x.shape[1] > 32 else 1.0))
+    verdict = graded(child)
+    assert verdict.state == "FAIL" and len(child.tasks) == 2
+    assert {run.name for run in child.tasks[1].runs} == {f"probe {probe.name}" for probe in EXERCISE.probes}
+    failing = [case for case in prepare(EXERCISE, 4) if case.case.sizes["num_cols"] > 32]
+    smallest = min(failing, key=lambda p: p.ref["out"].numel()).case.name
+    assert verdict.first_wrong.case == smallest == verdict.error_map["case"]
+    assert verdict.first_wrong.got == pytest.approx(2 * verdict.first_wrong.expected, rel=1e-5)
+    assert verdict.error_map["tile"] == (4, 32) and verdict.hint == EXERCISE.hints[0]
+
+
+def test_nan_is_never_right():
+    def spoil(run, result):
+        if run.name.startswith("case 12"):
+            result.outputs["out"][-1, -1] = float("nan")
+
+    verdict = graded(Child(change=spoil))
+    assert verdict.state == "FAIL" and sum(not case.passed for case in verdict.cases) == 1
+
+
+def test_poison_that_still_stands_is_reported_as_unwritten():
+    def forget_last_column(run, result):
+        result.outputs["out"][:, -1] = run.poison
+
+    verdict = graded(Child(change=forget_last_column))
+    assert verdict.diagnosis.code == "unwritten"
+
+    def forget_rows(run, result):
+        result.outputs["out"][2:] = run.poison
+
+    verdict = graded(Child(change=forget_rows))
+    assert verdict.diagnosis.code == "unwritten" and "row 2 was never written" in verdict.diagnosis.sentence
+
+
+def test_an_answer_that_adds_to_what_it_finds_is_found_out():
+    def accumulate(run, result):
+        if run.poison == SECOND_POISON:
+            result.outputs["out"] = result.outputs["out"] + run.poison
+
+    verdict = graded(Child(change=accumulate))
+    assert verdict.diagnosis.code == "reads_its_output"
+
+
+def test_an_answer_that_depends_on_the_order_of_threads_is_found_out():
+    def under_reverse(run, result):
+        if "reverse" in run.schedules:
+            result.schedule_outputs = {"forward": dict(result.outputs), "reverse": {"out": result.outputs["out"] * 0.5}}
+
+    verdict = graded(Child(change=under_reverse))
+    assert verdict.diagnosis.code == "depends_on_order" and "'reverse'" in verdict.diagnosis.sentence
+
+
+def test_a_finding_fails_even_when_the_values_are_right():
+    def race(run, result):
+        if run.name == "case 3":
+            result.findings = (Fault("race", "line 12: two threads write m_smem[0]", 12, 9),)
+
+    verdict = graded(Child(change=race))
+    assert verdict.state == "FAIL" and (verdict.diagnosis.code, verdict.diagnosis.line) == ("race", 12)
+
+
+def test_the_cause_comes_before_its_consequences():
+    def several(run, result):
+        result.findings = (Fault("race", "a race", 30), Fault("out_of_bounds", "reads x[7]", 12))
+
+    assert graded(Child(change=several)).diagnosis.code == "out_of_bounds"
+
+
+@pytest.mark.parametrize("kind", ["compile_error", "missing_function", "timeout", "killed", "launch_configuration"])
+def test_a_task_that_failed_keeps_its_own_words(kind):
+    child = Child(fault=Fault(kind, "In words for the learner.", 7))
+    verdict = graded(child)
+    assert verdict.state == "FAIL" and len(child.tasks) == 1
+    assert (verdict.diagnosis.code, verdict.diagnosis.line) == (kind, 7)
+    assert verdict.diagnosis.sentence == "In words for the learner."
+
+
+def test_what_cannot_run_here_is_neither_pass_nor_fail():
+    verdict = graded(Child(fault=Fault("not_verified_here", "There is no C++ compiler.")))
+    assert verdict.state == "NOT VERIFIED HERE" and verdict.missing == "There is no C++ compiler."
+
+
+def test_a_gpu_without_a_compiler_says_what_it_did_not_check():
+    def needs_compiler(run, result):
+        if run.schedules:
+            result.outputs, result.fault = None, Fault("not_verified_here", "There is no C++ compiler.")
+
+    child = Child(change=needs_compiler)
+    verdict = graded(child, engine="gpu")
+    assert verdict.passed and "Races" in verdict.remarks[0]
+    assert any(run.schedules for run in child.tasks[0].runs) and not any(run.schedules for run in child.tasks[1].runs)
+
+
+def test_a_changed_input_fails():
+    def modify(run, result):
+        result.inputs_modified = ("x",)
+
+    assert graded(Child(change=modify)).diagnosis.code == "input_modified"
+
+
+def test_wrong_shape_and_dtype_are_said():
+    def transpose(run, result):
+        result.outputs["out"] = result.outputs["out"].T.double()
+
+    verdict = graded(Child(change=transpose))
+    assert verdict.diagnosis.code == "wrong_return" and "expected" in verdict.diagnosis.sentence
+
+
+def test_remarks_come_from_the_ledger():
+    def waste(run, result):
+        result.ledger = {"global_load": {"sectors": 900, "ideal_sectors": 100, "bytes": 400_000}}
+
+    verdict = graded(Child(change=waste))
+    assert verdict.passed and any("sectors" in remark for remark in verdict.remarks)
+    assert any("Which pass" in remark for remark in verdict.remarks)
+    assert verdict.bound["bytes"] > 0 and verdict.ledger["global_load"]["bytes"] == 400_000
+
+
+def test_the_verdict_travels_as_json():
+    verdict = graded(Child(lambda x: softmax(x) * float("nan")))
+    text = json.dumps(verdict.to_dict())
+    assert json.loads(text)["verdict"] == "FAIL"
+
+
+def test_zeros_fail_even_where_there_is_a_single_case():
+    one_case = replace(EXERCISE, cases=EXERCISE.cases[:1])
+    verdict = judge(one_case, "// an answer", seed=1, run_task=Child(torch.zeros_like))
+    assert verdict.state == "FAIL" and verdict.diagnosis.code == "all_zeros"
