@@ -79,7 +79,7 @@ def _gpu(name, capability, sms, smem_kib, threads, l2_mib, memory_gb, gbps, bf16
 
 # fmt: off
 KNOWN_GPUS = {
-    #                key's full name, capability, SMs, KiB shared an SM, threads an SM, MiB L2, GB, GB/s, bf16, fp16, fp32
+    # full name, capability, SMs, KiB shared an SM, threads an SM, MiB L2, GB, GB/s, TFLOP/s in bf16, fp16, fp32, source
     "A100": _gpu("NVIDIA A100-SXM4-80GB", (8, 0), 108, 164, 2048, 40, 80, 2039.0, 312.0, 312.0, 19.5,
                  "NVIDIA A100 datasheet (80 GB SXM); NVIDIA A100 architecture whitepaper (L2, SMs)"),
     "H100": _gpu("NVIDIA H100 80GB HBM3", (9, 0), 132, 228, 2048, 50, 80, 3350.0, 989.4, 989.4, 66.9, _H100),
