@@ -1,4 +1,4 @@
-"""Everything else that the machine finds: bounds, alignment, initialisation, barriers, shuffles, endless loops, traps."""
+"""Everything else that the machine finds: bounds, alignment, initialisation, barriers, shuffles, loops, traps."""
 
 import pytest
 import torch
@@ -177,7 +177,9 @@ def test_past_the_end_faults_in_the_fast_build(launch):
 
 def test_static_shared_arrays_have_borders(profile):
     assert _profile(profile, "static_shared_bounds", n=0).ok
-    finding = _only(_profile(profile, "static_shared_bounds", n=1), "out_of_bounds", _line_of("t + n", "static_shared_bounds"))
+    finding = _only(
+        _profile(profile, "static_shared_bounds", n=1), "out_of_bounds", _line_of("t + n", "static_shared_bounds")
+    )
     assert finding.space == "shared"
     assert "first" in finding.message
 
@@ -192,8 +194,11 @@ def test_dynamic_shared_memory_ends_where_the_launch_said(profile):
 @pytest.mark.parametrize(("name", "what"), [("unwritten_shared", "s[63]"), ("unwritten_dynamic", "[7]")])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_unwritten_shared_memory(profile, name, what, schedule):
-    finding = _only(_profile(profile, name, shared_bytes=256, schedule=schedule), "uninitialised_read",
-                    _line_of("out[t] = s[t]", name))
+    finding = _only(
+        _profile(profile, name, shared_bytes=256, schedule=schedule),
+        "uninitialised_read",
+        _line_of("out[t] = s[t]", name),
+    )
     assert what in finding.message and finding.space == "shared"
 
 
@@ -206,9 +211,13 @@ def test_outputs_count_as_unwritten_only_when_said(profile):
 
 def test_misaligned_vectors(profile):
     assert _profile(profile, "misaligned_vector", n=4).ok
-    finding = _only(_profile(profile, "misaligned_vector", n=1), "misaligned", _line_of("float4 v", "misaligned_vector"))
+    finding = _only(
+        _profile(profile, "misaligned_vector", n=1), "misaligned", _line_of("float4 v", "misaligned_vector")
+    )
     assert "16 bytes" in finding.message and finding.space == "global"
-    finding = _only(_profile(profile, "misaligned_shared", n=1), "misaligned", _line_of("float2 v", "misaligned_shared"))
+    finding = _only(
+        _profile(profile, "misaligned_shared", n=1), "misaligned", _line_of("float2 v", "misaligned_shared")
+    )
     assert finding.space == "shared"
 
 
@@ -223,7 +232,9 @@ def test_threads_that_returned_before_a_barrier(profile, schedule):
 
 def test_two_barriers_in_two_branches(profile):
     assert _profile(profile, "two_barriers", n=64).ok
-    finding = _only(_profile(profile, "two_barriers", n=32), "divergent_barrier", _line_of("__syncthreads", "two_barriers"))
+    finding = _only(
+        _profile(profile, "two_barriers", n=32), "divergent_barrier", _line_of("__syncthreads", "two_barriers")
+    )
     assert finding.other_line == finding.line + 2
 
 
@@ -268,10 +279,20 @@ def test_spinning_for_ever_is_stopped(profile):
     _only(report, "step_limit", _line_of("while (atomicAdd", "endless_spin"))
 
 
-@pytest.mark.parametrize(("name", "kind"), [("endless_loop", "step_limit"), ("endless_empty_loop", "step_limit"),
-                                            ("endless_spin", "step_limit"), ("endless_recursion", "stack_overflow"),
-                                            ("failed_assertion", "trap"), ("trap", "trap"), ("divide", "trap"),
-                                            ("barrier_in_branch", "deadlock"), ("shuffle_in_branch", "bad_shuffle")])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("endless_loop", "step_limit"),
+        ("endless_empty_loop", "step_limit"),
+        ("endless_spin", "step_limit"),
+        ("endless_recursion", "stack_overflow"),
+        ("failed_assertion", "trap"),
+        ("trap", "trap"),
+        ("divide", "trap"),
+        ("barrier_in_branch", "deadlock"),
+        ("shuffle_in_branch", "bad_shuffle"),
+    ],
+)
 def test_the_process_survives_a_fault_of_the_fast_build(launch, monkeypatch, name, kind):
     from course_lib.errors import KernelFault
 

@@ -7,7 +7,7 @@ SCHEDULES = ["forward", "reverse", "random", "resident"]
 BLOCKS, THREADS = 6, 64
 
 SOURCE = r"""
-// The last block to finish adds up what all blocks wrote. STYLE 0: barrier, then one thread fences and takes the ticket;
+// The last block to finish adds up what all wrote. STYLE 0: barrier, then one thread fences and takes the ticket;
 // STYLE 1: every thread fences, then a barrier, then one thread takes the ticket.
 template <bool FENCE, bool BARRIER, int STYLE>
 __device__ __forceinline__ void last_block(const float* a, float* partial, float* out, unsigned* count) {
@@ -120,10 +120,26 @@ __global__ void overlapping_rows(ARGS) {  // one element too many: the first of 
 }
 }
 """.replace("ARGS", "const float* a, float* partial, float* out, unsigned* count")
-CLEAN = ["last_one_fences", "last_all_fence", "accumulate_atomic", "accumulate_all_atomic", "lock", "grid_barrier",
-         "warp_tickets", "neighbours_rows"]
-RACY = ["last_no_fence", "last_no_barrier", "accumulate_plain", "ticket_then_plain", "plain_then_ticket",
-        "lock_no_fence", "grid_barrier_no_fence", "overlapping_rows"]
+CLEAN = [
+    "last_one_fences",
+    "last_all_fence",
+    "accumulate_atomic",
+    "accumulate_all_atomic",
+    "lock",
+    "grid_barrier",
+    "warp_tickets",
+    "neighbours_rows",
+]
+RACY = [
+    "last_no_fence",
+    "last_no_barrier",
+    "accumulate_plain",
+    "ticket_then_plain",
+    "plain_then_ticket",
+    "lock_no_fence",
+    "grid_barrier_no_fence",
+    "overlapping_rows",
+]
 
 
 def _run(profile, name, schedule, seed=0):
@@ -142,8 +158,13 @@ def test_correct_kernels_are_clean(profile, name, schedule):
         assert report.ok, str(report)
         if name.startswith("last"):
             assert abs(out[0] - a.sum()) < 1e-2
-        expected = {"accumulate_atomic": BLOCKS, "accumulate_all_atomic": BLOCKS * THREADS, "lock": BLOCKS,
-                    "grid_barrier": 0, "warp_tickets": 2 * 32 * BLOCKS}
+        expected = {
+            "accumulate_atomic": BLOCKS,
+            "accumulate_all_atomic": BLOCKS * THREADS,
+            "lock": BLOCKS,
+            "grid_barrier": 0,
+            "warp_tickets": 2 * 32 * BLOCKS,
+        }
         assert name not in expected or out[0] == expected[name]
 
 

@@ -187,11 +187,34 @@ __global__ void everybody_reads_one_writes(const float* a, float* o) {  // broad
 }
 }
 """
-RIGHT = ["neighbour_right", "tiles_right", "warp_tree_right", "rotate_right", "shuffle_orders", "half_mask_right",
-         "same_value_right", "halves_right", "bytes_right", "shared_counter_right", "flag_right"]
-WRONG = ["neighbour_wrong", "tiles_no_first", "tiles_no_second", "warp_tree_no_first", "warp_tree_no_second", "rotate_wrong",
-         "other_warp_wrong", "half_mask_wrong", "different_values_wrong", "halves_wrong", "shared_counter_wrong",
-         "flag_wrong", "everybody_reads_one_writes"]
+RIGHT = [
+    "neighbour_right",
+    "tiles_right",
+    "warp_tree_right",
+    "rotate_right",
+    "shuffle_orders",
+    "half_mask_right",
+    "same_value_right",
+    "halves_right",
+    "bytes_right",
+    "shared_counter_right",
+    "flag_right",
+]
+WRONG = [
+    "neighbour_wrong",
+    "tiles_no_first",
+    "tiles_no_second",
+    "warp_tree_no_first",
+    "warp_tree_no_second",
+    "rotate_wrong",
+    "other_warp_wrong",
+    "half_mask_wrong",
+    "different_values_wrong",
+    "halves_wrong",
+    "shared_counter_wrong",
+    "flag_wrong",
+    "everybody_reads_one_writes",
+]
 
 
 def _arguments(name):
@@ -227,5 +250,7 @@ def test_the_sentence_names_both_lines_and_both_threads(profile):
     assert lines[race.line - 1].strip() == "o[t] = t ? s[t - 1] : 0.f;"
     assert lines[race.other_line - 1].strip() == "s[t] = a[t];"
     assert race.count == 63
-    assert race.message == (f"line {race.line}: thread (1,0,0) reads s[0], which thread (0,0,0) wrote at line "
-                            f"{race.other_line} with no barrier between (a race on shared memory).")
+    assert race.message == (
+        f"line {race.line}: thread (1,0,0) reads s[0], which thread (0,0,0) wrote at line "
+        f"{race.other_line} with no barrier between (a race on shared memory)."
+    )

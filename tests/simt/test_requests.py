@@ -80,9 +80,20 @@ __global__ void calls(const float* a, float* o) {
 """
 
 
-@pytest.mark.parametrize(("name", "loads", "stores"), [
-    ("nested", 12, 1), ("trips", 31, 1), ("causal", 96, 2), ("causal_balanced", 96, 2), ("if_else", 2, 1),
-    ("skipping", 8, 1), ("search", 14, 2), ("guard", 4, 4), ("calls", 6, 1)])
+@pytest.mark.parametrize(
+    ("name", "loads", "stores"),
+    [
+        ("nested", 12, 1),
+        ("trips", 31, 1),
+        ("causal", 96, 2),
+        ("causal_balanced", 96, 2),
+        ("if_else", 2, 1),
+        ("skipping", 8, 1),
+        ("search", 14, 2),
+        ("guard", 4, 4),
+        ("calls", 6, 1),
+    ],
+)
 @pytest.mark.parametrize("schedule", ["forward", "random"])
 def test_requests_follow_the_iterations_of_every_loop(profile, name, loads, stores, schedule):
     report = profile(LOOPS, name, 1, 32, torch.rand(8192), torch.zeros(128), schedule=schedule)
@@ -143,8 +154,9 @@ def test_broadcast_is_one_sector(profile):
     assert (report.global_load.requests, report.global_load.sectors, report.global_load.ideal_sectors) == (1, 1, 1)
 
 
-@pytest.mark.parametrize(("name", "width", "dtype"), [("vector", 4, torch.float32), ("pairs", 2, torch.float32),
-                                                      ("halves", 1, torch.int16)])
+@pytest.mark.parametrize(
+    ("name", "width", "dtype"), [("vector", 4, torch.float32), ("pairs", 2, torch.float32), ("halves", 1, torch.int16)]
+)
 def test_a_vector_is_one_request(profile, name, width, dtype):
     a = torch.arange(32 * width).to(dtype)
     out = torch.zeros_like(a)
@@ -173,7 +185,9 @@ def _wavefronts(stride, words, per_pass):
 def test_bank_conflicts_of_words(profile, stride):
     report = profile(ACCESS, "banks", 1, 32, torch.zeros(32), stride)
     assert report.shared_load.requests == 1
-    assert report.shared_load.wavefronts == {0: 1, 1: 1, 2: 2, 4: 4, 32: 32, 33: 1}[stride] == _wavefronts(stride, 1, 32)
+    assert (
+        report.shared_load.wavefronts == {0: 1, 1: 1, 2: 2, 4: 4, 32: 32, 33: 1}[stride] == _wavefronts(stride, 1, 32)
+    )
     assert report.shared_load.conflicts == report.shared_load.wavefronts - 1
     assert (report.shared_store.requests, report.shared_store.conflicts) == (33, 0)
 

@@ -1,4 +1,4 @@
-"""The machine among others: Ctrl-C, forked processes, threads, several builds at once, correct kernels in every schedule."""
+"""The machine among others: Ctrl-C, forks, threads, parallel builds, the course's kernels in every schedule."""
 
 import multiprocessing
 import os
@@ -86,10 +86,14 @@ def test_threads_of_python_take_turns():
 def test_two_processes_may_build_the_same_kernel(tmp_path):
     """Into a cache that holds the machine already: only the kernel is built twice."""
     source = ADD + f"\n// {tmp_path}"
-    program = ("import sys\nfrom course_lib.cuda import simt\nfrom course_lib.cuda.signature import parse\n"
-               "source = sys.argv[1]\nprint(simt.build(source, 'add', parse(source, 'add')).path.name)\n")
-    children = [subprocess.Popen([sys.executable, "-c", program, source], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-                for _ in range(2)]
+    program = (
+        "import sys\nfrom course_lib.cuda import simt\nfrom course_lib.cuda.signature import parse\n"
+        "source = sys.argv[1]\nprint(simt.build(source, 'add', parse(source, 'add')).path.name)\n"
+    )
+    children = [
+        subprocess.Popen([sys.executable, "-c", program, source], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     names = {child.communicate(timeout=120)[0].strip() for child in children}
     assert len(names) == 1 and names.pop().startswith("kernel-fast-")
 
@@ -110,7 +114,11 @@ def test_the_host_keeps_its_own_signal_handlers():
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)] == before
 
 
-COURSE = [("softmax/01_three_pass.cu", 128, 128), ("softmax/02_online.cu", 128, 128), ("softmax/03_online_warp.cu", 32, None)]
+COURSE = [
+    ("softmax/01_three_pass.cu", 128, 128),
+    ("softmax/02_online.cu", 128, 128),
+    ("softmax/03_online_warp.cu", 32, None),
+]
 
 
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "random", "resident"])

@@ -28,6 +28,8 @@ def test_it_passes_and_remembers(fresh_passes, monkeypatch):
 @pytest.mark.parametrize("left_out", ["-fsanitize=thread", "-fsanitize-coverage"])
 def test_missing_instrumentation_is_refused(fresh_passes, monkeypatch, left_out):
     flags = builder._flags
-    monkeypatch.setattr(builder, "_flags", lambda mode: tuple(one for one in flags(mode) if not one.startswith(left_out)))
+    monkeypatch.setattr(
+        builder, "_flags", lambda mode: tuple(one for one in flags(mode) if not one.startswith(left_out))
+    )
     with pytest.raises(ToolchainError, match="does not see what it must"):
         selfcheck.self_check()

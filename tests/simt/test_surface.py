@@ -1,4 +1,4 @@
-"""The words of CUDA that the machine gives a meaning: each kernel computes something that only the right meaning gives."""
+"""The words of CUDA that the machine gives a meaning: each kernel computes what only the right meaning gives."""
 
 import pytest
 import torch
@@ -115,7 +115,8 @@ __global__ void clocks(const float* in, long long* out, int n) {
     for (int i = 0; i < n; i++) s += in[i % 64];
     out[threadIdx.x] = clock64() - start + (s < 0);
 }
-__global__ void by_value(const __grid_constant__ double a, const bool flag, unsigned char c, long long big, float* out) {
+__global__ void by_value(const __grid_constant__ double a, const bool flag, unsigned char c, long long big,
+                         float* out) {
     out[0] = a; out[1] = flag; out[2] = c; out[3] = big == (1ll << 40);
 }
 }

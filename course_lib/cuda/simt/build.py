@@ -4,7 +4,7 @@ Two ways to compile: fast (optimised, for results) and checked (every access and
 What is built is named by a hash of everything that went into it, and moved into place in one step, so that several
 processes may build the same thing at once.
 
-May import: errors.
+May import: errors, simt.source.
 """
 
 import contextlib
@@ -12,37 +12,62 @@ import functools
 import hashlib
 import os
 import platform
-import re
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from ...errors import CompileError, ToolchainError, UnsupportedError
+from ...errors import ToolchainError, UnsupportedError
+from .source import compile_error, translation_unit, with_red_zones
 
 HERE = Path(__file__).parent
 INCLUDE, RUNTIME = HERE / "include", HERE / "runtime"
 KERNELS = HERE.parents[2] / "kernels_cu"
 
-COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off",
-                "-fno-math-errno", "-fno-finite-loops", "-fno-delete-null-pointer-checks", "-pthread")
+COMMON_FLAGS = (
+    "-std=c++17",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-finite-loops",
+    "-fno-delete-null-pointer-checks",
+    "-pthread",
+)
 FAST_FLAGS = ("-O2", "-gdwarf-4", "-g1", "-DSIMT_FAST")
 # No optimisation that merges, splits, moves or duplicates accesses: the ledger counts the source.
 CHECKED_FLAGS = ("-gdwarf-4", "-g1", "-fno-builtin", "-DSIMT_CHECKED", "-fsanitize=thread")
-CHECKED_GCC = ("-O1", "-fsanitize-coverage=trace-pc", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-sra", "-fno-tree-loop-im",
-               "-fno-tree-phiprop", "-fno-ssa-phiopt", "-fno-split-paths", "-fno-thread-jumps",
-               "-fno-tree-dominator-opts", "-fno-tree-ch", "-fno-reorder-blocks", "-fno-if-conversion",
-               "-fno-if-conversion2", "-fno-ipa-sra", "-fno-ipa-icf")
-# Even its -O1 merges branches and turns them into selections. It leaves out basic blocks and reads that follow from others.
+CHECKED_GCC = (
+    "-O1",
+    "-fsanitize-coverage=trace-pc",
+    "-fno-tree-vectorize",
+    "-fno-tree-slp-vectorize",
+    "-fno-tree-sra",
+    "-fno-tree-loop-im",
+    "-fno-tree-phiprop",
+    "-fno-ssa-phiopt",
+    "-fno-split-paths",
+    "-fno-thread-jumps",
+    "-fno-tree-dominator-opts",
+    "-fno-tree-ch",
+    "-fno-reorder-blocks",
+    "-fno-if-conversion",
+    "-fno-if-conversion2",
+    "-fno-ipa-sra",
+    "-fno-ipa-icf",
+)
+# Even its -O1 merges branches or selects instead; by default it leaves out blocks and reads that others imply.
 CHECKED_CLANG = ("-O0", "-fsanitize-coverage=trace-pc,no-prune", "-mllvm", "-tsan-instrument-read-before-write=1")
 WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
 
-RED_ZONE_BYTES = 256  # behind every shared array of the checked build
-AUTHOR = "/simt/author.cu"  # the author's text for the compiler; names like <cell> have meanings of their own there
 
-INSTALL = ("The SIMT machine needs a C++17 compiler (g++ 12 or newer, or clang++). Install one: "
-           "Debian/Ubuntu `sudo apt-get install g++`, conda `conda install -c conda-forge gxx`. "
-           "A compiler elsewhere: set COURSE_CXX to its path.")
+INSTALL = (
+    "The SIMT machine needs a C++17 compiler (g++ 12 or newer, or clang++). Install one: "
+    "Debian/Ubuntu `sudo apt-get install g++`, conda `conda install -c conda-forge gxx`. "
+    "A compiler elsewhere: set COURSE_CXX to its path."
+)
 
 
 @functools.cache
@@ -55,7 +80,9 @@ def compiler():
     UnsupportedError   not Linux
     """
     if platform.system() != "Linux":
-        raise UnsupportedError("The SIMT machine runs on Linux and WSL2; on this system use WSL2, a container, or a GPU.")
+        raise UnsupportedError(
+            "The SIMT machine runs on Linux and WSL2; on this system use WSL2, a container, or a GPU."
+        )
     chosen = os.environ.get("COURSE_CXX")
     for name in [chosen] if chosen else ["g++", "x86_64-conda-linux-gnu-g++", "clang++", "c++"]:
         path = shutil.which(name)
@@ -86,7 +113,8 @@ def _tree_hash(*folders):
     return digest.hexdigest()
 
 
-_HOW = Path(__file__).read_text()  # how things are compiled is part of what they depend on
+# How things are compiled is part of what they depend on.
+_HOW = Path(__file__).read_text() + (HERE / "source.py").read_text()
 
 
 def _hash(*parts):
@@ -125,15 +153,19 @@ def runtime_library():
     def make(path):
         done = _run([*flags, "-shared", f"-Wl,-soname,{target.name}", "-o", path, RUNTIME / "unity.cpp", "-ldl"])
         if done.returncode:
-            raise ToolchainError(f"The SIMT machine's runtime did not compile with {compiler()[2]}:\n{done.stderr[:4000]}")
+            raise ToolchainError(
+                f"The SIMT machine's runtime did not compile with {compiler()[2]}:\n{done.stderr[:4000]}"
+            )
 
     return _build_into(target, make)
 
 
 def _dynamic_shared_object():
     """An object file with the buffer that every `extern __shared__` array names."""
-    text = ("extern \"C\" { __attribute__((aligned(1024))) __thread unsigned char simt_dynamic_buffer[240 * 1024];\n"
-            "__attribute__((visibility(\"default\"))) unsigned char* simt_dynamic_base() { return simt_dynamic_buffer; } }\n")
+    text = (
+        'extern "C" { __attribute__((aligned(1024))) __thread unsigned char simt_dynamic_buffer[240 * 1024];\n'
+        '__attribute__((visibility("default"))) unsigned char* simt_dynamic_base() { return simt_dynamic_buffer; } }\n'
+    )
     target = cache_dir() / f"dynamic-{_hash(compiler()[2], text)}.o"
 
     def make(path):
@@ -173,46 +205,17 @@ def _forced_header(mode):
     def make(path):
         done = _run([*flags, f"-I{INCLUDE}", "-x", "c++-header", header, "-o", path])
         if done.returncode:
-            raise ToolchainError(f"The SIMT machine's headers did not compile with {compiler()[2]}:\n{done.stderr[:4000]}")
+            raise ToolchainError(
+                f"The SIMT machine's headers did not compile with {compiler()[2]}:\n{done.stderr[:4000]}"
+            )
 
     _build_into(precompiled, make)
     return header
 
 
-_DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;{}]*?\[[^;{}]*?\])\s*;")
-
-
-def rewrite_dynamic_shared(source):
-    """`extern __shared__ T name[];` as a declaration of the machine's buffer. Line numbers stay as they are."""
-    return _DYNAMIC.sub(lambda found: "extern SIMT_DYNAMIC_SHARED " + found[1] + ' __asm__("simt_dynamic_buffer")'
-                        + "\n" * (found[0].count("\n") - found[1].count("\n")) + ";", source)
-
-
-_ALIGNED = re.compile(r"\b__shared__[ \t]+(alignas[ \t]*\((?:[^()]|\([^()]*\))*\))")
-
-
-def move_alignment(source):
-    """`__shared__ alignas(16) T name` with the alignment in front, where C++ allows it; CUDA takes both."""
-    return _ALIGNED.sub(r"\1 __shared__", source)
-
-
 def checked_key():
     """Stands for everything that the checked build of a kernel depends on, besides its text."""
     return _hash(compiler()[2], _flags("checked"), _tree_hash(RUNTIME), _tree_hash(INCLUDE))
-
-
-def _translation_unit(source, name, defines, first_line):
-    """The text given to the compiler: definitions, the author's text under its own line numbers, the entrance."""
-    definitions = "".join(f"#define {key} {_define_text(value)}\n" for key, value in (defines or {}).items())
-    source = rewrite_dynamic_shared(move_alignment(source))
-    return (f'{definitions}#line {first_line} "{AUTHOR}"\n{source}\n#line 1 "<simt entry>"\n'
-            f'extern "C" SIMT_ENTRY void simt_entry(void** arguments) {{ simt::call(&{name}, arguments); }}\n')
-
-
-def _define_text(value):
-    if isinstance(value, bool):
-        return int(value)
-    return "" if value is None else value
 
 
 def compile_kernel(source, name, *, defines, filename, first_line, mode):
@@ -223,7 +226,7 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
     CompileError     with the author's file and line
     ToolchainError   no compiler
     """
-    text = _translation_unit(source, name, defines, first_line)
+    text = translation_unit(source, name, defines, first_line)
     runtime, flags = runtime_library(), _flags(mode)
     common = _tree_hash(KERNELS / "common") if (KERNELS / "common").is_dir() else ""
     key = _hash(compiler()[2], flags, runtime.name, _tree_hash(INCLUDE), common, text)
@@ -231,34 +234,30 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
 
     def make(path):
         assembly = path.with_suffix(".s")
-        done = _run([*flags, f"-I{INCLUDE}", f"-I{KERNELS}", "-include", _forced_header(mode), "-S", "-o", assembly,
-                     "-x", "c++", "-"], input=text)
+        done = _run(
+            [
+                *flags,
+                f"-I{INCLUDE}",
+                f"-I{KERNELS}",
+                "-include",
+                _forced_header(mode),
+                "-S",
+                "-o",
+                assembly,
+                "-x",
+                "c++",
+                "-",
+            ],
+            input=text,
+        )
         if done.returncode:
-            raise _compile_error(done.stderr, name, filename)
+            raise compile_error(done.stderr, name, filename)
         if mode == "checked":
             assembly.write_text(with_red_zones(assembly.read_text()))
         # linked without the sanitizer's flags: its own runtime must not come in, ours answers the calls
         dynamic = [_dynamic_shared_object()] if "simt_dynamic_buffer" in text else []
         done = _run(["-shared", "-nostartfiles", "-o", path, assembly, *dynamic, runtime, "-lm"])
         if done.returncode:
-            raise _compile_error(done.stderr, name, filename)
+            raise compile_error(done.stderr, name, filename)
 
     return _build_into(target, make)
-
-
-_THREAD_LOCAL = re.compile(r'(\.section\s+\.tbss[^\n]*\n(?:(?!\s*\.section|\s*\.text)[^\n]*\n)*?\s*\.(?:zero|skip)\s+\d+\n)')
-
-
-def with_red_zones(assembly):
-    """Assembly with a gap behind every shared array, so that one past its end is not its neighbour's first."""
-    return _THREAD_LOCAL.sub(lambda found: f"{found[1]}\t.zero\t{RED_ZONE_BYTES}\n", assembly)
-
-
-def _compile_error(log, name, filename):
-    """The compiler's log as one sentence with the author's line."""
-    found = re.search(rf"^{AUTHOR}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
-    line = int(found[1]) if found else None
-    what = found[2] if found else next((text for text in log.splitlines() if "error" in text), "unknown error")
-    where = f"line {line}: " if line else ""
-    return CompileError(f"{name} does not compile: {where}{what}", filename=filename, line=line,
-                        log=log.replace(AUTHOR, filename))

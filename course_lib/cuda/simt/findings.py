@@ -30,8 +30,10 @@ class Reader:
         for _, piece, low, _, _ in shown:
             lows[piece] = min(lows.get(piece, low), low)
         # (name, address as the kernel saw it, bytes, itemsize)
-        self.tensors = [(name, answer["tensors"][piece] + low - lows[piece], size, itemsize)
-                        for name, piece, low, size, itemsize in shown]
+        self.tensors = [
+            (name, answer["tensors"][piece] + low - lows[piece], size, itemsize)
+            for name, piece, low, size, itemsize in shown
+        ]
 
     def resolve(self, answer):
         """Looks up all code addresses of an answer at once."""
@@ -64,8 +66,17 @@ class Reader:
         message = getattr(self, "_" + kind)(raw, space, line, other)
         place = self.lines.place(raw["code"])
         file = place[0] if place else ""
-        return Finding(kind, line, f"{_where(line)}: {message}", other, space, raw["count"], tuple(raw["thread"]),
-                       tuple(raw["block"]), file)
+        return Finding(
+            kind,
+            line,
+            f"{_where(line)}: {message}",
+            other,
+            space,
+            raw["count"],
+            tuple(raw["thread"]),
+            tuple(raw["block"]),
+            file,
+        )
 
     def _race(self, raw, space, line, other):
         same_block = raw["block"] == raw["other_block"]
@@ -77,8 +88,10 @@ class Reader:
             who += f" of block {_triple_text(raw['block'])}"
             whom += f" of block {_triple_text(raw['other_block'])}"
         missing = "with no barrier between" if same_block else "with nothing that orders the two blocks"
-        return (f"{who} {does} {self.object(raw)}, which {whom} {did} at {_where(other)} {missing} "
-                f"(a race on {space} memory).")
+        return (
+            f"{who} {does} {self.object(raw)}, which {whom} {did} at {_where(other)} {missing} "
+            f"(a race on {space} memory)."
+        )
 
     def _out_of_bounds(self, raw, space, line, other):
         does = "writes" if raw["is_write"] else "reads"
@@ -87,20 +100,28 @@ class Reader:
 
     def _misaligned(self, raw, space, line, other):
         does = "writes" if raw["is_write"] else "reads"
-        return (f"thread {_triple_text(raw['thread'])} {does} {raw['bytes']} bytes at {self.object(raw)}, an address that is "
-                f"not a multiple of {raw['bytes']}.")
+        return (
+            f"thread {_triple_text(raw['thread'])} {does} {raw['bytes']} bytes at {self.object(raw)}, an address that "
+            f"is not a multiple of {raw['bytes']}."
+        )
 
     def _uninitialised_read(self, raw, space, line, other):
-        return (f"thread {_triple_text(raw['thread'])} of block {_triple_text(raw['block'])} reads {self.object(raw)}, which "
-                f"nobody has written.")
+        return (
+            f"thread {_triple_text(raw['thread'])} of block {_triple_text(raw['block'])} reads {self.object(raw)}, "
+            f"which nobody has written."
+        )
 
     def _divergent_barrier(self, raw, space, line, other):
         if raw["other_code"]:
-            return (f"thread {_triple_text(raw['thread'])} waits here, thread {_triple_text(raw['other_thread'])} at the "
-                    f"barrier of {_where(other)}; all threads of a block must meet at the same barrier.")
+            return (
+                f"thread {_triple_text(raw['thread'])} waits here, thread {_triple_text(raw['other_thread'])} at the "
+                f"barrier of {_where(other)}; all threads of a block must meet at the same barrier."
+            )
         returned, waiting = raw["detail"].split()
-        return (f"{returned} threads of block {_triple_text(raw['block'])} returned, {waiting} wait at this barrier; every "
-                f"thread of the block must reach it.")
+        return (
+            f"{returned} threads of block {_triple_text(raw['block'])} returned, {waiting} wait at this barrier; every "
+            f"thread of the block must reach it."
+        )
 
     def _deadlock(self, raw, space, line, other):
         if "|" in raw["detail"]:
@@ -114,8 +135,10 @@ class Reader:
         if parts[0] == "not_named":
             return f"lane {parts[1]} calls it with a mask that names only lanes {parts[2]}, not itself."
         name, here, missing, warp, there = parts
-        return (f"lanes {here} of warp {warp} wait in {name} whose mask names lanes {missing}, and those wait at "
-                f"{_where(other)} ({there}).")
+        return (
+            f"lanes {here} of warp {warp} wait in {name} whose mask names lanes {missing}, and those wait at "
+            f"{_where(other)} ({there})."
+        )
 
     def object(self, raw):
         """`x[7]`, `s[6]`: what stands at the address, counted in elements."""
@@ -149,8 +172,9 @@ class Reader:
             if not size:
                 return f"byte {offset} of the dynamic shared memory, which ends before (shared_bytes of the launch)"
             return f"{name}[{offset // raw['bytes']}], but {name} has {size // raw['bytes']} elements"
-        near = min(self.tensors, default=None,
-                   key=lambda one: min(abs(address - one[1]), abs(address - one[1] - one[2])))
+        near = min(
+            self.tensors, default=None, key=lambda one: min(abs(address - one[1]), abs(address - one[1] - one[2]))
+        )
         if near is None or min(abs(address - near[1]), abs(address - near[1] - near[2])) > 1 << 20:
             return f"address {address:#x}, which belongs to no tensor"
         name, low, span, itemsize = near
@@ -183,8 +207,15 @@ def stop_findings(answer, reader):
         kind, text = texts[stop]
     else:
         return []
-    return [Finding(kind, line, f"{_where(line)}: {text}", thread=tuple(answer["stop_thread"]),
-                    block=tuple(answer["stop_block"]))]
+    return [
+        Finding(
+            kind,
+            line,
+            f"{_where(line)}: {text}",
+            thread=tuple(answer["stop_thread"]),
+            block=tuple(answer["stop_block"]),
+        )
+    ]
 
 
 def _crash(answer, reader, who):

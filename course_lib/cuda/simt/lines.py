@@ -30,8 +30,9 @@ class LineTable:
         tool = shutil.which("addr2line") or shutil.which("llvm-addr2line") or shutil.which("llvm-symbolizer")
         if not missing or not tool:
             return
-        text = subprocess.run([tool, "-a", "-i", "-e", str(self.path), *map(hex, missing)], capture_output=True, text=True,
-                              check=False).stdout
+        text = subprocess.run(
+            [tool, "-a", "-i", "-e", str(self.path), *map(hex, missing)], capture_output=True, text=True, check=False
+        ).stdout
         for entry in re.split(r"^(?=0x)", text, flags=re.MULTILINE):
             rows = entry.split("\n")
             if rows[0].startswith("0x"):
@@ -63,7 +64,7 @@ class LineTable:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable that stands in a kernel's library. offset: in the thread-local block for "shared", else in the library."""
+    """A variable of a kernel's library. offset: in the thread-local block for "shared", else in the library."""
 
     name: str
     kind: str  # "shared", "device" or "constant"
@@ -103,7 +104,7 @@ def _header(data):
 
 
 def _text(data, at):
-    return data[at:data.index(b"\0", at)].decode(errors="replace")
+    return data[at : data.index(b"\0", at)].decode(errors="replace")
 
 
 def _plain_name(symbol):

@@ -1,6 +1,6 @@
 """Launching on the SIMT machine: arguments into memory, the runtime's answer into findings and counters.
 
-May import: errors, simt.build, simt.lines, simt.report.
+May import: errors, the other modules of simt.
 """
 
 import ctypes
@@ -11,45 +11,30 @@ import threading
 
 import torch
 
-from ...errors import ArgumentError, KernelFault, LaunchError
-from . import build as builder
+from ...errors import KernelFault, LaunchError
+from .build import runtime_library
 from .findings import Reader, stop_findings
 from .lines import LineTable, variables
+from .memory import OBJECT_KINDS, Memory, Object, Task, value_bytes
 from .report import Line, Report
+from .source import AUTHOR
 
 SCHEDULES = ("forward", "reverse", "random", "resident")  # the order is that of Schedule in runtime/state.h
 STOPS = ("none", "kernel_fault", "step_limit", "time_limit", "interrupted", "deadlock", "trap", "no_memory")
-OBJECT_KINDS = ("shared", "device", "constant")  # the order is that of ObjectKind in runtime/state.h
 STEP_LIMIT = 10_000_000  # basic blocks of one thread in the checked build
 TIME_LIMIT_S = 60.0  # of one launch; COURSE_TIME_LIMIT_S overrides
 _lock = threading.RLock()  # the runtime serves one launch at a time
 
 
-class _Tensor(ctypes.Structure):
-    _fields_ = [("memory", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("misalignment", ctypes.c_uint64),
-                ("writable", ctypes.c_int), ("uninitialised", ctypes.c_int)]
-
-
-class _Object(ctypes.Structure):
-    _fields_ = [("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("kind", ctypes.c_int)]
-
-
-class _Task(ctypes.Structure):
-    _fields_ = [("entry", ctypes.c_void_p), ("dynamic_base", ctypes.c_void_p), ("arguments", ctypes.POINTER(ctypes.c_void_p)),
-                ("tensors", ctypes.POINTER(_Tensor)), ("num_tensors", ctypes.c_uint64),
-                ("tensor_of_argument", ctypes.POINTER(ctypes.c_int)), ("offset_of_argument", ctypes.POINTER(ctypes.c_uint64)),
-                ("num_arguments", ctypes.c_uint64), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
-                ("shared_bytes", ctypes.c_uint), ("checked", ctypes.c_int), ("schedule", ctypes.c_int),
-                ("objects", ctypes.POINTER(_Object)), ("num_objects", ctypes.c_uint64),
-                ("seed", ctypes.c_uint), ("num_workers", ctypes.c_int), ("step_limit", ctypes.c_uint64),
-                ("time_limit_s", ctypes.c_double)]
-
-
 @functools.cache
 def _runtime():
     """The runtime's library, loaded once."""
-    library = ctypes.CDLL(str(builder.runtime_library()))
-    library.simt_launch.argtypes = [ctypes.POINTER(_Task), ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(ctypes.c_char_p)]
+    library = ctypes.CDLL(str(runtime_library()))
+    library.simt_launch.argtypes = [
+        ctypes.POINTER(Task),
+        ctypes.POINTER(ctypes.c_char_p),
+        ctypes.POINTER(ctypes.c_char_p),
+    ]
     return library
 
 
@@ -57,65 +42,6 @@ def _triple(value):
     """An int or a tuple of up to three as a tuple of three."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     return tuple(int(item) for item in values) + (1,) * (3 - len(values))
-
-
-class _Memory:
-    """The distinct pieces of memory among the arguments: views of one storage share a piece."""
-
-    def __init__(self, parameters, arguments, outputs):
-        self.names, self.extents, self.writable, self.fresh = [], [], [], []
-        self.shown = []  # (name, piece, byte offset, bytes, itemsize) of every tensor, for messages
-        self.piece_of, self.offset_of = [], []
-        storages = {}
-        marked = {id(output) for output in outputs}
-        for parameter, value in zip(parameters, arguments, strict=True):
-            if not isinstance(value, torch.Tensor):
-                self.piece_of.append(-1)
-                self.offset_of.append(0)
-                continue
-            low = value.data_ptr()
-            span = 0 if value.numel() == 0 else 1 + sum((size - 1) * stride for size, stride
-                                                        in zip(value.shape, value.stride(), strict=True))
-            high = low + span * value.element_size()
-            storage = value.untyped_storage().data_ptr()
-            if storage not in storages:
-                storages[storage] = len(self.extents)
-                self.extents.append([low, high, storage])
-                self.writable.append(False)
-                self.fresh.append(True)
-            piece = storages[storage]
-            extent = self.extents[piece]
-            extent[0], extent[1] = min(extent[0], low), max(extent[1], high)
-            self.writable[piece] |= not parameter.is_const
-            self.fresh[piece] &= id(value) in marked
-            self.shown.append((parameter.name, piece, low, span * value.element_size(), value.element_size()))
-            self.piece_of.append(piece)
-            self.offset_of.append(low)
-        self.offset_of = [low - self.extents[piece][0] if piece >= 0 else 0
-                          for low, piece in zip(self.offset_of, self.piece_of, strict=True)]
-
-    def as_c(self):
-        rows = [(low, high - low, (low - storage) % 256, writable, fresh) for (low, high, storage), writable, fresh
-                in zip(self.extents, self.writable, self.fresh, strict=True)]
-        return (_Tensor * max(1, len(rows)))(*rows)
-
-
-def _value_bytes(parameter, value):
-    """A plain argument as the bytes of its declared type, in a buffer of at least 8 bytes."""
-    types = {"float": ctypes.c_float, "double": ctypes.c_double, "bool": ctypes.c_bool}
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        raw = bytes(value)
-    elif parameter.element in types:
-        raw = bytes(types[parameter.element](value))
-    elif parameter.element == "half":
-        raw = bytes(torch.tensor(value, dtype=torch.float16).view(torch.uint8).numpy())
-    elif parameter.element == "bfloat16":
-        raw = bytes(torch.tensor(value, dtype=torch.bfloat16).view(torch.uint8).numpy())
-    elif isinstance(value, (int, bool)):
-        raw = int(value).to_bytes(parameter.size_bytes or 8, "little", signed=value < 0)
-    else:
-        raise ArgumentError(f"{parameter.name} is {type(value).__name__}; the SIMT machine takes tensors, numbers and bytes.")
-    return ctypes.create_string_buffer(raw, max(16, len(raw)))
 
 
 class Module:
@@ -135,10 +61,11 @@ class Module:
         self._entry = ctypes.cast(self._library.simt_entry, ctypes.c_void_p).value
         dynamic = getattr(self._library, "simt_dynamic_base", None)
         self._dynamic = ctypes.cast(dynamic, ctypes.c_void_p).value if dynamic is not None else None
-        self._lines = LineTable(path, builder.AUTHOR)
+        self._lines = LineTable(path, AUTHOR)
         self._variables = variables(path) if mode == "checked" else []
-        self._objects = (_Object * max(1, len(self._variables)))(
-            *[(one.offset, one.bytes, OBJECT_KINDS.index(one.kind)) for one in self._variables])
+        self._objects = (Object * max(1, len(self._variables)))(
+            *[(one.offset, one.bytes, OBJECT_KINDS.index(one.kind)) for one in self._variables]
+        )
 
     def launch(self, grid, block, arguments, shared_bytes=0):
         """Runs the kernel; tensors are changed in place.
@@ -161,7 +88,9 @@ class Module:
             message = findings[0].message if findings else f"{self.name} stopped: {STOPS[answer['stop']]}."
             raise KernelFault(f"{self.name}: {message}", findings)
 
-    def profile(self, grid, block, arguments, shared_bytes=0, *, schedule="forward", seed=0, step_limit=None, outputs=()):
+    def profile(
+        self, grid, block, arguments, shared_bytes=0, *, schedule="forward", seed=0, step_limit=None, outputs=()
+    ):
         """Runs the kernel under observation.
 
         Parameters
@@ -179,8 +108,17 @@ class Module:
         if schedule not in SCHEDULES:
             raise LaunchError(f"schedule is {schedule!r}; it must be one of {', '.join(SCHEDULES)}.")
         self._need("checked")
-        answer, memory, printed = self._run(grid, block, arguments, shared_bytes, checked=True, seed=seed, outputs=outputs,
-                                            schedule=SCHEDULES.index(schedule), step_limit=step_limit or STEP_LIMIT)
+        answer, memory, printed = self._run(
+            grid,
+            block,
+            arguments,
+            shared_bytes,
+            checked=True,
+            seed=seed,
+            outputs=outputs,
+            schedule=SCHEDULES.index(schedule),
+            step_limit=step_limit or STEP_LIMIT,
+        )
         _show(printed)
         report = Report(kernel=self.name, schedule=schedule, exact=answer["exact"], printed=printed)
         report.findings = self._findings(answer, memory)
@@ -199,22 +137,43 @@ class Module:
         return findings + [last for last in stop_findings(answer, reader) if not _said(findings, last)]
 
     def _run(self, grid, block, arguments, shared_bytes, *, checked, schedule=0, seed=0, step_limit=0, outputs=()):
-        memory = _Memory(self.parameters, arguments, outputs)
-        buffers = [None if isinstance(value, torch.Tensor) else _value_bytes(parameter, value)
-                   for parameter, value in zip(self.parameters, arguments, strict=True)]
+        memory = Memory(self.parameters, arguments, outputs)
+        buffers = [
+            None if isinstance(value, torch.Tensor) else value_bytes(parameter, value)
+            for parameter, value in zip(self.parameters, arguments, strict=True)
+        ]
         count = max(1, len(arguments))
         pointers = (ctypes.c_void_p * count)(*[ctypes.addressof(one) if one is not None else None for one in buffers])
         tensors = memory.as_c()
         limit = float(os.environ.get("COURSE_TIME_LIMIT_S", TIME_LIMIT_S))
-        task = _Task(self._entry, self._dynamic, pointers, tensors, len(memory.extents),
-                     (ctypes.c_int * count)(*memory.piece_of), (ctypes.c_uint64 * count)(*memory.offset_of), len(arguments),
-                     _triple(grid), _triple(block), shared_bytes, checked, schedule, self._objects, len(self._variables),
-                     seed & 0xFFFFFFFF, 1 if checked else _num_workers(), step_limit, limit)
+        task = Task(
+            self._entry,
+            self._dynamic,
+            pointers,
+            tensors,
+            len(memory.extents),
+            (ctypes.c_int * count)(*memory.piece_of),
+            (ctypes.c_uint64 * count)(*memory.offset_of),
+            len(arguments),
+            _triple(grid),
+            _triple(block),
+            shared_bytes,
+            checked,
+            schedule,
+            self._objects,
+            len(self._variables),
+            seed & 0xFFFFFFFF,
+            1 if checked else _num_workers(),
+            step_limit,
+            limit,
+        )
         result, printed = ctypes.c_char_p(), ctypes.c_char_p()
         with _lock:
             failed = _runtime().simt_launch(ctypes.byref(task), ctypes.byref(result), ctypes.byref(printed))
             if failed:
-                raise LaunchError(f"{self.name}: there is not enough memory for a copy of its tensors; use smaller ones.")
+                raise LaunchError(
+                    f"{self.name}: there is not enough memory for a copy of its tensors; use smaller ones."
+                )
             answer, text = json.loads(result.value), printed.value.decode(errors="replace")
         if STOPS[answer["stop"]] == "interrupted":
             raise KeyboardInterrupt

@@ -7,8 +7,18 @@ import html
 from dataclasses import dataclass, field
 
 # The order is that of Kind in runtime/findings.h.
-KINDS = ("race", "out_of_bounds", "misaligned", "uninitialised_read", "divergent_barrier", "deadlock", "step_limit",
-         "bad_shuffle", "stack_overflow", "trap")
+KINDS = (
+    "race",
+    "out_of_bounds",
+    "misaligned",
+    "uninitialised_read",
+    "divergent_barrier",
+    "deadlock",
+    "step_limit",
+    "bad_shuffle",
+    "stack_overflow",
+    "trap",
+)
 
 
 @dataclass(frozen=True)
@@ -45,8 +55,8 @@ class Finding:
 class GlobalTraffic:
     """Global loads or stores of a launch.
 
-    requests : warp instructions; sectors : 32-byte pieces they touch; bytes : sum over the lanes of what each asked for;
-    ideal_sectors : the fewest sectors that the distinct bytes of each request fit in
+    requests : warp instructions; sectors : 32-byte pieces they touch; bytes : sum over the lanes of what each asks
+    for; ideal_sectors : the fewest sectors that the distinct bytes of each request fit in
     """
 
     requests: int = 0
@@ -59,8 +69,8 @@ class GlobalTraffic:
 class SharedTraffic:
     """Shared loads or stores of a launch.
 
-    requests : warp instructions; wavefronts : passes through the 32 banks; conflicts : wavefronts beyond the unavoidable;
-    bytes : sum over the lanes of what each asked for
+    requests : warp instructions; wavefronts : passes through the 32 banks; conflicts : wavefronts beyond the
+    unavoidable; bytes : sum over the lanes of what each asked for
     """
 
     requests: int = 0
@@ -139,8 +149,10 @@ class Report(Line):
     def ledger(self):
         """Totals and lines as a plain dict of strings and ints."""
         totals = {name: vars(getattr(self, name)).copy() for name in TRAFFIC}
-        lines = {str(key): {name: vars(getattr(line, name)).copy() for name in TRAFFIC if getattr(line, name).requests}
-                 for key, line in self.lines.items()}
+        lines = {
+            str(key): {name: vars(getattr(line, name)).copy() for name in TRAFFIC if getattr(line, name).requests}
+            for key, line in self.lines.items()
+        }
         return totals | {"atomics": self.atomics, "lines": lines}
 
     def rows(self):
@@ -164,8 +176,13 @@ class Report(Line):
     def __str__(self):
         rows = self.rows()
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        table = [" ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
-                          for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip() for row in rows]
+        table = [
+            " ".join(
+                cell.ljust(width) if i < 2 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
         verdict = "no findings" if self.ok else f"{len(self.findings)} finding(s)"
         found = [f"  {finding.kind.replace('_', ' ')}: {finding.message}" for finding in self.findings]
         return "\n".join([f"{self.kernel}, schedule {self.schedule}: {verdict}", *found, *table])
@@ -173,10 +190,16 @@ class Report(Line):
     def _repr_html_(self):
         rows = self.rows()
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
-        body = "".join("<tr>" + "".join(f"<td style='text-align:right'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-                       for row in rows[1:])
-        found = "".join(f"<li><b>{finding.kind.replace('_', ' ')}</b>: {html.escape(finding.message)}</li>"
-                        for finding in self.findings)
+        body = "".join(
+            "<tr>" + "".join(f"<td style='text-align:right'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in rows[1:]
+        )
+        found = "".join(
+            f"<li><b>{finding.kind.replace('_', ' ')}</b>: {html.escape(finding.message)}</li>"
+            for finding in self.findings
+        )
         verdict = "No findings." if self.ok else f"{len(self.findings)} finding(s):<ul>{found}</ul>"
-        return (f"<div><b>{html.escape(self.kernel)}</b>, schedule {self.schedule}. {verdict}"
-                f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
+        return (
+            f"<div><b>{html.escape(self.kernel)}</b>, schedule {self.schedule}. {verdict}"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )

@@ -1,7 +1,7 @@
-"""Does the machine see, with this compiler, what it must see? Asked once for each compiler and each version of the machine.
+"""Does the machine see, with this compiler, what it must see? Asked once for each compiler and version of the machine.
 
-A detector that finds nothing looks like a kernel without faults. A compiler that leaves the instrumentation out, or places
-accesses elsewhere, must not go unnoticed; so a kernel with a missing barrier and its correct twin are run first.
+A detector that finds nothing looks like a kernel without faults. A compiler that leaves the instrumentation out, or
+places accesses elsewhere, must not go unnoticed; so a kernel with a missing barrier and its correct twin are run first.
 
 May import: errors, simt.build, simt.machine, simt.report.
 """
@@ -61,7 +61,8 @@ def self_check():
     counted = tuple(getattr(right, name).requests for name in TRAFFIC)
     if not right.ok or (READ, WRITE) not in seen or counted != REQUESTS:
         raise ToolchainError(
-            f"The SIMT machine does not see what it must with {compiler()[2]}: a missing barrier gave {seen} (expected lines "
-            f"{READ} and {WRITE}), accesses were counted as {counted} (expected {REQUESTS}), and the correct kernel gave "
-            f"{len(right.findings)} findings. Try another compiler: set COURSE_CXX to g++ 12 or newer, or clang++.")
+            f"The SIMT machine does not see what it must with {compiler()[2]}: a missing barrier gave {seen} (expected "
+            f"lines {READ} and {WRITE}), accesses were counted as {counted} (expected {REQUESTS}), and the "
+            f"correct kernel gave {len(right.findings)} findings. Try another compiler: set COURSE_CXX to g++ 12 or newer, or clang++."
+        )
     passed.touch()
