@@ -26,7 +26,7 @@ class CaseEvidence:
     first: RunResult  # outputs were NaN before
     second: RunResult | None  # outputs were SECOND_POISON before; None for Python answers
     comparisons: dict[str, Comparison] = field(default_factory=dict)
-    refusal: Diagnosis | None = None  # of exercises that judge a property (`Exercise.accept`), not values
+    refusal: Diagnosis | None = None  # of exercises that judge a property (`accept`) or the traffic (`ledger_rule`)
     differing: str = ""  # schedule, or "second run", whose outputs are wrong while the first run's are right
 
     @property
@@ -67,6 +67,13 @@ class Evidence:
     exercise: Exercise
     cases: list[CaseEvidence]
     readings: dict[str, Any] = field(default_factory=dict)  # probe name -> what its `read` gave
+
+    def __post_init__(self):
+        """Right values are not enough where the exercise asks for a way: refuse what its ledger rule refuses."""
+        rule = self.exercise.ledger_rule
+        for case in self.cases:
+            if rule is not None and case.passed and case.first.ledger is not None:
+                case.refusal = rule(case.case, case.first.ledger)
 
     def failing(self, *values):
         """Failing cases, of the named distributions only when some are named; smallest first."""
