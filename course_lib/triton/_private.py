@@ -15,7 +15,7 @@ import sys
 import numpy as np
 
 from ..errors import CourseError, UnsupportedError
-from . import _bf16, _speed
+from . import _bf16, _scalars, _speed
 from .guard import Guard
 
 NEEDED = {
@@ -32,7 +32,7 @@ NEEDED = {
     },
     "triton.runtime.jit": {"JITFunction": "run"},
 }
-_FUNCTIONS = ("_get_np_dtype", "_patch_lang")
+_FUNCTIONS = ("_get_np_dtype", "_patch_lang", "_patch_lang_tensor")
 
 _active = None  # the recorder that listens now, or None
 _guard = Guard()  # stands in while no recorder listens
@@ -72,6 +72,7 @@ def adapt(module):
         _count_launches(module.InterpretedFunction)
         _speed.improve(module)
         _bf16.correct(module)
+        _scalars.correct(module)
         _listen(module)
     module._course_adapted = True
 
