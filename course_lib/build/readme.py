@@ -56,8 +56,18 @@ def kills_table(root):
     return (
         "### Does the grader notice?\n\n"
         f"killed {killed}/{wrong}, false alarms {alarms}/{right}: every exercise ships wrong answers that must fail "
-        f"with their own diagnosis, and right ones written differently that must pass.\n\n{table}"
+        f"with their own diagnosis, and right ones written differently that must pass.{_seeds(root)}\n\n{table}"
     )
+
+
+def _seeds(root):
+    """One sentence on how often the tolerance rule refused a right answer over many seeds; empty without files."""
+    totals = []
+    for path in sorted((Path(root) / "benchmarks" / "results").glob("*/false_alarms.csv")):
+        rows = read_results(path.parent.name, path.stem, root=path.parents[1]).rows
+        refused, runs = (sum(row[column] for row in rows) for column in ("false_alarms", "runs"))
+        totals.append(f"{refused} of {runs:,} on {_device(path)}")
+    return f" With new inputs over many seeds it refused {', '.join(totals)} runs of right answers." if totals else ""
 
 
 def counters_table(root):
@@ -99,15 +109,46 @@ def speed_table(root):
             (f"{name} ({language})", *(found.get((name, language, n), "") for n in sizes)) for name, language in names
         ]
         head = (path.stem, *(f"{n:,}" for n in sizes))
-        parts.append(f"{_device(path)}: {caption}.\n\n" + markdown_table(head, lines))
+        parts.append(f"On {_device(path)}: {caption}.\n\n" + markdown_table(head, lines))
     return "### How fast?\n\n" + "\n\n".join(parts) if parts else ""
 
 
+def engines_table(root):
+    """What one launch of the same work takes on each CPU engine, and on Numba's simulator."""
+    rows = read_results("cpu", "simt_speed", root=Path(root) / "benchmarks" / "results").rows
+    if not rows:
+        return ""
+    sizes = list(dict.fromkeys((row["num_rows"], row["num_cols"]) for row in rows))
+    found = {
+        (row["engine"], row["num_rows"], row["num_cols"]): f"{_ms(row['median_ms'])} ms · {row['times_numba']:,.0f}"
+        for row in rows
+    }
+    engines = list(dict.fromkeys(row["engine"] for row in rows))
+    lines = [(engine, *(found.get((engine, *size), "") for size in sizes)) for engine in engines]
+    table = markdown_table(("rows x columns", *(f"{height} x {width:,}" for height, width in sizes)), lines)
+    return (
+        f"### How fast is a CPU?\n\nOne launch of a softmax on {rows[0]['cores']} cores ({rows[0]['cpu']}): the time, and "
+        f"how many times as fast as Numba's CUDA simulator that is.\n\n{table}"
+    )
+
+
+def _ms(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
 def _device(path):
-    return f"NVIDIA {path.parent.name.upper()}"
+    """The machine of a results folder, in words."""
+    name = path.parent.name
+    return "a CPU" if name == "cpu" else f"an NVIDIA {name.upper()}"
 
 
-TABLES = {"chapters": chapters_table, "kills": kills_table, "counters": counters_table, "speed": speed_table}
+TABLES = {
+    "chapters": chapters_table,
+    "kills": kills_table,
+    "counters": counters_table,
+    "engines": engines_table,
+    "speed": speed_table,
+}
 
 
 def markdown_table(head, rows):

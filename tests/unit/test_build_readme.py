@@ -35,8 +35,21 @@ def test_counters_are_counted_and_differences_have_their_reason(tiny_course):
     rows = "case,counter,as_written,measured,why\na,sectors,4,4,\na,requests,4,1,loads were merged\nb,sectors,8,9,\n"
     store(tiny_course, "h200", "counters", rows)
     text = readme.refreshed(EMPTY, tiny_course)
-    assert "1 of 3 readings of Nsight Compute on NVIDIA H200 (2 launches)" in text
+    assert "1 of 3 readings of Nsight Compute on an NVIDIA H200 (2 launches)" in text
     assert "| 1 | loads were merged |" in text and "| 1 | not explained |" in text
+
+
+def test_false_alarms_over_seeds_are_summed(tiny_course):
+    store(tiny_course, *readme.KILLS, "exercise,killed,wrong,false_alarms,right\n03.1,4,4,0,2\n")
+    store(tiny_course, "cpu", "false_alarms", "exercise,runs,false_alarms\n03.1,40,0\n03.2,1000,1\n")
+    store(tiny_course, "h200", "false_alarms", "exercise,runs,false_alarms\n03.1,30,0\n")
+    assert "it refused 1 of 1,040 on a CPU, 0 of 30 on an NVIDIA H200 runs" in readme.refreshed(EMPTY, tiny_course)
+
+
+def test_cpu_engines_are_compared(tiny_course):
+    rows = "engine,num_rows,num_cols,median_ms,times_numba,cpu,cores\nsimt fast,8,1024,0.5625,2286,AMD EPYC,2\n"
+    store(tiny_course, "cpu", "simt_speed", rows)
+    assert "| simt fast | 0.56 ms · 2,286 |" in readme.refreshed(EMPTY, tiny_course)
 
 
 def test_speed_has_a_row_a_variant_and_a_column_a_size(tiny_course):
