@@ -127,8 +127,8 @@ def engines_table(root):
     lines = [(engine, *(found.get((engine, *size), "") for size in sizes)) for engine in engines]
     table = markdown_table(("rows x columns", *(f"{height} x {width:,}" for height, width in sizes)), lines)
     return (
-        f"### How fast is a CPU?\n\nOne launch of a softmax on {rows[0]['cores']} cores ({rows[0]['cpu']}): the time, and "
-        f"how many times as fast as Numba's CUDA simulator that is.\n\n{table}"
+        f"### How fast is a CPU?\n\nOne launch of a softmax on {rows[0]['cores']} cores ({rows[0]['cpu']}): the time, "
+        f"and how many times as fast as Numba's CUDA simulator that is.\n\n{table}"
     )
 
 
