@@ -86,6 +86,13 @@ def test_lectures_are_committed_with_outputs(built, root):
     assert any(cell.get("outputs") for cell in lecture.cells), f"notebooks/{built.stem}.ipynb was not run"
 
 
+def test_committed_notebooks_name_no_folder_of_the_machine_that_ran_them(built, root):
+    for folder, _ in built.files():
+        path = root / folder / f"{built.stem}.ipynb"
+        found = re.search(r"/tmp/|/root/|/home/|/Users/|ipykernel_\d", path.read_text())
+        assert not found or modified(path, root), f"{folder}/{path.name}: {found}"
+
+
 def test_no_notebook_without_a_chapter(root):
     stems = {path.stem for path in CHAPTERS}
     for folder in ("notebooks", "exercises", "solutions"):
