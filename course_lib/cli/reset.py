@@ -30,15 +30,9 @@ def reset(exercise_id, *, root=ROOT):
     """
     import nbformat
 
-    from ..build import build, chapter_files, keep, read_chapter
+    from ..build import keep
 
-    chapter = next((path for path in chapter_files(root) if path.name[:2] == exercise_id[:2]), None)
-    if chapter is None:
-        raise CourseError(f"there is no chapter {exercise_id[:2]}, so there is no exercise {exercise_id}")
-    starters = build(read_chapter(chapter, root)).exercises
-    starter = _cell(starters, exercise_id) if starters is not None else None
-    if starter is None:
-        raise CourseError(f"{chapter.name} has no exercise {exercise_id}")
+    chapter, starter = _starter(exercise_id, root)
     path = Path(root) / "exercises" / f"{chapter.stem}.ipynb"
     if not path.exists():
         raise CourseError(f"{path} is missing; `course build {exercise_id[:2]}` makes it")
@@ -54,6 +48,20 @@ def reset(exercise_id, *, root=ROOT):
     mine.source, mine.metadata, mine.outputs, mine.execution_count = starter.source, starter.metadata, [], None
     keep.write_atomic(path, nbformat.writes(notebook) + "\n")
     return path, kept
+
+
+def _starter(exercise_id, root):
+    """The chapter's file and the starter cell of an exercise."""
+    from ..build import build, chapter_files, read_chapter
+
+    chapter = next((path for path in chapter_files(root) if path.name[:2] == exercise_id[:2]), None)
+    if chapter is None:
+        raise CourseError(f"there is no chapter {exercise_id[:2]}, so there is no exercise {exercise_id}")
+    starters = build(read_chapter(chapter, root)).exercises
+    starter = _cell(starters, exercise_id) if starters is not None else None
+    if starter is None:
+        raise CourseError(f"{chapter.name} has no exercise {exercise_id}")
+    return chapter, starter
 
 
 def _cell(notebook, exercise_id):

@@ -44,8 +44,8 @@ border-radius:0 5px 5px 0;}
 font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:.92em;color:inherit;background:none;}
 & code{background:var(--soft);border-radius:3px;padding:0 .25em}
 & pre{
-white-space:pre;background:var(--soft);border-radius:5px;padding:.5rem .7rem;margin:.4rem 0;overflow:auto;max-height:26rem;
-line-height:1.35;}
+white-space:pre;background:var(--soft);border-radius:5px;padding:.5rem .7rem;margin:.4rem 0;overflow:auto;
+max-height:26rem;line-height:1.35;}
 & pre b{font-weight:700}
 & pre .row{display:block;padding-left:.5em}
 & pre .add{box-shadow:inset 3px 0 var(--ok)}

@@ -32,7 +32,7 @@ def check(exercise_id, answer, *, seed=None):
     verdict = client.grade(exercise_id, text, seed=seed)
     work.record(verdict, text)
     if os.environ.get("COURSE_STRICT") == "1" and not verdict.passed:
-        raise CheckFailed(f"{exercise_id}: {verdict.state}", verdict)
+        raise CheckFailed(f"{exercise_id} must pass under COURSE_STRICT=1.\n{verdict}", verdict)
     return verdict
 
 

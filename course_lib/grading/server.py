@@ -38,7 +38,10 @@ def main(descriptor):
             reply = _in_a_judge(request, connection)
         except CourseError as error:  # no sandbox on this machine
             reply = {"error": str(error)}
-        wire.send(connection, reply)
+        try:
+            wire.send(connection, reply)
+        except OSError:  # the client went away while it waited
+            return
 
 
 def _preload():

@@ -58,26 +58,31 @@ def _kill_group(pid):
 
 def _reap_leftovers(builder):
     """Kill and collect every process that the child left behind, in whatever session; not the builder."""
-    count = 0
     deadline = time.monotonic() + 2.0
     while (pids := [pid for pid in _own_children() if pid != builder]) and time.monotonic() < deadline:
         for pid in pids:
             _kill_group(pid)
         for pid in pids:
-            try:
-                os.waitpid(pid, 0)
-                count += 1
-            except ChildProcessError:
-                pass
-    return count
+            _wait_for(pid)
 
 
-def _wait_for(builder):
-    """The SIMT machine must be built before an answer's time runs."""
+def _wait_for(pid):
     try:
-        os.waitpid(builder, 0)
+        os.waitpid(pid, 0)
     except ChildProcessError:
         pass  # waited for before
+
+
+def _ending(pid):
+    """None while the child runs, then (ended by a signal, signal or exit code); where possible it stays a zombie."""
+    if hasattr(os, "waitid"):
+        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return info and (info.si_code != os.CLD_EXITED, info.si_status)
+    found, status = os.waitpid(pid, os.WNOHANG)  # macOS before Python 3.13
+    if found == 0:
+        return None
+    code = os.waitstatus_to_exitcode(status)
+    return code < 0, abs(code)
 
 
 class _Output:
@@ -110,14 +115,14 @@ class _Watch:
         self.stopped = ""  # why we ended it: "timeout", "memory", "abandoned"
 
     def run(self):
-        """Returns (what waitid says, the child's last stack as text)."""
+        """Returns ((ended by a signal, signal or exit code), the child's last stack as text)."""
         deadline = time.monotonic() + self.limits["wall_seconds"]
         where, kill_at = "", None
         while True:
-            info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            ending = _ending(self.pid)
             self.output.drain()
-            if info is not None:
-                return info, where or self._trace_text()
+            if ending is not None:
+                return ending, where or self._trace_text()
             now = time.monotonic()
             if not self.stopped:
                 self.stopped = self._reason(now, deadline)
@@ -180,7 +185,7 @@ def _serve(request, descriptors, main, wake, builder):
     reply = socket.socket(fileno=reply_descriptor)
     limits = json.loads(request)
     if builder and limits["language"] == "cuda":
-        _wait_for(builder)
+        _wait_for(builder)  # the SIMT machine must be built before an answer's time runs
     started = time.monotonic()
     folder = tempfile.mkdtemp(prefix="course-answer-")
     trace = _memory_file("trace")
@@ -191,21 +196,21 @@ def _serve(request, descriptors, main, wake, builder):
         os.close(write_end)
         output = _Output(read_end, limits["output_bytes"])
         watch = _Watch(pid, limits, output, reply, trace, wake)
-        info, where = watch.run()
+        (signalled, status), where = watch.run()
         _kill_group(pid)  # the leader is still a zombie, so its number cannot belong to anybody else
-        os.waitpid(pid, 0)
-        leftovers = _reap_leftovers(builder)
+        _wait_for(pid)
+        _reap_leftovers(builder)
         output.drain()
         answer = {
             "stopped": watch.stopped,
-            "signalled": info.si_code != os.CLD_EXITED,
-            "status": info.si_status,
+            "signalled": signalled,
+            "status": status,
             "where": where,
             "printed": output.kept.decode(errors="replace"),
             "dropped": output.dropped,
-            "leftovers": leftovers,
             "seconds": time.monotonic() - started,
         }
+        shutil.rmtree(folder, ignore_errors=True)
         reply.sendall(json.dumps(answer).encode())
     except (BrokenPipeError, ConnectionResetError):
         pass  # the judge is gone; the child is dead, nothing else to do
@@ -241,6 +246,8 @@ def main(descriptor, engine, root):
     while True:
         request, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 3)
         if not request:
+            if builder in _own_children():  # else its number may belong to somebody else by now
+                _kill_group(builder)
             return
         _serve(request, descriptors, connection, wake, builder)
 

@@ -2,6 +2,10 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
@@ -109,6 +113,42 @@ def test_no_process_outlives_the_client():
     assert not _children_of(judge_and_zygote)
 
 
+def test_an_interrupted_check_stops_everything_at_once(tmp_path):
+    program = (
+        "import time, course_lib\n"
+        "course_lib.check('03.1', 'def merge(*_): raise NotImplementedError(\"03.1\")')\n"
+        "print('ready', flush=True)\n"
+        "course_lib.check('03.1', 'def merge(m_a, l_a, m_b, l_b):\\n    while True: pass')\n"
+    )
+    environment = os.environ | {"COURSE_WORK_DIR": str(tmp_path), "COURSE_TEST_MARK": str(tmp_path)}
+    notebook = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    assert notebook.stdout.readline() == "ready\n"
+    time.sleep(1.0)
+    assert len(_with_mark(str(tmp_path))) >= 4  # notebook, server, judge, zygote, child
+    notebook.send_signal(signal.SIGINT)
+    _, errors = notebook.communicate(timeout=10)
+    assert "KeyboardInterrupt" in errors and "BrokenPipe" not in errors
+    deadline = time.monotonic() + 5
+    while (left := _with_mark(str(tmp_path))) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+
+
+def _with_mark(mark):
+    """Processes whose environment holds the mark."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if f"COURSE_TEST_MARK={mark}".encode() in file.read().split(b"\0"):
+                    found.append(name)
+        except OSError:
+            continue
+    return found
+
+
 def _children_of(pid):
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -142,7 +182,7 @@ def test_work_survives_and_keeps_every_passing_answer():
     check(GOOD + "\n# second way\n")
     check(WRONG)
     answers = sorted((work.root() / "answers" / "03.1").iterdir())
-    assert [path.read_text() for path in answers] == [GOOD, GOOD + "\n# second way\n"] or len(answers) == 2
+    assert sorted(path.read_text() for path in answers) == [GOOD, GOOD + "\n# second way\n"]
     entry = json.loads((work.root() / "progress.json").read_text())["03.1"]
     assert entry["attempts"] == 4 and entry["last"] == "FAIL" and entry["passed_at"]
 
