@@ -110,6 +110,23 @@ __global__ void warp_tickets(ARGS) {
         atomicAdd(out, r);
     }
 }
+// Each block waits for the one before it: a volatile flag, with fences around.
+__global__ void volatile_chain(ARGS) {
+    if (threadIdx.x != 0) return;
+    volatile unsigned* flag = count;
+    while (*flag != blockIdx.x) { }
+    __threadfence();
+    out[0] += 1.f;
+    __threadfence();
+    *flag = blockIdx.x + 1;
+}
+__global__ void volatile_chain_no_fence(ARGS) {
+    if (threadIdx.x != 0) return;
+    volatile unsigned* flag = count;
+    while (*flag != blockIdx.x) { }
+    out[0] += 1.f;
+    *flag = blockIdx.x + 1;
+}
 __global__ void neighbours_rows(ARGS) {  // each block writes its own rows, next to each other
     partial[blockIdx.x * blockDim.x + threadIdx.x] = a[threadIdx.x];
 }
@@ -127,7 +144,7 @@ CLEAN = [
     "accumulate_all_atomic",
     "lock",
     "grid_barrier",
-    "warp_tickets",
+    "warp_tickets", "volatile_chain",
     "neighbours_rows",
 ]
 RACY = [
@@ -138,7 +155,7 @@ RACY = [
     "plain_then_ticket",
     "lock_no_fence",
     "grid_barrier_no_fence",
-    "overlapping_rows",
+    "overlapping_rows", "volatile_chain_no_fence",
 ]
 
 
@@ -161,7 +178,7 @@ def test_correct_kernels_are_clean(profile, name, schedule):
         expected = {
             "accumulate_atomic": BLOCKS,
             "accumulate_all_atomic": BLOCKS * THREADS,
-            "lock": BLOCKS,
+            "lock": BLOCKS, "volatile_chain": BLOCKS,
             "grid_barrier": 0,
             "warp_tickets": 2 * 32 * BLOCKS,
         }

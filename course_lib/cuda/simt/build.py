@@ -57,9 +57,17 @@ CHECKED_GCC = (
     "-fno-if-conversion2",
     "-fno-ipa-sra",
     "-fno-ipa-icf",
+    "--param=tsan-distinguish-volatile=1",
 )
 # Even its -O1 merges branches or selects instead; by default it leaves out blocks and reads that others imply.
-CHECKED_CLANG = ("-O0", "-fsanitize-coverage=trace-pc,no-prune", "-mllvm", "-tsan-instrument-read-before-write=1")
+CHECKED_CLANG = (
+    "-O0",
+    "-fsanitize-coverage=trace-pc,no-prune",
+    "-mllvm",
+    "-tsan-instrument-read-before-write=1",
+    "-mllvm",
+    "-tsan-distinguish-volatile=1",
+)
 WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
 
 

@@ -63,6 +63,7 @@ def self_check():
         raise ToolchainError(
             f"The SIMT machine does not see what it must with {compiler()[2]}: a missing barrier gave {seen} (expected "
             f"lines {READ} and {WRITE}), accesses were counted as {counted} (expected {REQUESTS}), and the "
-            f"correct kernel gave {len(right.findings)} findings. Try another compiler: set COURSE_CXX to g++ 12 or newer, or clang++."
+            f"correct kernel gave {len(right.findings)} findings. "
+            "Try another compiler: set COURSE_CXX to g++ 12 or newer, or clang++."
         )
     passed.touch()

@@ -152,7 +152,7 @@ SIMT_EXPORT void simt_atomic(int op, int type, void* address, const void* operan
     spin_pause();
     unsigned bytes = width_of(type);
     if (launch->checked) {
-        on_access(reinterpret_cast<uintptr_t>(address), bytes, true, true, code);
+        on_access(reinterpret_cast<uintptr_t>(address), bytes, true, Order::atomic, code);
         atomic_carries(reinterpret_cast<uintptr_t>(address));
     }
     if (bytes == 2) apply<uint16_t>(op, type, address, operand, compare, old);

@@ -40,18 +40,19 @@ static bool in_kernel(uintptr_t code) {
 }
 
 static void on_crash(int signal_number, siginfo_t* info, void* context) {
-    if (!launch || !current || !worker) {  // not a kernel's: as if we had never been here
+    auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+    bool overflow = signal_number == SIGSEGV && worker && worker->stacks->is_guard(address);
+    if (!launch || !worker || (!current && !overflow)) {  // not a kernel's: as if we had never been here
         for (int i = 0; i < 4; ++i)
             if (CRASHES[i] == signal_number) sigaction(signal_number, &old_crash[i], nullptr);
         return;
     }
     uintptr_t code = code_address(context);
-    uintptr_t relative = in_kernel(code) ? code - launch->library.base : current->last_code;
+    uintptr_t relative = in_kernel(code) ? code - launch->library.base : current ? current->last_code : 0;
     const char* detail = "address";
     if (signal_number == SIGFPE) detail = "division";
     if (signal_number == SIGILL) detail = "instruction";
-    auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-    if (signal_number == SIGSEGV && worker->stacks->is_guard(address)) detail = "stack";
+    if (overflow) detail = "stack";
     stop_launch(Stop::kernel_fault, relative, address, detail);
 }
 

@@ -45,14 +45,14 @@ SIMT_EXPORT void simt_fence(int) {
 SIMT_EXPORT void simt_copy(void* destination, const void* source, unsigned bytes) {
     if (launch->checked) {
         uintptr_t code = SIMT_CODE();
-        on_access(reinterpret_cast<uintptr_t>(source), bytes, false, false, code);
-        on_access(reinterpret_cast<uintptr_t>(destination), bytes, true, false, code);
+        on_access(reinterpret_cast<uintptr_t>(source), bytes, false, Order::none, code);
+        on_access(reinterpret_cast<uintptr_t>(destination), bytes, true, Order::none, code);
     }
     std::memcpy(destination, source, bytes);
 }
 
 SIMT_EXPORT void simt_record(const void* address, unsigned bytes, int is_write) {
-    if (launch->checked) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write != 0, false, SIMT_CODE());
+    if (launch->checked) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write != 0, Order::none, SIMT_CODE());
 }
 
 SIMT_EXPORT void simt_pause() {  // __nanosleep: others may go first
@@ -96,7 +96,16 @@ SIMT_EXPORT void simt_trap() { stop_launch(Stop::trap, SIMT_CODE()); }
 // The sanitizer's callbacks, called before each access and at the start of each basic block of the checked build.
 
 static inline void sanitizer_access(const void* address, unsigned bytes, bool is_write, uintptr_t code) {
-    if (current) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write, false, code);
+    if (current) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write, Order::none, code);
+}
+
+// A volatile access is what PTX calls relaxed: no race with another one, and it carries what fences published.
+static inline void volatile_access(const void* place, unsigned bytes, bool is_write, uintptr_t code) {
+    auto address = reinterpret_cast<uintptr_t>(place);
+    if (!current || is_local(*current, address)) return;
+    if (!is_write) polling_pause(address, code);
+    on_access(address, bytes, is_write, Order::relaxed, code);
+    volatile_carries(address, is_write);
 }
 
 #define SIMT_ACCESS(BYTES)                                                                                        \
@@ -104,6 +113,10 @@ static inline void sanitizer_access(const void* address, unsigned bytes, bool is
     SIMT_EXPORT void __tsan_write##BYTES(void* p) { sanitizer_access(p, BYTES, true, SIMT_CODE()); }              \
     SIMT_EXPORT void __tsan_unaligned_read##BYTES(void* p) { sanitizer_access(p, BYTES, false, SIMT_CODE()); }    \
     SIMT_EXPORT void __tsan_unaligned_write##BYTES(void* p) { sanitizer_access(p, BYTES, true, SIMT_CODE()); }    \
+    SIMT_EXPORT void __tsan_volatile_read##BYTES(void* p) { volatile_access(p, BYTES, false, SIMT_CODE()); }      \
+    SIMT_EXPORT void __tsan_volatile_write##BYTES(void* p) { volatile_access(p, BYTES, true, SIMT_CODE()); }      \
+    SIMT_EXPORT void __tsan_unaligned_volatile_read##BYTES(void* p) { volatile_access(p, BYTES, false, SIMT_CODE()); } \
+    SIMT_EXPORT void __tsan_unaligned_volatile_write##BYTES(void* p) { volatile_access(p, BYTES, true, SIMT_CODE()); } \
     SIMT_EXPORT void __tsan_read_write##BYTES(void* p) {                                                          \
         sanitizer_access(p, BYTES, false, SIMT_CODE());                                                           \
         sanitizer_access(p, BYTES, true, SIMT_CODE());                                                            \

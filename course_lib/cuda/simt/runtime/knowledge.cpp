@@ -37,6 +37,19 @@ void atomic_carries(uintptr_t address) {
     join(self.know, before);
 }
 
+void volatile_carries(uintptr_t address, bool is_write) {
+    if (is_write) {
+        if (current->release || current->block->release) {
+            KnowPtr& here = carried[address];
+            here = current->release;  // a plain store: it carries its own thread's knowledge, nobody else's
+            join(here, current->block->release);
+        }
+    } else if (!carried.empty()) {
+        auto found = carried.find(address);
+        if (found != carried.end()) join(current->know, found->second);
+    }
+}
+
 void barrier_joins(Block& block) {
     for (Fiber& fiber : block.fibers) {
         join(block.know, fiber.know);

@@ -51,6 +51,7 @@ inline void join(KnowPtr& into, const KnowPtr& more) {
 
 void fence_publishes();                        // __threadfence of the current thread
 void atomic_carries(uintptr_t address);        // an atomic of the current thread
+void volatile_carries(uintptr_t address, bool is_write);
 void barrier_joins(Block& block);              // all live threads of the block meet
 void syncwarp_joins(Block& block, Warp& warp, unsigned mask);
 void forget_knowledge();                       // at the start of a launch

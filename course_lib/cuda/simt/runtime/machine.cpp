@@ -5,7 +5,7 @@
 
 #include <chrono>
 #include <cstring>
-#include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "arena.h"
@@ -116,18 +116,25 @@ static void run_worker(int number) {
 static void run_workers(int num_workers) {
     if (num_workers <= 1) return run_worker(0);
     std::vector<std::thread> others;
-    std::mutex lock;
-    std::thread helper([&] {
+    auto help = [&] {
         auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
         while (std::chrono::steady_clock::now() < until) {
             if (launch->next_block.load() >= launch->num_blocks) return;
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
-        for (int i = 2; i < num_workers; ++i) others.emplace_back(run_worker, i);
+        try {
+            for (int i = 2; i < num_workers; ++i) others.emplace_back(run_worker, i);
+        } catch (const std::system_error&) {  // no more threads allowed: fewer do the work
+        }
         run_worker(1);
-    });
+    };
+    std::thread helper;
+    try {
+        helper = std::thread(help);
+    } catch (const std::system_error&) {
+    }
     run_worker(0);
-    helper.join();
+    if (helper.joinable()) helper.join();
     for (std::thread& other : others) other.join();
 }
 
@@ -243,7 +250,7 @@ static void run_launch(Launch& task, int num_workers) {
 using namespace simt;
 
 // Runs one launch. Returns 0 and a JSON text, or 1 when there is no memory. The texts live until the next launch.
-SIMT_EXPORT int simt_launch(const SimtTask* asked, const char** result, const char** printed) {
+SIMT_EXPORT int simt_launch(const SimtTask* asked, const char** result, const char** printed) try {
     static std::string result_keeper, printed_keeper;
     static Worker seen_by_first;
     Launch task;
@@ -289,4 +296,7 @@ SIMT_EXPORT int simt_launch(const SimtTask* asked, const char** result, const ch
     *printed = printed_keeper.c_str();
     if (task.checked) arena.release();
     return 0;
+} catch (const std::bad_alloc&) {
+    launch = nullptr;
+    return 1;
 }

@@ -32,11 +32,13 @@ struct LaneState {
 };
 struct Request {
     uint64_t key = 0;
+    uint64_t base = 0;   // address of the first lane that came
     uint32_t code = 0;
+    uint16_t bytes = 0;  // of each lane
     uint8_t flags = 0;
     unsigned lanes = 0;
-    uint16_t bytes[LANES];
-    uint64_t address[LANES];
+    int32_t offset[LANES];  // of each lane's address from base
+    uint64_t address(unsigned lane) const { return base + static_cast<uint64_t>(static_cast<int64_t>(offset[lane])); }
 };
 
 LoopFinder loops;
@@ -82,17 +84,19 @@ void add_to_request(uint64_t word, uint64_t address, uint64_t key, unsigned lane
                 requests.back().key = key;
                 requests.back().code = static_cast<uint32_t>(word);
                 requests.back().flags = static_cast<uint8_t>(word >> 56) & 0xf0;
+                requests.back().bytes = static_cast<uint16_t>(word >> 32);
+                requests.back().base = address;
             }
             cursor = place->second;
         }
         Request& request = requests[cursor++];
-        if (!(request.lanes >> lane & 1)) {
+        auto distance = static_cast<int64_t>(address - request.base);
+        if (!(request.lanes >> lane & 1) && distance == static_cast<int32_t>(distance)) {
             request.lanes |= 1u << lane;
-            request.bytes[lane] = static_cast<uint16_t>(word >> 32);
-            request.address[lane] = address;
+            request.offset[lane] = static_cast<int32_t>(distance);
             return;
         }
-        key = mix(key, 7);  // the same instruction again without a loop or call in between
+        key = mix(key, 7);  // the same instruction again without a loop or call in between, or 2 GB away
     }
 }
 
@@ -144,7 +148,7 @@ bool in_pairs(const Request& request, unsigned distance) {
     for (unsigned lane = 0; lane < LANES; ++lane) {
         unsigned other = lane ^ distance;
         if (!(request.lanes >> lane & 1) || !(request.lanes >> other & 1)) continue;
-        if (request.address[lane] != request.address[other]) return false;
+        if (request.offset[lane] != request.offset[other]) return false;
     }
     return true;
 }
@@ -152,15 +156,15 @@ bool in_pairs(const Request& request, unsigned distance) {
 // 32 banks of 4 bytes; 8-byte accesses go in half-warps, 16-byte ones in quarter-warps; equal words are served together.
 // Two halves (or quarters) go in one pass when neighbours share addresses: all lanes i and i ^ 1, or all i and i ^ 2. That
 // is what an H200 does: the shared_index rows of tests/simt/data/h200_counters.csv.
-void count_wavefronts(const Request& request, unsigned widest, Counters& sum) {
-    unsigned per_pass = widest <= 4 ? 32 : widest == 8 ? 16 : 8;
+void count_wavefronts(const Request& request, Counters& sum) {
+    unsigned per_pass = request.bytes <= 4 ? 32 : request.bytes == 8 ? 16 : 8;
     if (per_pass < LANES && (in_pairs(request, 1) || in_pairs(request, 2))) per_pass *= 2;
     for (unsigned first = 0; first < LANES; first += per_pass) {
         uint64_t words[LANES][LANES];
         unsigned in_bank[LANES] = {}, most = 0;
         for (unsigned lane = first; lane < first + per_pass; ++lane) {
             if (!(request.lanes >> lane & 1)) continue;
-            uint64_t from = request.address[lane] / 4, to = (request.address[lane] + request.bytes[lane] - 1) / 4;
+            uint64_t from = request.address(lane) / 4, to = (request.address(lane) + request.bytes - 1) / 4;
             for (uint64_t word = from; word <= to; ++word) {
                 unsigned bank = word % 32, i = 0;
                 while (i < in_bank[bank] && words[bank][i] != word) ++i;
@@ -179,14 +183,12 @@ void count_request(const Request& request) {
     ++sum.requests;
     static std::vector<Piece> pieces;
     pieces.clear();
-    unsigned widest = 0;
     for (unsigned lane = 0; lane < LANES; ++lane) {
         if (!(request.lanes >> lane & 1)) continue;
-        pieces.push_back({request.address[lane], request.bytes[lane]});
-        sum.bytes += request.bytes[lane];
-        widest = std::max<unsigned>(widest, request.bytes[lane]);
+        pieces.push_back({request.address(lane), request.bytes});
+        sum.bytes += request.bytes;
     }
-    if (request.flags & FLAG_SHARED) count_wavefronts(request, widest, sum);
+    if (request.flags & FLAG_SHARED) count_wavefronts(request, sum);
     else count_sectors(pieces, sum);
 }
 

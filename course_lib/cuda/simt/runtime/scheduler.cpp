@@ -39,6 +39,14 @@ void spin_pause() {
     give_way();
 }
 
+void polling_pause(uintptr_t address, uintptr_t code) {
+    Fiber& self = *current;
+    bool again = self.polled_address == address && self.polled_code == code;
+    self.polled_address = address;
+    self.polled_code = code;
+    if (again) spin_pause();
+}
+
 void stop_launch(Stop reason, uintptr_t code, uintptr_t address, const char* detail) {
     int expected = 0;
     if (launch->stop.compare_exchange_strong(expected, static_cast<int>(reason))) {
@@ -55,7 +63,11 @@ void stop_launch(Stop reason, uintptr_t code, uintptr_t address, const char* det
 }
 
 static void fiber_main() {
-    launch->library.entry(launch->arguments);
+    try {
+        launch->library.entry(launch->arguments);
+    } catch (const std::bad_alloc&) {  // of the recording; kernels themselves throw nothing
+        stop_launch(Stop::no_memory, 0);
+    }
     Fiber& self = *current;
     self.wait = Wait::done;
     Block& block = *self.block;
@@ -267,7 +279,12 @@ static void drain(Residents& residents) {
 
 void run_blocks() {
     auto residents = std::make_unique<Residents>();
-    if (sigsetjmp(worker->escape, 1) == 0) drain(*residents);
+    try {
+        if (sigsetjmp(worker->escape, 1) == 0) drain(*residents);
+    } catch (const std::bad_alloc&) {
+        int expected = 0;
+        launch->stop.compare_exchange_strong(expected, static_cast<int>(Stop::no_memory));
+    }
     current = nullptr;
     if (launch->checked && launch->stop.load()) abandon_recording();
 }

@@ -46,7 +46,7 @@ struct Access {
 static void report_write_race(const Access& access, const Stamp& other) {
     Fiber& self = *current;
     size_t index = report_race(access.space, access.stamp.code, access.address, access.bytes, true, other, true);
-    if (self.pending.open || access.is_atomic || other.atomic || access.bytes > sizeof(self.pending.before)) return;
+    if (self.pending.open || access.stamp.unordered || other.unordered || access.bytes > sizeof(self.pending.before)) return;
     self.pending.open = true;  // two threads may write the same value: look at it after the write
     self.pending.address = access.address;
     self.pending.bytes = access.bytes;
@@ -81,7 +81,7 @@ static void touch_cell(Cell& cell, const Access& access) {
             report_access(Kind::uninitialised_read, access.space, now.code, access.address, access.bytes, false);
     }
     auto clashes = [&](const Stamp& other) {
-        return other.clock && !(other.atomic && access.is_atomic) && !ordered(other, self);
+        return other.clock && !(other.unordered && now.unordered) && !ordered(other, self);
     };
     if (clashes(cell.write)) {
         if (access.is_write) report_write_race(access, cell.write);
@@ -135,10 +135,10 @@ static void touch_cells(Cell* cells, uintptr_t low, const Access& access) {
     }
 }
 
-static Access make_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, Space space, uintptr_t code) {
+static Access make_access(uintptr_t address, unsigned bytes, bool is_write, Order order, Space space, uintptr_t code) {
     const Fiber& self = *current;
-    Access access{address, bytes, is_write, is_atomic, space == Space::shared, space, {}, &global_split};
-    access.stamp = {self.block->id, self.linear, static_cast<uint8_t>(is_atomic), 0, self.block->epoch, self.clock,
+    Access access{address, bytes, is_write, order == Order::atomic, space == Space::shared, space, {}, &global_split};
+    access.stamp = {self.block->id, self.linear, static_cast<uint8_t>(order != Order::none), 0, self.block->epoch, self.clock,
                     static_cast<uint32_t>(code)};
     return access;
 }
@@ -156,7 +156,7 @@ static const Object* object_at(const std::vector<Object>& objects, uintptr_t add
     return address + bytes <= last->high ? last : nullptr;
 }
 
-static void shared_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, uintptr_t code) {
+static void shared_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
     auto low = reinterpret_cast<uintptr_t>(worker->shared_low);
     auto dynamic = reinterpret_cast<uintptr_t>(worker->dynamic_low);
     bool inside = dynamic && address >= dynamic ? address + bytes <= dynamic + launch->shared_bytes
@@ -165,26 +165,26 @@ static void shared_access(uintptr_t address, unsigned bytes, bool is_write, bool
         report_access(Kind::out_of_bounds, Space::shared, code, address, bytes, is_write);
         return;
     }
-    record_access(code, address, bytes, is_write, is_atomic, true);
+    record_access(code, address, bytes, is_write, order == Order::atomic, true);
     SharedShadow& shadow = *current->block->shared_shadow;
-    Access access = make_access(address, bytes, is_write, is_atomic, Space::shared, code);
+    Access access = make_access(address, bytes, is_write, order, Space::shared, code);
     access.split = &shadow.split;
     touch_cells(shadow.cells.data(), low, access);
 }
 
-static void device_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, uintptr_t code) {
+static void device_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
     const Object* object = object_at(launch->device_objects, address, bytes);
     if (!object) {
         report_access(Kind::out_of_bounds, Space::global, code, address, bytes, is_write);
         return;
     }
     if (object->kind == ObjectKind::constant) return;
-    record_access(code, address, bytes, is_write, is_atomic, false);
-    Access access = make_access(address, bytes, is_write, is_atomic, Space::global, code);
+    record_access(code, address, bytes, is_write, order == Order::atomic, false);
+    Access access = make_access(address, bytes, is_write, order, Space::global, code);
     touch_cells(device_cells.data(), launch->library.data_low, access);
 }
 
-static void tensor_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, uintptr_t code) {
+static void tensor_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
     static size_t last = 0;
     if (last >= regions.size() || address < regions[last].low || address >= regions[last].high) {
         for (last = 0; last < regions.size(); ++last)
@@ -194,15 +194,15 @@ static void tensor_access(uintptr_t address, unsigned bytes, bool is_write, bool
         report_access(Kind::out_of_bounds, Space::global, code, address, bytes, is_write);
         return;  // it lands in a red zone
     }
-    record_access(code, address, bytes, is_write, is_atomic, false);
-    Access access = make_access(address, bytes, is_write, is_atomic, Space::global, code);
+    record_access(code, address, bytes, is_write, order == Order::atomic, false);
+    Access access = make_access(address, bytes, is_write, order, Space::global, code);
     access.starts_uninitialised = regions[last].starts_uninitialised;
     touch_cells(tensor_cells, tensors_low, access);
 }
 
-void on_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, uintptr_t code) {
+void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
     Fiber& self = *current;
-    if (address - reinterpret_cast<uintptr_t>(self.stack) < STACK_BYTES) return;  // local memory
+    if (is_local(self, address)) return;
     settle_pending(self);
     self.last_code = code;
     const Library& library = launch->library;
@@ -219,9 +219,9 @@ void on_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic,
     if (launch->preempt && launch->random() % 16 == 0) give_way();
     if (bytes > 1 && (bytes & (bytes - 1)) == 0 && address % bytes)
         report_access(Kind::misaligned, is_shared ? Space::shared : Space::global, code, address, bytes, is_write);
-    if (is_shared) return shared_access(address, bytes, is_write, is_atomic, code);
-    if (is_tensor) return tensor_access(address, bytes, is_write, is_atomic, code);
-    device_access(address, bytes, is_write, is_atomic, code);
+    if (is_shared) return shared_access(address, bytes, is_write, order, code);
+    if (is_tensor) return tensor_access(address, bytes, is_write, order, code);
+    device_access(address, bytes, is_write, order, code);
 }
 
 void start_shared_shadow(Block& block) {

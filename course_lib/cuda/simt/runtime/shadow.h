@@ -15,7 +15,7 @@ namespace simt {
 struct Stamp {
     uint32_t block;
     uint16_t linear;
-    uint8_t atomic;
+    uint8_t unordered;  // atomic or volatile
     uint8_t unused;
     uint32_t epoch;
     uint32_t clock;
@@ -41,7 +41,9 @@ struct SharedShadow {
     SplitCells split;
 };
 
-void on_access(uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, uintptr_t code);
+// How an access stands to others of the same place: relaxed (volatile) and atomic ones do not race with each other.
+enum class Order : uint8_t { none, relaxed, atomic };
+void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code);
 void settle_pending(Fiber& fiber);           // was the racing write one of the same value?
 void start_shared_shadow(Block& block);      // shared memory begins unknown
 bool start_shadow(const Launch& task, uintptr_t low, uintptr_t high);  // of the tensors; false: no memory

@@ -49,6 +49,7 @@ struct Fiber {
     Wait wait = Wait::ready;
     bool spinning = false;  // gave way inside a loop of atomics or volatile reads
     uint8_t atomics_since_switch = 0;
+    uintptr_t polled_address = 0, polled_code = 0;  // the last volatile read
 
     uintptr_t wait_code = 0;  // code address of the barrier or collective where it waits
     int barrier_op = 0, predicate = 0;
@@ -169,10 +170,15 @@ extern thread_local SIMT_FAST_TLS Worker* worker;
 extern thread_local SIMT_FAST_TLS Fiber* current;  // null while the scheduler runs
 extern Launch* launch;                             // one at a time
 
+inline bool is_local(const Fiber& fiber, uintptr_t address) {
+    return address - reinterpret_cast<uintptr_t>(fiber.stack) < STACK_BYTES;
+}
+
 // scheduler.cpp
 void give_way();                  // back to the scheduler; returns when this thread is chosen again
 [[noreturn]] void stop_launch(Stop reason, uintptr_t code, uintptr_t address = 0, const char* detail = nullptr);
-void spin_pause();                // an atomic or volatile access: give way now and then
+void spin_pause();                // an atomic: give way now and then
+void polling_pause(uintptr_t address, uintptr_t code);  // a volatile read: give way when it repeats
 inline uintptr_t code_of(uintptr_t return_address) { return return_address - 1 - launch->library.base; }
 #define SIMT_CODE() simt::code_of(reinterpret_cast<uintptr_t>(__builtin_return_address(0)))
 #define SIMT_EXPORT extern "C" __attribute__((visibility("default")))
