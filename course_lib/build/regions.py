@@ -2,7 +2,8 @@
 
 A region stands between ``// region: NAME`` and ``// endregion`` in .cu and .cuh files, ``# region: NAME`` and
 ``# endregion`` in Python. A solution stands between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` in Python,
-``// BEGIN SOLUTION`` and ``// END SOLUTION`` in CUDA.
+``// BEGIN SOLUTION`` and ``// END SOLUTION`` in CUDA. A region that begins with ``// BEGIN SOLUTION unmarked`` leaves no
+TODO behind: what is missing there is for the learner to find.
 
 May import: errors.
 """
@@ -17,7 +18,7 @@ from ..errors import CourseError
 _REGION = re.compile(r"\s*(?://|#) region: (\S+)\s*$")
 _ENDREGION = re.compile(r"\s*(?://|#) endregion\b.*$")
 _INCLUDE = re.compile(r"\s*@include (\S+)\s*$")
-_BEGIN = re.compile(r"(\s*)(?:###|//) BEGIN SOLUTION\s*$")
+_BEGIN = re.compile(r"(\s*)(?:###|//) BEGIN SOLUTION( unmarked)?\s*$")
 _END = re.compile(r"\s*(?:###|//) END SOLUTION\s*$")
 
 
@@ -103,15 +104,15 @@ def expand_includes(source, root):
 
 
 def _split_solutions(text):
-    """Yield (indent, lines): indent is None outside a solution region and its indentation inside one."""
-    outside, inside, indent = [], [], None
+    """Yield (indent, lines, unmarked): indent is None outside a solution region and its indentation inside one."""
+    outside, inside, indent, unmarked = [], [], None, False
     for number, line in enumerate(text.splitlines(), start=1):
         begin = _BEGIN.match(line)
         if begin and indent is None:
-            yield None, outside
-            outside, inside, indent = [], [], begin[1]
+            yield None, outside, False
+            outside, inside, indent, unmarked = [], [], begin[1], begin[2] is not None
         elif _END.match(line) and indent is not None:
-            yield indent, inside
+            yield indent, inside, unmarked
             indent = None
         elif begin or _END.match(line):
             raise CourseError(f"line {number}: BEGIN SOLUTION and END SOLUTION must alternate")
@@ -119,7 +120,7 @@ def _split_solutions(text):
             (outside if indent is None else inside).append(line)
     if indent is not None:
         raise CourseError("BEGIN SOLUTION without END SOLUTION")
-    yield None, outside
+    yield None, outside, False
 
 
 def starter(text, exercise_id, language):
@@ -139,9 +140,9 @@ def starter(text, exercise_id, language):
     else:
         stub = f'raise NotImplementedError("{exercise_id}")'
     lines, regions = [], 0
-    for indent, block in _split_solutions(text):
-        regions += indent is not None
-        lines += block if indent is None else [indent + stub]
+    for indent, block, unmarked in _split_solutions(text):
+        regions += indent is not None and not unmarked
+        lines += block if indent is None else [] if unmarked else [indent + stub]
     if not regions:
         raise CourseError(f"exercise {exercise_id}: its source has no BEGIN SOLUTION … END SOLUTION region")
     return "\n".join(lines)
@@ -149,4 +150,4 @@ def starter(text, exercise_id, language):
 
 def solved(text):
     """`text` with its solutions in place and the marks gone."""
-    return "\n".join(line for _, block in _split_solutions(text) for line in block)
+    return "\n".join(line for _, block, _ in _split_solutions(text) for line in block)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
-_MARK_LINE = re.compile(r"^\s*(?:###|//)\s*(?:BEGIN|END) SOLUTION\s*$|^# %% line ")
+_MARK_LINE = re.compile(r"^\s*(?:###|//)\s*(?:BEGIN|END) SOLUTION(?: unmarked)?\s*$|^# %% line ")
 
 
 def to_solution(exercise, text):

@@ -37,17 +37,23 @@ class Launch:
     arguments: tuple[Any, ...]
     constants: dict[str, Any]  # compile-time constants of the Triton twin
     outputs: tuple[torch.Tensor, ...]
+    shared_bytes: int = 0  # dynamic shared memory of a block
 
     def run(self):
         if self.language == "cuda":
-            self.function(self.grid, self.block, *self.arguments)
+            self.function(self.grid, self.block, *self.arguments, shared_bytes=self.shared_bytes)
         else:
             self.function[self.grid](*self.arguments, **self.constants)
 
     def profile(self, schedule="forward"):
         if self.language == "cuda":
             return self.function.profile(
-                self.grid, self.block, *self.arguments, schedule=schedule, outputs=self.outputs
+                self.grid,
+                self.block,
+                *self.arguments,
+                shared_bytes=self.shared_bytes,
+                schedule=schedule,
+                outputs=self.outputs,
             )
         from ..triton import profile_triton
 

@@ -7,6 +7,15 @@ from importlib import import_module
 
 # stem of kernels_cu/ -> name of the Triton function in the family's module
 REGISTRY = {
+    "vector/01_add": "add_kernel",
+    "vector/02_tail": "add_tail_kernel",
+    "reduction/01_shared_tree": "row_sum_kernel",  # one twin for three steps: Triton's compiler chooses among them
+    "reduction/02_warp_shuffle": "row_sum_kernel",
+    "reduction/03_warp_rows": "row_sum_kernel",
+    "row_softmax/01_unfused/row_max": "row_max_kernel",  # a step of three launches: a twin for each
+    "row_softmax/01_unfused/row_exp_sum": "row_exp_sum_kernel",
+    "row_softmax/01_unfused/row_divide": "row_divide_kernel",
+    "row_softmax/02_fused": "fused_softmax_kernel",
     "softmax/01_three_pass": "three_pass_softmax_kernel",
     "softmax/02_online": "online_softmax_kernel",
     "softmax/03_online_warp": "online_softmax_tile_kernel",

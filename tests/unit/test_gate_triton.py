@@ -8,8 +8,23 @@ from course_lib.triton.aot import compile_for
 
 ARCHITECTURES = tuple(arch for arch in gate.ARCHITECTURES if not arch.endswith("a"))  # Triton picks sm_90a itself
 ROWS = {"num_rows": "i32", "num_cols": "i32"}
+VECTOR = {"x_ptr": "*fp32", "y_ptr": "*fp32", "out_ptr": "*fp32"}
+ROW_SUM = ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024})
 # stem -> (types of the run-time parameters, compile-time constants); a twin without a row here fails the test below
 GATE = {
+    "vector/01_add": (VECTOR, {"BLOCK": 1024}),
+    "vector/02_tail": ({**VECTOR, "num_elements": "i32"}, {"BLOCK": 1024}),
+    "reduction/01_shared_tree": ROW_SUM,
+    "reduction/02_warp_shuffle": ROW_SUM,
+    "reduction/03_warp_rows": ROW_SUM,
+    "row_softmax/01_unfused/row_max": ({"x_ptr": "*fp32", "m_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
+    "row_softmax/01_unfused/row_exp_sum": (
+        {"x_ptr": "*fp32", "m_ptr": "*fp32", "weights_ptr": "*fp32", "l_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}
+    ),
+    "row_softmax/01_unfused/row_divide": (
+        {"weights_ptr": "*fp32", "l_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}
+    ),
+    "row_softmax/02_fused": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "softmax/01_three_pass": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "softmax/02_online": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "softmax/03_online_warp": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
