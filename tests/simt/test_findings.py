@@ -113,6 +113,11 @@ __global__ void endless_recursion(const float* x, float* out, int n) {
     int local[2] = {n, n};
     out[0] = deeper(n, local);
 }
+__global__ void large_frame(const float* x, float* out, int n) {
+    float local[1 << 16];
+    for (int i = 0; i < 1 << 16; i++) local[(i * 7) % (1 << 16)] = x[i % 64];
+    out[0] = local[n];
+}
 __global__ void failed_assertion(const float* x, float* out, int n) { assert(threadIdx.x < n); }
 __global__ void trap(const float* x, float* out, int n) { if (threadIdx.x == 3) __trap(); }
 __global__ void divide(const float* x, float* out, int n) { out[0] = 7 / (n - 16); }
@@ -286,6 +291,7 @@ def test_spinning_for_ever_is_stopped(profile):
         ("endless_empty_loop", "step_limit"),
         ("endless_spin", "step_limit"),
         ("endless_recursion", "stack_overflow"),
+        ("large_frame", "stack_overflow"),
         ("failed_assertion", "trap"),
         ("trap", "trap"),
         ("divide", "trap"),
@@ -302,9 +308,9 @@ def test_the_process_survives_a_fault_of_the_fast_build(launch, monkeypatch, nam
     assert fault.value.findings[0].kind == kind, str(fault.value)
 
 
-@pytest.mark.parametrize("name", ["endless_recursion", "failed_assertion", "trap", "divide"])
+@pytest.mark.parametrize("name", ["endless_recursion", "large_frame", "failed_assertion", "trap", "divide"])
 def test_faults_of_the_checked_build(profile, name):
-    kind = "stack_overflow" if name == "endless_recursion" else "trap"
+    kind = "stack_overflow" if name in ("endless_recursion", "large_frame") else "trap"
     report = _profile(profile, name, n=16)
     assert {one.kind for one in report.findings} == {kind}, str(report)
     assert report.findings[0].line

@@ -15,12 +15,14 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from ...errors import ToolchainError, UnsupportedError
 from .source import compile_error, translation_unit, with_red_zones
 
 HERE = Path(__file__).parent
+CACHE_BYTES = 256 << 20
 INCLUDE, RUNTIME = HERE / "include", HERE / "runtime"
 KERNELS = HERE.parents[2] / "kernels_cu"
 
@@ -34,6 +36,7 @@ COMMON_FLAGS = (
     "-fno-math-errno",
     "-fno-finite-loops",
     "-fno-delete-null-pointer-checks",
+    "-fstack-clash-protection",  # a frame of many pages meets the guard page instead of stepping over it
     "-pthread",
 )
 FAST_FLAGS = ("-O2", "-gdwarf-4", "-g1", "-DSIMT_FAST")
@@ -108,6 +111,17 @@ def cache_dir():
     path = path / "simt"
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def _prune(folder):
+    """Keeps the cache below CACHE_BYTES: what was used longest ago goes first, nothing of the last hour."""
+    files = [(path, path.stat()) for path in folder.glob("kernel-*.so")]
+    total = sum(status.st_size for _, status in files)
+    for path, status in sorted(files, key=lambda one: one[1].st_mtime):
+        if total <= CACHE_BYTES or time.time() - status.st_mtime < 3600:
+            break
+        path.unlink(missing_ok=True)
+        total -= status.st_size
 
 
 @functools.cache
@@ -268,4 +282,9 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
         if done.returncode:
             raise compile_error(done.stderr, name, filename)
 
+    if target.exists():
+        with contextlib.suppress(OSError):
+            os.utime(target)  # used now: _prune takes the oldest
+        return target
+    _prune(cache_dir())
     return _build_into(target, make)
