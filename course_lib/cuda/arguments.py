@@ -197,7 +197,7 @@ def _pack(scalar, number):
     if SCALARS[scalar][1]:
         return struct.pack(f"<{SCALARS[scalar][1]}", number)
     dtype = getattr(torch, _DTYPES[scalar][0])
-    return bytes(torch.tensor([number], dtype=dtype).view(torch.uint8).tolist())
+    return bytes(torch.tensor([number], dtype=dtype, device="cpu").view(torch.uint8).tolist())
 
 
 def _raw(where, parameter, value):

@@ -1,5 +1,10 @@
 """kernel.py on the CPU engine: load, compile, launch, profile, and the sentences for what no launch may be."""
 
+import os
+import subprocess
+import sys
+import textwrap
+
 import pytest
 import torch
 
@@ -173,3 +178,20 @@ def test_ledgers_name_what_the_compiler_dropped():
 def line_of(kernel, number):
     """The text of a line of a kernel's own file; empty for a header's line."""
     return kernel.source.splitlines()[int(number) - 1] if number.isdigit() else ""
+
+
+def test_a_default_device_of_torch_does_not_reach_the_simt_machine(tmp_path):
+    program = """
+        import torch
+        from course_lib import cuda
+        torch.set_default_device("meta")  # tensors without memory: whoever forgets to say "cpu" crashes
+        kernel = cuda.compile('''#include <cuda_fp16.h>
+        extern "C" __global__ void k(float* x, __half factor) { x[threadIdx.x] *= (float)factor; }''')
+        x = torch.ones(32, device="cpu")
+        kernel(1, 32, x, 2.0)
+        assert kernel.profile(1, 32, x, 2.0).ok and x.tolist() == [4.0] * 32
+    """
+    environment = {**os.environ, "COURSE_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(cuda.KERNELS_ROOT.parent)}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

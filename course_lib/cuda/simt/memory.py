@@ -64,6 +64,8 @@ class Memory:
                 self.piece_of.append(-1)
                 self.offset_of.append(0)
                 continue
+            if value.device.type != "cpu":
+                raise ArgumentError(f"{parameter.name} is a tensor on {value.device}; the SIMT machine runs on the CPU.")
             low = value.data_ptr()
             span = (
                 0
@@ -106,9 +108,9 @@ def value_bytes(parameter, value):
     elif parameter.element in types:
         raw = bytes(types[parameter.element](value))
     elif parameter.element == "half":
-        raw = bytes(torch.tensor(value, dtype=torch.float16).view(torch.uint8).numpy())
+        raw = bytes(torch.tensor(value, dtype=torch.float16, device="cpu").view(torch.uint8).numpy())
     elif parameter.element == "bfloat16":
-        raw = bytes(torch.tensor(value, dtype=torch.bfloat16).view(torch.uint8).numpy())
+        raw = bytes(torch.tensor(value, dtype=torch.bfloat16, device="cpu").view(torch.uint8).numpy())
     elif isinstance(value, (int, bool)):
         raw = int(value).to_bytes(parameter.size_bytes or 8, "little", signed=value < 0)
     else:

@@ -43,7 +43,8 @@ class _Pointer:
 def _profile(name):
     path = compile_kernel(SOURCE, name, defines=None, filename="<self-check>", first_line=1, mode="checked")
     module = Module(path, name, [_Pointer("x"), _Pointer("out")], filename="<self-check>", mode="checked")
-    return module.profile(1, 64, [torch.arange(64.0), torch.zeros(64)])
+    x = torch.arange(64.0, device="cpu")  # whatever torch.set_default_device says
+    return module.profile(1, 64, [x, torch.zeros_like(x)])
 
 
 def self_check():
