@@ -16,6 +16,7 @@ May import: everything; nothing imports this module.
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,9 @@ def main(arguments=None):
     except CourseError as error:
         print(f"course: {error}", file=sys.stderr)
         return BAD_REQUEST
+    except BrokenPipeError:  # whoever read the output has seen enough: `course grade … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print("course: stopped; nothing was kept.", file=sys.stderr)
         return 130
