@@ -65,7 +65,9 @@ class Memory:
                 self.offset_of.append(0)
                 continue
             if value.device.type != "cpu":
-                raise ArgumentError(f"{parameter.name} is a tensor on {value.device}; the SIMT machine runs on the CPU.")
+                raise ArgumentError(
+                    f"{parameter.name} is a tensor on {value.device}; the SIMT machine runs on the CPU."
+                )
             low = value.data_ptr()
             span = (
                 0
