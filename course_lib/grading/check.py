@@ -1,6 +1,6 @@
 """`check` and `hint`: what a notebook calls. Both only send text to the judge server and keep the books in work/.
 
-May import: answer, client, work, registry.
+May import: answer, client, work, registry, verdict.
 """
 
 import os
@@ -8,9 +8,10 @@ import os
 from ..errors import CheckFailed
 from . import client, work
 from .answer import extract
+from .verdict import PASS
 
 
-def check(exercise_id, answer, *, seed=None):
+def check(exercise_id, answer, *, seed=None, expect=None):
     """Judge an answer.
 
     Parameters
@@ -18,6 +19,8 @@ def check(exercise_id, answer, *, seed=None):
     exercise_id : str, "03.2"
     answer : the kernel that %%cuda made, a @triton.jit function, a Python function, or the answer's text
     seed : int or None; None, the rule, draws new inputs every time
+    expect : str or None; a state, for a page that shows a verdict: COURSE_STRICT asks for this state then, and nothing
+        is written into the learner's books
 
     Returns
     -------
@@ -25,14 +28,16 @@ def check(exercise_id, answer, *, seed=None):
 
     Raises
     ------
-    CheckFailed  COURSE_STRICT=1 is set and the verdict is not PASS
+    CheckFailed  COURSE_STRICT=1 is set and the verdict is not PASS (or not `expect`)
     CourseError  the answer has no text that can be taken along, or the exercise does not exist
     """
     text = extract(answer)
     verdict = client.grade(exercise_id, text, seed=seed)
-    work.record(verdict, text)
-    if os.environ.get("COURSE_STRICT") == "1" and not verdict.passed:
-        raise CheckFailed(f"{exercise_id} must pass under COURSE_STRICT=1.\n{verdict}", verdict)
+    if expect is None:
+        work.record(verdict, text)
+    wanted = expect or PASS
+    if os.environ.get("COURSE_STRICT") == "1" and verdict.state != wanted:
+        raise CheckFailed(f"{exercise_id} must be {wanted} under COURSE_STRICT=1.\n{verdict}", verdict)
     return verdict
 
 

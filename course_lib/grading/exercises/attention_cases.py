@@ -1,0 +1,67 @@
+"""Inputs for exercises about attention: q, k and v whose *scaled* scores follow a distribution of grading/inputs.py.
+
+The last column of q is sqrt(head_dim) and that of k holds the wanted scores; the other columns add N(0, 1) noise. So
+the scores are what the case's name says as long as the answer multiplies by head_dim**-0.5, and only then.
+
+May import: spec, inputs, torch.
+"""
+
+import torch
+
+from .. import inputs
+
+_FLAT = ("zeros", "ones", "step")  # scores without noise, for probes
+
+
+def qkv(case, gen, q_shape, kv_shape):
+    """Tensors for one case.
+
+    Parameters
+    ----------
+    case : Case; `values` names the distribution of the scaled scores along the keys, options["v"] what v holds:
+        "normal" (the default), "key_numbers" (row j is j + 1), "ones", "halves" (see `values_of`)
+    gen : torch.Generator
+    q_shape : (..., head_dim)
+    kv_shape : (..., seq_len_kv, head_dim)
+
+    Returns
+    -------
+    {"q", "k", "v"}, in the dtype of the case
+    """
+    head_dim, num_keys = kv_shape[-1], kv_shape[-2]
+    q, k = (inputs.normal(shape, "float32", gen) for shape in (q_shape, kv_shape))
+    wanted = _scores_by_key(case, num_keys, gen, alone=head_dim == 1)
+    if case.values in _FLAT:
+        q = torch.zeros_like(q)
+    if case.values != "zeros":
+        q[..., -1] = head_dim**0.5
+        k[..., -1] = wanted
+    v = values_of(case.options.get("v", "normal"), kv_shape, gen)
+    return {name: tensor.to(getattr(torch, case.dtype)) for name, tensor in (("q", q), ("k", k), ("v", v))}
+
+
+def _scores_by_key(case, num_keys, gen, *, alone):
+    """(num_keys,) what each key's scaled score is moved by; the noise of the other columns comes on top."""
+    if case.values == "normal" and not alone:
+        return torch.zeros(num_keys)
+    return inputs.scores(case.values, (num_keys,), "float32", gen, at=case.options.get("at", 0))
+
+
+def values_of(kind, shape, gen):
+    """v of `shape` (..., num_keys, head_dim).
+
+    "halves": 1 for the first half of the keys in even columns, 1 for the second half in odd ones, 0 elsewhere, so that
+    the result holds the weight of either half.
+    """
+    num_keys, head_dim = shape[-2:]
+    if kind == "normal":
+        return inputs.normal(shape, "float32", gen)
+    if kind == "ones":
+        return torch.ones(shape)
+    if kind == "key_numbers":
+        return torch.arange(1.0, num_keys + 1.0)[:, None].expand(shape).clone()
+    if kind == "halves":
+        second = (torch.arange(num_keys) >= num_keys // 2)[:, None]
+        odd = (torch.arange(head_dim) % 2 == 1)[None, :]
+        return (second == odd).float().expand(shape).clone()
+    raise KeyError(f"no v is called {kind!r}; there are normal, ones, key_numbers, halves")
