@@ -3,7 +3,8 @@
 A region stands between ``// region: NAME`` and ``// endregion`` in .cu and .cuh files, ``# region: NAME`` and
 ``# endregion`` in Python. A solution stands between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` in Python,
 ``// BEGIN SOLUTION`` and ``// END SOLUTION`` in CUDA. A region that begins with ``// BEGIN SOLUTION unmarked`` leaves no
-TODO behind: what is missing there is for the learner to find.
+TODO behind: what is missing there is for the learner to find. A line ``// GIVEN: code`` (Python: ``# GIVEN: code``) in a
+solution is code to mend: it stands in the starter, below the TODO, and nowhere else.
 
 May import: errors.
 """
@@ -20,6 +21,7 @@ _ENDREGION = re.compile(r"\s*(?://|#) endregion\b.*$")
 _INCLUDE = re.compile(r"\s*@include (\S+)\s*$")
 _BEGIN = re.compile(r"(\s*)(?:###|//) BEGIN SOLUTION( unmarked)?\s*$")
 _END = re.compile(r"\s*(?:###|//) END SOLUTION\s*$")
+_GIVEN = re.compile(r"(\s*)(?://|#) GIVEN: (.*)$")
 
 
 def region(text, name, *, filename="<text>"):
@@ -137,17 +139,20 @@ def starter(text, exercise_id, language):
     """
     if language == "cuda":
         stub = f"// TODO {exercise_id}: your code here, in place of this line"
+        mend = f"// TODO {exercise_id}: mend what follows, and delete this line"
     else:
-        stub = f'raise NotImplementedError("{exercise_id}")'
+        stub = mend = f'raise NotImplementedError("{exercise_id}")'
     lines, regions = [], 0
     for indent, block, unmarked in _split_solutions(text):
         regions += indent is not None and not unmarked
-        lines += block if indent is None else [] if unmarked else [indent + stub]
+        given = [found[1] + found[2] for line in block if (found := _GIVEN.match(line))]
+        head = [] if unmarked else [indent + (mend if given else stub)] if indent is not None else []
+        lines += block if indent is None else head + given
     if not regions:
         raise CourseError(f"exercise {exercise_id}: its source has no BEGIN SOLUTION … END SOLUTION region")
     return "\n".join(lines)
 
 
 def solved(text):
-    """`text` with its solutions in place and the marks gone."""
-    return "\n".join(line for _, block, _ in _split_solutions(text) for line in block)
+    """`text` with its solutions in place; the marks and the lines given to mend are gone."""
+    return "\n".join(line for _, block, _ in _split_solutions(text) for line in block if not _GIVEN.match(line))

@@ -9,7 +9,9 @@ import re
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
-_MARK_LINE = re.compile(r"^\s*(?:###|//)\s*(?:BEGIN|END) SOLUTION(?: unmarked)?\s*$|^# %% line ")
+_MARK_LINE = re.compile(
+    r"^\s*(?:###|//)\s*(?:BEGIN|END) SOLUTION(?: unmarked)?\s*$|^\s*(?:#|//) (?:region: |endregion|GIVEN: )|^# %% line "
+)
 
 
 def to_solution(exercise, text):

@@ -83,3 +83,10 @@ def test_an_unmarked_region_vanishes_from_the_starter():
     assert regions.starter(text, "02.5", "cuda").splitlines()[1:] == ["a();", "b();"]
     assert "TODO 02.5" in regions.starter(text, "02.5", "cuda")
     assert regions.solved(text) == "a();\n__syncthreads();\nb();"
+
+
+def test_lines_to_mend_stand_in_the_starter_and_nowhere_else():
+    text = "// BEGIN SOLUTION\n    // GIVEN: slow();\n    fast();\n// END SOLUTION"
+    assert regions.starter(text, "01.2", "cuda").splitlines()[1:] == ["    slow();"]
+    assert "// TODO 01.2: mend" in regions.starter(text, "01.2", "cuda")
+    assert regions.solved(text) == "    fast();"
