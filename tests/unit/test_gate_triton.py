@@ -19,10 +19,12 @@ GATE = {
     "reduction/03_warp_rows": ROW_SUM,
     "row_softmax/01_unfused/row_max": ({"x_ptr": "*fp32", "m_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "row_softmax/01_unfused/row_exp_sum": (
-        {"x_ptr": "*fp32", "m_ptr": "*fp32", "weights_ptr": "*fp32", "l_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}
+        {"x_ptr": "*fp32", "m_ptr": "*fp32", "weights_ptr": "*fp32", "l_ptr": "*fp32", **ROWS},
+        {"BLOCK_N": 1024},
     ),
     "row_softmax/01_unfused/row_divide": (
-        {"weights_ptr": "*fp32", "l_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}
+        {"weights_ptr": "*fp32", "l_ptr": "*fp32", "out_ptr": "*fp32", **ROWS},
+        {"BLOCK_N": 1024},
     ),
     "row_softmax/02_fused": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "softmax/01_three_pass": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
@@ -44,7 +46,9 @@ GATE = {
 
 
 def test_every_twin_is_in_the_gate():
-    assert set(GATE) == set(triton_kernels.REGISTRY)
+    without = sorted(set(triton_kernels.REGISTRY) - set(GATE))
+    assert not without, f"give these twins a row in GATE of {__file__}: {', '.join(without)}"
+    assert set(GATE) <= set(triton_kernels.REGISTRY)
 
 
 @pytest.mark.parametrize("stem", GATE)
