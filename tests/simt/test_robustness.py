@@ -24,7 +24,7 @@ CRASH = 'extern "C" __global__ void crash(float* x) { x[1ll << 40] = 1.f; }'
 
 
 def _build(source, mode="fast"):
-    name = source.split("void ")[1].split("(")[0]
+    name = source.split("void ")[-1].split("(")[0]
     return simt.build(source, name, parse(source, name), mode=mode)
 
 
@@ -166,3 +166,20 @@ def test_the_report_reads_as_a_table():
     ledger = report.ledger()
     assert ledger["global_load"]["bytes"] == 2 * x.numel() * 4
     assert ledger["global_store"] == {"requests": 8, "sectors": 32, "bytes": 1024, "ideal_sectors": 32}
+
+
+def test_a_finding_in_an_included_header_names_the_header(tmp_path, monkeypatch):
+    """The row state's helpers live in kernels_cu/common; a line number alone would point into the wrong file."""
+    builder = sys.modules["course_lib.cuda.simt.build"]
+    folder = tmp_path / "kernels_cu"
+    (folder / "common").mkdir(parents=True)
+    (folder / "common" / "helper.cuh").write_text(
+        "// a comment\n__device__ float past(const float* x) { return x[9]; }\n"
+    )
+    monkeypatch.setattr(builder, "KERNELS", folder)
+    builder._tree_hash.cache_clear()
+    source = '#include "common/helper.cuh"\nextern "C" __global__ void f(float* x) { x[0] = past(x); }\n'
+    report = _build(source, "checked").profile(1, 1, [torch.zeros(9)])
+    (finding,) = report.findings
+    assert (finding.kind, finding.line, finding.file) == ("out_of_bounds", 2, "common/helper.cuh")
+    assert finding.message.startswith("common/helper.cuh, line 2: ")

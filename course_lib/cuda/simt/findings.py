@@ -59,26 +59,23 @@ class Reader:
     def finding(self, raw):
         """One Finding, or None when it turns out to be none."""
         kind, space = KINDS[raw["kind"]], SPACES[raw["space"]]
-        line = self.lines.line(raw["code"])
-        other = self.lines.line(raw["other_code"]) if raw["other_code"] else None
-        if kind == "divergent_barrier" and raw["other_code"] and line == other:
+        place, other = self.lines.place(raw["code"]), self.lines.place(raw["other_code"])
+        if kind == "divergent_barrier" and raw["other_code"] and place == other:
             return None  # one barrier of the source that the compiler wrote twice
-        message = getattr(self, "_" + kind)(raw, space, line, other)
-        place = self.lines.place(raw["code"])
-        file = place[0] if place else ""
+        message = getattr(self, "_" + kind)(raw, space, _where(other))
         return Finding(
             kind,
-            line,
-            f"{_where(line)}: {message}",
-            other,
+            place[1] if place else None,
+            f"{_where(place)}: {message}",
+            other[1] if other else None,
             space,
             raw["count"],
             tuple(raw["thread"]),
             tuple(raw["block"]),
-            file,
+            place[0] if place else "",
         )
 
-    def _race(self, raw, space, line, other):
+    def _race(self, raw, space, other):
         same_block = raw["block"] == raw["other_block"]
         does = "writes" if raw["is_write"] else "reads"
         did = "wrote" if raw["other_is_write"] else "read"
@@ -88,34 +85,31 @@ class Reader:
             who += f" of block {_triple_text(raw['block'])}"
             whom += f" of block {_triple_text(raw['other_block'])}"
         missing = "with no barrier between" if same_block else "with nothing that orders the two blocks"
-        return (
-            f"{who} {does} {self.object(raw)}, which {whom} {did} at {_where(other)} {missing} "
-            f"(a race on {space} memory)."
-        )
+        return f"{who} {does} {self.object(raw)}, which {whom} {did} at {other} {missing} (a race on {space} memory)."
 
-    def _out_of_bounds(self, raw, space, line, other):
+    def _out_of_bounds(self, raw, space, other):
         does = "writes" if raw["is_write"] else "reads"
         who = f"thread {_triple_text(raw['thread'])} of block {_triple_text(raw['block'])}"
         return f"{who} {does} {raw['bytes']} bytes at {self.outside(raw)}."
 
-    def _misaligned(self, raw, space, line, other):
+    def _misaligned(self, raw, space, other):
         does = "writes" if raw["is_write"] else "reads"
         return (
             f"thread {_triple_text(raw['thread'])} {does} {raw['bytes']} bytes at {self.object(raw)}, an address that "
             f"is not a multiple of {raw['bytes']}."
         )
 
-    def _uninitialised_read(self, raw, space, line, other):
+    def _uninitialised_read(self, raw, space, other):
         return (
             f"thread {_triple_text(raw['thread'])} of block {_triple_text(raw['block'])} reads {self.object(raw)}, "
             f"which nobody has written."
         )
 
-    def _divergent_barrier(self, raw, space, line, other):
+    def _divergent_barrier(self, raw, space, other):
         if raw["other_code"]:
             return (
                 f"thread {_triple_text(raw['thread'])} waits here, thread {_triple_text(raw['other_thread'])} at the "
-                f"barrier of {_where(other)}; all threads of a block must meet at the same barrier."
+                f"barrier of {other}; all threads of a block must meet at the same barrier."
             )
         returned, waiting = raw["detail"].split()
         return (
@@ -123,12 +117,12 @@ class Reader:
             f"thread of the block must reach it."
         )
 
-    def _deadlock(self, raw, space, line, other):
+    def _deadlock(self, raw, space, other):
         if "|" in raw["detail"]:
-            return self._bad_shuffle(raw, space, line, other)
+            return self._bad_shuffle(raw, space, other)
         return f"thread {_triple_text(raw['thread'])} of block {_triple_text(raw['block'])} waits for ever."
 
-    def _bad_shuffle(self, raw, space, line, other):
+    def _bad_shuffle(self, raw, space, other):
         parts = raw["detail"].split("|")
         if parts[0] == "absent":
             return f"lane {parts[1]} takes its value from lane {parts[2]}, which {parts[3]}."
@@ -137,7 +131,7 @@ class Reader:
         name, here, missing, warp, there = parts
         return (
             f"lanes {here} of warp {warp} wait in {name} whose mask names lanes {missing}, and those wait at "
-            f"{_where(other)} ({there})."
+            f"{other} ({there})."
         )
 
     def object(self, raw):
@@ -170,7 +164,10 @@ class Reader:
         if variable and SPACES[raw["space"]]:
             name, offset, size = variable
             if not size:
-                return f"byte {offset} of the dynamic shared memory, which ends before (shared_bytes of the launch)"
+                given = self.answer["shared_bytes"]
+                return (
+                    f"byte {offset} of the dynamic shared memory, which has {given} bytes (shared_bytes)"
+                )
             return f"{name}[{offset // raw['bytes']}], but {name} has {size // raw['bytes']} elements"
         near = min(
             self.tensors, default=None, key=lambda one: min(abs(address - one[1]), abs(address - one[1] - one[2]))
@@ -181,8 +178,11 @@ class Reader:
         return f"{name}[{(address - low) // itemsize}], but {name} has {span // itemsize} elements"
 
 
-def _where(line):
-    return f"line {line}" if line else "an unknown line"
+def _where(place):
+    """`line 7`, `common/softmax_state.cuh, line 7`."""
+    if not place:
+        return "an unknown line"
+    return f"{place[0]}, line {place[1]}" if place[0] else f"line {place[1]}"
 
 
 def _more(finding, count):
@@ -192,7 +192,7 @@ def _more(finding, count):
 def stop_findings(answer, reader):
     """The findings that ended a launch: crash, limit, assertion."""
     stop, detail = answer["stop"], answer["stop_detail"]
-    line = reader.lines.line(answer["stop_code"]) if answer["stop_code"] else None
+    place = reader.lines.place(answer["stop_code"])
     who = f"thread {_triple_text(answer['stop_thread'])} of block {_triple_text(answer['stop_block'])}"
     texts = {
         2: ("step_limit", f"{who} is still in a loop here after the step limit."),
@@ -210,8 +210,9 @@ def stop_findings(answer, reader):
     return [
         Finding(
             kind,
-            line,
-            f"{_where(line)}: {text}",
+            place[1] if place else None,
+            f"{_where(place)}: {text}",
+            file=place[0] if place else "",
             thread=tuple(answer["stop_thread"]),
             block=tuple(answer["stop_block"]),
         )

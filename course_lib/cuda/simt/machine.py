@@ -175,6 +175,7 @@ class Module:
                     f"{self.name}: there is not enough memory for a copy of its tensors; use smaller ones."
                 )
             answer, text = json.loads(result.value), printed.value.decode(errors="replace")
+        answer["shared_bytes"] = shared_bytes
         if STOPS[answer["stop"]] == "interrupted":
             raise KeyboardInterrupt
         return answer, memory, text

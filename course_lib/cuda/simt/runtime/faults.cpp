@@ -17,7 +17,7 @@ constexpr size_t ALTERNATE_STACK_BYTES = 64 * 1024;
 constexpr long TICK_NS = 50'000'000;
 constexpr int CRASHES[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
-static struct sigaction old_crash[4], old_tick, old_interrupt;
+static struct sigaction old_crash[4], old_interrupt;
 static struct timespec started;
 static volatile sig_atomic_t interrupted;
 static thread_local timer_t timer;
@@ -93,7 +93,7 @@ void take_signals() {
     clock_gettime(CLOCK_MONOTONIC, &started);
     struct sigaction crash = action(on_crash), tick = action(on_tick), interrupt = action(on_interrupt);
     for (int i = 0; i < 4; ++i) sigaction(CRASHES[i], &crash, &old_crash[i]);
-    sigaction(tick_signal(), &tick, &old_tick);
+    sigaction(tick_signal(), &tick, nullptr);
     sigaction(SIGINT, nullptr, &old_interrupt);
     if ((old_interrupt.sa_flags & SA_SIGINFO) || old_interrupt.sa_handler != SIG_DFL)
         sigaction(SIGINT, &interrupt, nullptr);
@@ -102,7 +102,7 @@ void take_signals() {
 void give_back_signals() {
     for (int i = 0; i < 4; ++i) sigaction(CRASHES[i], &old_crash[i], nullptr);
     sigaction(SIGINT, &old_interrupt, nullptr);
-    sigaction(tick_signal(), &old_tick, nullptr);
+    // The tick keeps its handler, which does nothing between launches: a late tick must not end the process.
 }
 
 void watch_thread() {

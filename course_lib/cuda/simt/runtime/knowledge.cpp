@@ -50,13 +50,28 @@ void volatile_carries(uintptr_t address, bool is_write) {
     }
 }
 
-void barrier_joins(Block& block) {
+// into = into and all that the block's threads hold in `member`, which they give up.
+static void collect(Block& block, KnowPtr& into, KnowPtr Fiber::*member) {
+    std::shared_ptr<Know> sum;
+    const Know* last = into.get();
     for (Fiber& fiber : block.fibers) {
-        join(block.know, fiber.know);
-        join(block.release, fiber.release);
-        fiber.know.reset();
-        fiber.release.reset();
+        KnowPtr mine = std::move(fiber.*member);
+        (fiber.*member).reset();
+        if (!mine || mine.get() == last) continue;
+        last = mine.get();
+        if (!into) {
+            into = std::move(mine);
+            continue;
+        }
+        if (!sum) sum = std::make_shared<Know>(*into);
+        sum->add(*mine);
     }
+    if (sum) into = std::move(sum);
+}
+
+void barrier_joins(Block& block) {
+    collect(block, block.know, &Fiber::know);
+    collect(block, block.release, &Fiber::release);
     ++block.epoch;
 }
 
