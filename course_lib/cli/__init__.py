@@ -75,6 +75,10 @@ def _parser():
     grade.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
     grade.add_argument("--seed", type=int, help="fixed inputs, for tests; otherwise they are new every time")
     grade.add_argument("--sandbox", action="store_true", help="run it in bubblewrap too: read-only files, no network")
+    grade.epilog = (
+        "The limits guard against accidents and self-deception. Python inside one process cannot be made tamper-proof: "
+        "read a stranger's answer before you trust its PASS, and run it with --sandbox."
+    )
     for made in (doctor, grade, progress):
         made.add_argument("--json", action="store_true", help="for programs")
     command("build", None, "notebooks from chapters/")
