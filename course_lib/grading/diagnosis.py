@@ -130,7 +130,9 @@ def _say_unwritten(case, name, left):
         columns = runs_of(rows[row].nonzero().flatten().tolist())
         what = f"{count} of {total} elements were never written, first in row {row}, columns {columns}"
         why = "which elements does no thread own?"
-    return Diagnosis("unwritten", f"In the output {where}, {what}: {why}")
+    if bool((case.ref[name][left] == 0).all()):
+        why = "each of them should be 0, and a 0 has to be written as well"
+    return Diagnosis("unwritten", f"In the output {where}, {what}: {_sentence(why)}")
 
 
 def _named(word, mask):

@@ -32,7 +32,7 @@ ANSWERS = [
         "tail_dropped",
         "last 21 columns",
     ),
-    Wrong("first tile written alone", ((WRITE_LOOP, "\n    for start in range(0, 1):"),), "unwritten", "columns 32 to 44"),
+    Wrong("first tile written alone", ((WRITE_LOOP, "\n    for start in range(0, 1):"),), "unwritten", "columns 32"),
     Wrong("-inf minus -inf", ((SHIFT, "shift = m_new"),), "inf_minus_inf", "weight 0"),
     Wrong("0 / 0", (("/ l_safe,", "/ l,"),), "masked_row", "0 / 0"),
     Wrong("alpha with exp2", ((ALPHA, "alpha = tl.exp2(m - shift)"),), "exp_exp2_mix", "2 to the -1"),

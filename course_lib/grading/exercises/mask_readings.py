@@ -103,7 +103,7 @@ def _by_rule(seen):
         return say_count(1.0, visible(LENS[0], 0), NUM_KV, "row")
     b, q_row = wrong[0]
     start = (
-        f"Equal scores, seq_len_q = {NUM_Q}, seq_lens_kv[{b}] = {LENS[b]}: row {q_row} saw {full[b, q_row]:.4g} keys, "
+        f"Equal scores, seq_len_q = {NUM_Q}, seq_lens_kv[{b}] = {LENS[b]}: row {q_row} saw {_keys(full[b, q_row])}, "
         "it may see "
         f"{visible(LENS[b], q_row)}"
     )
@@ -111,6 +111,10 @@ def _by_rule(seen):
         if all(_explains(rule(LENS[b], q), value) for (b, q), value in full.items()):
             return Diagnosis(code, f"{start}: {reason}.")
     return Diagnosis("wrong_keys", f"{start}.")
+
+
+def _keys(count):
+    return "1 key" if near(count, 1.0) else f"{count:.4g} keys"
 
 
 def _explains(keys, seen):

@@ -134,8 +134,10 @@ def say_count(seen, num_cols, stride, unit, *, weights=True):
                                             "multiplied by l instead of divided.")
     if seen > num_cols:
         return Diagnosis("counted_twice", f"{start} Some columns were added more than once.")
-    return Diagnosis("merge_incomplete", f"{start} The states of some threads never reached the merged one: "
+    return Diagnosis("merge_incomplete", f"{start} Some never reached it: does every thread go on by the number of "
+                                         "threads, and "
                                          "does the reduction take every step, from half of the threads down to one?")
+
 
 
 def by_steps(evidence, **_):
@@ -200,7 +202,8 @@ def by_shift(evidence, **_):
     if evidence.failing("normal"):
         return None
     high, spikes = evidence.failing("plus_100"), evidence.failing("spikes")
-    low = evidence.failing("minus_100") or evidence.failing("minus_3000")
+    low = evidence.failing("minus_100") + evidence.failing("minus_3000")
+    low = [case for case in low if _plainly_wrong(case)] or low
     if spikes and not high and not low:
         return Diagnosis("tile_local_max", "Right while all scores are alike, also near -100 and +100; with one score "
                                            "of 120 in a row comes "
@@ -209,20 +212,25 @@ def by_shift(evidence, **_):
                                            "scores), not the new scores' maximum alone.")
     if high:
         got = _first_bad(high[0])
-        return Diagnosis("no_max", f"Right for scores near 0; near +100 a weight comes out as {got}: exp(100) is more "
+        return Diagnosis("no_max", f"Right for scores near 0; near +100 the result is {got}: exp(100) is more "
                                    "than float32 holds "
                                    "(its largest is about exp(88.7)). Subtract the maximum of the row before the "
                                    "exponential; the weights stay the same.")
     if low:
         near_value = low[0].case.values.removeprefix("minus_")
-        return Diagnosis("m_starts_too_high", f"Right for scores near 0 and near +100; near -{near_value} a weight "
-                                              "comes out as "
-                                              f"{_first_bad(low[0])}: m never went below where it started, so every "
-                                              "exponential "
-                                              f"is about exp(-{near_value}) = 0. m starts at -inf (FLT_MIN is the "
-                                              "smallest "
-                                              "positive number, not the lowest).")
+        return Diagnosis(
+            "m_starts_too_high",
+            f"Right for scores near 0 and near +100; near -{near_value} the result is {_first_bad(low[0])}: m never went below "
+            f"where it started, so every exponential is about exp(-{near_value}) = 0. m starts at -inf (FLT_MIN is the "
+            "smallest positive number, not the lowest).",
+        )
     return None
+
+
+def _plainly_wrong(case):
+    """Whether four printed digits show the error."""
+    got, expected = worst_element(case)
+    return not abs(got - expected) <= 1e-3 * abs(expected)
 
 
 def _first_bad(case):
