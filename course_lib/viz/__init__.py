@@ -10,12 +10,17 @@ import importlib
 _LAZY = {
     "Picture": ".style",
     "bytes_bars": ".bars",
+    "course_map": ".chapter_graph",
     "curves": ".curve",
+    "growth_picture": ".growth",
+    "growth_slider": ".growth_widget",
+    "growth_step": ".growth",
     "roofline": ".roof",
     "step_picture": ".steps",
     "stepper": ".widgets",
     "sweeps_picture": ".sweeps",
     "time_bars": ".bars",
+    "waiting_bars": ".waiting",
     "walk": ".steps",
     "walk_picture": ".steps",
 }

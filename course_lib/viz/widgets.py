@@ -26,7 +26,7 @@ def stepper(row, block_n=2):
     return Stepper(row, block_n).box
 
 
-class _BoxWithStill(widgets.VBox):
+class BoxWithStill(widgets.VBox):
     """A box whose saved output also holds a picture: a page without a kernel shows that."""
 
     still = None  # Picture
@@ -53,7 +53,7 @@ class Stepper:
         widgets.jslink((self.play, "value"), (self.slider, "value"))
         for source, change in ((self.numbers, self._restart), (self.width, self._restart), (self.slider, self._show)):
             source.observe(change, names="value")
-        self.box = _BoxWithStill(
+        self.box = BoxWithStill(
             [widgets.HBox([self.numbers, self.width]), widgets.HBox([self.play, self.slider]), self.picture, self.words]
         )
         self.box.still = walk_picture(walk(row, block_n))
