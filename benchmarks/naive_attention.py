@@ -1,10 +1,14 @@
-"""Time softmax(QK^T/sqrt(d))V as separate torch operations beside the fused backends of scaled_dot_product_attention.
+"""Time attention step by step against one fused kernel, over sequence length; rows for chapter 00.
 
-    python3 benchmarks/naive_attention.py --out benchmarks/results/h200/naive_attention.csv --commit $(git rev-parse --short HEAD)
-    python3 benchmarks/naive_attention.py --out /tmp/rows.csv --dry      tiny sizes, no GPU: only that the script runs
+    python3 benchmarks/naive_attention.py --out benchmarks/results/h200/naive_attention.csv --commit $(git rev-parse HEAD)
+    python3 benchmarks/naive_attention.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
-Each variant is checked against float64 attention of 64 query rows of one head before it is timed. `peak_mb` is the most
-memory in use while it ran, less its inputs (10^6 bytes); a variant that runs out of memory gets a row without times.
+naive       four torch kernels: scores, scale, softmax, weights times v; the N x N matrix goes through memory
+sdpa_flash  scaled_dot_product_attention with the flash backend, named, so that no other one is taken
+sdpa_cudnn  the same with cuDNN's
+
+Every variant is checked against float64 in the same run, at every size, before it is timed. The naive one is left out,
+with the reason in `note`, where its two matrices would need more than --limit-gib.
 """
 
 import argparse
@@ -19,110 +23,146 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 from course_lib import measure  # noqa: E402
 
+HEADS = 16
+SEQ_LENS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
+HEAD_DIMS = (64, 128)
+DTYPES = ("float16", "bfloat16")
+DRY = {"seq_lens": (64, 128, 512), "head_dims": (64,), "dtypes": ("float32",)}
+BACKENDS = {"sdpa_flash": SDPBackend.FLASH_ATTENTION, "sdpa_cudnn": SDPBackend.CUDNN_ATTENTION}
+TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+CHECKED_ROWS = 64  # query rows of the first head that are compared with float64
 COLUMNS = [
-    "variant", "batch_size", "num_heads", "seq_len", "head_dim", "dtype", "median_us", "low_us", "high_us", "tflops",
-    "peak_mb", "max_error", "device", "driver", "torch", "commit", "date",
+    "variant", "language", "batch_size", "num_heads", "head_dim", "seq_len", "dtype", "median_us", "low_us", "high_us",
+    "peak_bytes", "formula_bytes", "tflops", "max_error", "note", "device", "driver", "torch", "commit", "date",
 ]  # fmt: skip
-BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
 
 
 def naive(q, k, v):
-    """Three operations, each with its own pass over an N x N matrix in memory."""
-    scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
-    return torch.softmax(scores, dim=-1) @ v
+    """softmax(q k^T / sqrt(head_dim)) v in four kernels, every intermediate written to memory."""
+    scores = q @ k.transpose(-1, -2)
+    scores = scores * q.shape[-1] ** -0.5
+    probs = torch.softmax(scores, dim=-1)
+    return probs @ v
 
 
 def fused(backend):
-    """scaled_dot_product_attention with one named backend, so that no default can change under the measurement."""
+    """scaled_dot_product_attention with this backend and no other."""
 
     def run(q, k, v):
-        with sdpa_kernel(BACKENDS[backend]):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        with sdpa_kernel(backend):
+            return F.scaled_dot_product_attention(q, k, v)
 
     return run
 
 
-def error_of(out, q, k, v):
-    """Largest error of the first 64 rows of head 0 against float64."""
-    q64, k64, v64 = q[0, 0, :64].double(), k[0, 0].double(), v[0, 0].double()
-    want = torch.softmax(q64 @ k64.T * q.shape[-1] ** -0.5, dim=-1) @ v64
-    return (out[0, 0, :64].double() - want).abs().max().item()
+def error_of(function, q, k, v):
+    """Largest error of the checked rows against float64; everything must be finite."""
+    out = function(q, k, v)
+    if not torch.isfinite(out).all():
+        return float("inf")
+    want = naive(q[:, :1, :CHECKED_ROWS].double(), k[:, :1].double(), v[:, :1].double())
+    return (out[:, :1, :CHECKED_ROWS].double() - want).abs().max().item()
 
 
-def row_of(name, run, tensors, options, on_gpu):
-    """One measured row; without times where the memory does not suffice."""
-    q = tensors[0]
-    batch_size, num_heads, seq_len, head_dim = q.shape
-    row = {
-        "variant": name, "batch_size": batch_size, "num_heads": num_heads, "seq_len": seq_len, "head_dim": head_dim,
-        "dtype": str(q.dtype).removeprefix("torch."),
-    }  # fmt: skip
-    try:
-        if on_gpu:
-            torch.cuda.synchronize()
-            before = torch.cuda.memory_allocated()
-            torch.cuda.reset_peak_memory_stats()
-        error = error_of(run(*tensors), *tensors)
-        if not error <= 2e-2:
-            sys.exit(f"{name} is wrong by {error} at N = {seq_len}: nothing wrong is timed")
-        if on_gpu:
-            torch.cuda.reset_peak_memory_stats()
-            run(*tensors)
-            torch.cuda.synchronize()
-            row["peak_mb"] = f"{(torch.cuda.max_memory_allocated() - before) / 1e6:.1f}"
-        timing = measure.median_time(lambda: run(*tensors), num_runs=options.runs, on_gpu=on_gpu)
-    except torch.cuda.OutOfMemoryError:
-        torch.cuda.empty_cache()
-        return row
-    flop = 4 * batch_size * num_heads * seq_len**2 * head_dim
-    row |= {"median_us": f"{timing.median_ms * 1e3:.1f}", "low_us": f"{timing.low_ms * 1e3:.1f}",
-            "high_us": f"{timing.high_ms * 1e3:.1f}", "tflops": f"{flop / timing.median_ms / 1e9:.1f}",
-            "max_error": f"{error:.1e}"}  # fmt: skip
-    return row
+def row_of(variant, function, tensors, cost, dtype, num_runs):
+    """One row: checked, then peak memory, then the median time."""
+    on_gpu = tensors[0].is_cuda
+    error = error_of(function, *tensors)
+    if not error <= TOLERANCE[dtype]:
+        sys.exit(f"{variant} is wrong by {error} at {cost}, {dtype}: nothing wrong is timed")
+    torch.cuda.empty_cache() if on_gpu else None
+    peak = measure.peak_bytes(lambda: function(*tensors), on_gpu=on_gpu)
+    timing = measure.median_time(lambda: function(*tensors), num_runs=num_runs, on_gpu=on_gpu)
+    return {
+        "median_us": f"{timing.median_ms * 1e3:.1f}",
+        "low_us": f"{timing.low_ms * 1e3:.1f}",
+        "high_us": f"{timing.high_ms * 1e3:.1f}",
+        "peak_bytes": peak,
+        "tflops": f"{cost.flop / timing.median_ms / 1e9:.2f}",
+        "max_error": f"{error:.1e}",
+    }
 
 
-def about(commit, on_gpu):
+def rows_of(cost, dtype, variants, options):
+    """Rows of one size, naive first."""
+    shape = (1, cost.num_heads, cost.seq_len, cost.head_dim)
+    tensors = [torch.randn(shape, device=options.device, dtype=getattr(torch, dtype)) for _ in range(3)]
+    for variant, function in variants.items():
+        step_by_step = variant == "naive"
+        row = {
+            "variant": variant, "language": "torch", "batch_size": 1, "num_heads": cost.num_heads,
+            "head_dim": cost.head_dim, "seq_len": cost.seq_len, "dtype": dtype,
+            "formula_bytes": cost.step_by_step_bytes if step_by_step else cost.fewest_bytes,
+        }  # fmt: skip
+        if step_by_step and 2 * cost.matrix_bytes > options.limit_gib * 2**30:
+            needed = 2 * cost.matrix_bytes / 2**30
+            row["note"] = f"two matrices take {needed:.0f} GiB; the limit of this run is {options.limit_gib} GiB"
+        else:
+            try:
+                row |= row_of(variant, function, tensors, cost, dtype, options.runs)
+            except RuntimeError as error:  # the named backend does not exist here
+                row["note"] = str(error).strip().splitlines()[0]
+        yield row
+
+
+def versions(options):
     """What every row says about the machine and the software."""
-    driver = device = ""
-    if on_gpu:
-        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-        driver = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-        device = torch.cuda.get_device_name()
-    return {"device": device or "cpu", "driver": driver, "torch": torch.__version__, "commit": commit,
-            "date": datetime.date.today().isoformat()}  # fmt: skip
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    on_gpu = options.device == "cuda"
+    return {
+        "device": torch.cuda.get_device_name() if on_gpu else "CPU, dry run",
+        "driver": subprocess.run(command, capture_output=True, text=True).stdout.strip() if on_gpu else "",
+        "torch": torch.__version__,
+        "commit": options.commit,
+        "date": datetime.date.today().isoformat(),
+    }
 
 
-def main():
-    """Time everything and write the CSV."""
+def parsed():
+    """The command line; a dry run may not write where the course keeps its numbers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
     parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--dry", action="store_true", help="tiny sizes on the CPU, to see that the script runs")
+    parser.add_argument("--limit-gib", type=int, default=24, help="memory that the naive matrices may take")
+    parser.add_argument("--dry", action="store_true", help="tiny sizes on the CPU; the rows are worth nothing")
     options = parser.parse_args()
+    if options.dry and (ROOT / "benchmarks") in options.out.resolve().parents:
+        parser.error("a dry run measures nothing: give --out a place outside benchmarks/")
+    options.device = "cpu" if options.dry else "cuda"
+    if not options.dry and not torch.cuda.is_available():
+        parser.error("no NVIDIA GPU is visible; --dry tries the script on a CPU")
+    return options
+
+
+def main():
+    """Time everything and write the CSV."""
+    options = parsed()
     torch.manual_seed(0)
-    on_gpu = not options.dry
-    lengths = (64, 128) if options.dry else (512, 1024, 2048, 4096, 8192, 16384, 32768)
-    variants = {"naive": naive} if options.dry else {"naive": naive, **{name: fused(name) for name in BACKENDS}}
-    facts = about(options.commit, on_gpu)
+    sizes = DRY if options.dry else {"seq_lens": SEQ_LENS, "head_dims": HEAD_DIMS, "dtypes": DTYPES}
+    variants = {"naive": naive} | {name: fused(backend) for name, backend in BACKENDS.items()}
+    if options.dry:
+        del variants["sdpa_cudnn"]
+    about = versions(options)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, L2 flushed between runs; python3 benchmarks/naive_attention.py\n")
+        file.write("# medians of CUDA events, L2 flushed between runs; peak_bytes: allocated beyond the inputs; ")
+        file.write("python3 benchmarks/naive_attention.py\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        for head_dim in (64, 128):
-            for seq_len in lengths:
-                shape = (1, 16, seq_len, head_dim)
-                tensors = [torch.randn(shape, dtype=torch.bfloat16, device="cuda" if on_gpu else "cpu") for _ in range(3)]
-                for name, run in variants.items():
-                    row = row_of(name, run, tensors, options, on_gpu)
-                    writer.writerow(row | facts)
-                    file.flush()
-                    print(row)
+        for dtype in sizes["dtypes"]:
+            for head_dim in sizes["head_dims"]:
+                for seq_len in sizes["seq_lens"]:
+                    cost = measure.AttentionCost(seq_len, head_dim, HEADS, torch.finfo(getattr(torch, dtype)).bits // 8)
+                    for row in rows_of(cost, dtype, variants, options):
+                        writer.writerow(row | about)
+                        said = row.get("note") or f"{row['median_us']:>9} us {row['tflops']:>7} TFLOP/s"
+                        print(f"{dtype:<9} d={head_dim:<4} N={seq_len:<6} {row['variant']:<11} {said}", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python3 benchmarks/run.py [--device h200] [--commit …]
 
-Writes softmax.csv, access.csv and readings.csv (the latter needs Nsight Compute) to benchmarks/results/<device>. Where
+Writes softmax.csv, access.csv, naive_attention.csv and readings.csv (the latter needs Nsight Compute) to benchmarks/results/<device>. Where
 there is no GPU it says so and ends with exit code 2: numbers of a CPU would not belong beside those of a GPU.
 """
 
@@ -42,7 +42,8 @@ def main():
         return 2
     folder = ROOT / "benchmarks" / "results" / (options.device or folder_name(device.current().name))
     name = options.commit or commit()
-    scripts = [("softmax.py", folder / "softmax.csv"), ("access.py", folder / "access.csv")]
+    families = ("softmax", "access", "naive_attention")
+    scripts = [(f"{family}.py", folder / f"{family}.csv") for family in families]
     if shutil.which("ncu") or Path("/usr/local/cuda/bin/ncu").exists():
         scripts.append(("read_counters.py", folder / "readings.csv"))
     status = 0
