@@ -12,7 +12,7 @@ from course_lib.grading.judge import not_started, prepare
 
 ALL = registry.all()
 WITH_INPUTS = [name for name, exercise in ALL.items() if exercise.rules]  # the others judge a property
-KERNELS = [name for name, exercise in ALL.items() if exercise.language != "python"]
+SOFTMAX_KERNELS = ["03.2", "03.4", "03.5", "03.6"]
 
 
 @pytest.mark.parametrize("exercise_id", ALL)
@@ -36,8 +36,8 @@ def test_the_starter_is_a_starter(root, exercise_id):
     assert not_started(exercise, starter(text, exercise.id, exercise.language))
 
 
-@pytest.mark.parametrize("exercise_id", KERNELS)
-def test_its_inputs_expose(exercise_id):
+@pytest.mark.parametrize("exercise_id", SOFTMAX_KERNELS)
+def test_the_inputs_of_a_softmax_expose(exercise_id):
     exercise = ALL[exercise_id]
     values = {case.values for case in exercise.cases}
     assert {"normal", "minus_100", "plus_100", "rising", "masked"} <= values
@@ -95,7 +95,8 @@ def test_no_distribution_is_small_and_uniform(values):
 def test_it_ships_wrong_and_right_answers_with_plain_names(root, exercise_id):
     wrong = contestants.load(root / "solutions" / "wrong", exercise_id)
     right = contestants.load(root / "solutions" / "right", exercise_id)
-    assert len(wrong) >= 8 and len(right) >= 3
+    assert len(wrong) >= (8 if exercise_id.startswith("03.") else 3), "each exercise ships answers that must fail"
+    assert len(right) >= (3 if exercise_id.startswith("03.") else 1), "and some that look different and must pass"
     names = [contestant.name for contestant in (*wrong, *right)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z0-9_]+", contestant.diagnosis) for contestant in wrong)
