@@ -97,8 +97,9 @@ def test_it_ships_wrong_and_right_answers_with_plain_names(root, exercise_id):
     right = contestants.load(root / "solutions" / "right", exercise_id)
     assert len(wrong) >= (8 if exercise_id.startswith("03.") else 3), "each exercise ships answers that must fail"
     assert len(right) >= (3 if exercise_id.startswith("03.") else 1), "and some that look different and must pass"
-    names = [contestant.name for contestant in (*wrong, *right)]
-    assert len(set(names)) == len(names)
+    for answers in (wrong, right):
+        names = [contestant.name for contestant in answers]
+        assert len(set(names)) == len(names), f"two answers to {exercise_id} carry one name"
     assert all(re.fullmatch(r"[a-z0-9_]+", contestant.diagnosis) for contestant in wrong)
 
 
