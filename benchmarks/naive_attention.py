@@ -1,6 +1,6 @@
 """Time attention step by step against one fused kernel, over sequence length; rows for chapter 00.
 
-    python3 benchmarks/naive_attention.py --out benchmarks/results/h200/naive_attention.csv --commit $(git rev-parse HEAD)
+    python3 benchmarks/naive_attention.py --out benchmarks/results/h200/naive_attention.csv --commit …
     python3 benchmarks/naive_attention.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 naive       four torch kernels: scores, scale, softmax, weights times v; the N x N matrix goes through memory

@@ -2,8 +2,9 @@
 
     python3 benchmarks/run.py [--device h200] [--commit …]
 
-Writes softmax.csv, access.csv, naive_attention.csv and readings.csv (the latter needs Nsight Compute) to benchmarks/results/<device>. Where
-there is no GPU it says so and ends with exit code 2: numbers of a CPU would not belong beside those of a GPU.
+Writes softmax.csv, access.csv, naive_attention.csv and readings.csv (the last needs Nsight Compute) to
+benchmarks/results/<device>. Where there is no GPU it says so and ends with exit code 2: numbers of a CPU would not
+belong beside those of a GPU.
 """
 
 import argparse
