@@ -2,9 +2,9 @@
 
 A region stands between ``// region: NAME`` and ``// endregion`` in .cu and .cuh files, ``# region: NAME`` and
 ``# endregion`` in Python. A solution stands between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` in Python,
-``// BEGIN SOLUTION`` and ``// END SOLUTION`` in CUDA. A region that begins with ``// BEGIN SOLUTION unmarked`` leaves no
-TODO behind: what is missing there is for the learner to find. A line ``// GIVEN: code`` (Python: ``# GIVEN: code``) in a
-solution is code to mend: it stands in the starter, below the TODO, and nowhere else.
+``// BEGIN SOLUTION`` and ``// END SOLUTION`` in CUDA. One that begins with ``// BEGIN SOLUTION unmarked`` leaves no
+TODO behind: what is missing there is for the learner to find. A line ``// GIVEN: code`` (Python: ``# GIVEN: code``) in
+a solution is code to mend: it stands in the starter, below the TODO, and nowhere else.
 
 May import: errors.
 """

@@ -40,10 +40,12 @@ def test_the_starter_is_a_starter(root, exercise_id):
 def test_the_inputs_of_a_softmax_expose(exercise_id):
     exercise = ALL[exercise_id]
     values = {case.values for case in exercise.cases}
-    assert {"normal", "minus_100", "plus_100", "rising", "masked"} <= values
+    if values & {"masked", "minus_100"}:  # an exercise on softmax
+        assert {"normal", "minus_100", "plus_100", "rising", "masked"} <= values
+        assert exercise.probes
     assert any(all(size == 1 for size in case.sizes.values()) for case in exercise.cases), "no 1 x 1 case"
     assert any(len(case.schedules) >= 3 for case in exercise.cases), "no case under several schedules"
-    assert exercise.probes and exercise.bound_bytes is not None
+    assert exercise.bound_bytes is not None
 
 
 @pytest.mark.parametrize("exercise_id", WITH_INPUTS)

@@ -1,0 +1,26 @@
+"""Right answers to 01.2 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+PLACE = "const int i = first + k * blockDim.x + threadIdx.x;"
+
+VECTORS = """extern "C" __global__ void copy_kernel(const float* x, float* out, int n) {
+    const int stride = gridDim.x * blockDim.x;
+    const int thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const float4* x4 = (const float4*)x;
+    float4* out4 = (float4*)out;
+    for (int i = thread; i < n / 4; i += stride) out4[i] = x4[i];
+    for (int i = n / 4 * 4 + thread; i < n; i += stride) out[i] = x[i];
+}
+"""
+
+ANSWERS = [
+    Right("steps of the whole grid", ((PLACE, "const int i = k * gridDim.x * blockDim.x + blockIdx.x * blockDim.x + "
+                                              "threadIdx.x;"),)),
+    Right("each warp its own 256", ((PLACE, "const int i = first + threadIdx.x / 32 * 256 + k * 32 + threadIdx.x % 32;"
+                                     ),)),
+    Right("from the end to the start",
+          ((PLACE, "const int i = first + (PER_THREAD - 1 - k) * blockDim.x + blockDim.x - 1 - threadIdx.x;"),)),
+    Right("four numbers a lane", text=VECTORS),
+    Right("lanes in pairs exchanged", ((PLACE, "const int i = first + k * blockDim.x + (threadIdx.x ^ 1);"),)),
+]

@@ -1,0 +1,27 @@
+"""Right answers to 01.4 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+TFLOPS = "tflops = torch.clamp(intensity * memory_gbps / 1000, max=peak_tflops)"
+LEAST = "least_us = torch.maximum(flops / peak_tflops / 1e6, num_bytes / memory_gbps / 1e3)"
+
+BY_RIDGE = """import torch
+
+
+def roofline(flops, num_bytes, peak_tflops, memory_gbps):
+    ridge = peak_tflops * 1e12 / (memory_gbps * 1e9)
+    intensity = flops / num_bytes
+    left = intensity < ridge
+    tflops = torch.where(left, peak_tflops * intensity / ridge, torch.tensor(peak_tflops))
+    least_us = torch.where(left, num_bytes / (memory_gbps * 1e3), flops / (peak_tflops * 1e6))
+    return intensity, tflops, least_us
+"""
+
+ANSWERS = [
+    Right("by the ridge", text=BY_RIDGE),
+    Right("where", ((TFLOPS, "bound = intensity * memory_gbps / 1000\n"
+                             "    tflops = torch.where(bound < peak_tflops, bound, torch.full_like(bound, peak_tflops))"),)),
+    Right("in double precision",
+          ((LEAST, "least_us = torch.maximum(flops.double() / (peak_tflops * 1e12), num_bytes.double() / (memory_gbps * "
+                   "1e9)).mul(1e6).float()"),)),
+]

@@ -1,0 +1,54 @@
+"""Exercises that judge the traffic: right values with the wrong traffic fail, and the card shows what was counted."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from course_lib.build.regions import included, solved
+from course_lib.grading.exercises.memory_kernels import COPY, TRANSPOSE
+from course_lib.grading.judge import judge
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACE = "first + k * blockDim.x + threadIdx.x"
+SLOW_PLACE = "first + threadIdx.x * PER_THREAD + k"
+
+
+def answer(exercise):
+    return solved(included(exercise.solution, ROOT))
+
+
+@pytest.fixture(scope="module")
+def slow():
+    """The copy as it is given, judged."""
+    text = answer(COPY)
+    assert text.count(PLACE) == 1
+    return judge(COPY, text.replace(PLACE, SLOW_PLACE), seed=3)
+
+
+def test_right_values_with_wasted_sectors_fail(slow):
+    assert slow.state == "FAIL" and slow.diagnosis.code == "uncoalesced"
+    assert slow.first_wrong is None and slow.error_map is None  # no value is wrong
+
+
+def test_the_refusal_counts_and_names_the_line(slow):
+    line = next(n for n, text in enumerate(answer(COPY).splitlines(), 1) if "out[i] = x[i]" in text)
+    assert slow.diagnosis.line == line
+    assert "512 sectors where 64 hold all numbers: 32 sectors for one request" in slow.diagnosis.sentence
+
+
+def test_the_card_of_a_refused_answer_shows_the_ledger(slow):
+    assert slow.ledger["global_load"]["sectors"] == 512 and slow.bound["bytes"] == 8 * 512
+    assert "512" in slow._repr_html_() and "global load" in str(slow).replace("_", " ").lower()
+
+
+def test_without_a_rule_the_same_answer_passes_with_a_remark():
+    verdict = judge(replace(COPY, ledger_rule=None), answer(COPY).replace(PLACE, SLOW_PLACE), seed=3)
+    assert verdict.passed and "sectors" in " ".join(verdict.remarks)
+
+
+def test_wrong_values_are_named_before_wasted_traffic():
+    text = answer(TRANSPOSE).replace("[TILE][TILE + 1]", "[TILE][TILE]").replace("out_row) * num_rows", "out_row) * 1")
+    text = text.replace("tile_smem[tile_col][tile_row];", "2.0f * tile_smem[tile_col][tile_row];")
+    verdict = judge(TRANSPOSE, text, seed=3)
+    assert verdict.state == "FAIL" and verdict.diagnosis.code != "bank_conflicts"
