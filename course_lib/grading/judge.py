@@ -210,18 +210,11 @@ def _say_pass(verdict, exercise, evidence):
     ledgers = [case for case in evidence.cases if case.first.ledger is not None]
     if ledgers:
         chosen = max(ledgers, key=lambda case: case.elements)
-        _say_ledger(verdict, exercise, chosen)
-        if verdict.bound is not None:
-            fewest = verdict.bound["bytes"]
+        verdict.ledger = chosen.first.ledger
+        if exercise.bound_bytes is not None:
+            fewest, why = exercise.bound_bytes(chosen.case)
+            verdict.bound = {"bytes": fewest, "why": why, "case": chosen.case.name}
             verdict.remarks += remarks.from_ledger(exercise, chosen.case, chosen.first.ledger, fewest)
-
-
-def _say_ledger(verdict, exercise, case):
-    """The traffic of one case beside the fewest bytes that any kernel must move."""
-    verdict.ledger = case.first.ledger
-    if exercise.bound_bytes is not None:
-        fewest, why = exercise.bound_bytes(case.case)
-        verdict.bound = {"bytes": fewest, "why": why, "case": case.case.name}
 
 
 def _say_fail(verdict, session, result, evidence, seed):
@@ -233,7 +226,7 @@ def _say_fail(verdict, session, result, evidence, seed):
     verdict.hint = exercise.hints[0]
     refused = [case for case in evidence.failing() if case.refusal is not None and case.first.ledger is not None]
     if refused and exercise.ledger_rule is not None:
-        _say_ledger(verdict, exercise, refused[0])
+        verdict.ledger = refused[0].first.ledger
     failing = [case for case in evidence.failing() if any(not c.passed for c in case.comparisons.values())]
     if failing:
         _point_at_values(verdict, exercise, failing[0])

@@ -22,7 +22,7 @@ def render(verdict):
     """
     parts = {
         PASS: [_traffic, _remarks, _difference, _explanation, _cases, _printed],
-        FAIL: [_smallest, _map, _diagnosis, _remarks, _hint, _cases, _printed],
+        FAIL: [_smallest, _map, _diagnosis, _traffic, _remarks, _hint, _cases, _printed],
         NOT_STARTED: [_hint],
         NOT_VERIFIED_HERE: [_missing, _remarks, _printed],
     }[verdict.state]

@@ -29,7 +29,7 @@ def render(verdict):
     if verdict.state == NOT_VERIFIED_HERE:
         blocks.append(_wrap(verdict.missing))
     if verdict.state == FAIL:
-        blocks += [_smallest(verdict), _map(verdict), _diagnosis(verdict), _cases(verdict)]
+        blocks += [_smallest(verdict), _map(verdict), _diagnosis(verdict), _traffic(verdict), _cases(verdict)]
     if verdict.state in (FAIL, NOT_STARTED):
         blocks.append(_wrap(verdict.hint, "Hint: " if verdict.state == FAIL else "Next: "))
     if verdict.state == PASS:
