@@ -12,6 +12,7 @@ import builtins
 import inspect
 import linecache
 import math
+import symtable
 import sys
 import types
 from pathlib import Path
@@ -176,12 +177,21 @@ def _filled(cell):
 
 
 def _names(text):
-    """Names read in a piece of source, decorators, defaults and annotations included, without builtins; in order."""
+    """Names that a piece of source takes from outside, decorators, defaults and annotations included, in order.
+
+    Builtins are left out, and so are parameters and local variables, whatever else bears their names in the notebook.
+    """
+    outside, tables = set(), [symtable.symtable(text, "<answer>", "exec")]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        top = table.get_type() == "module"
+        outside |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() or top}
     found = {}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and not hasattr(builtins, node.id):
             found[node.id] = None
-    return list(found)
+    return [name for name in found if name in outside]
 
 
 def _home(value):
