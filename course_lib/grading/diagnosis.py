@@ -120,8 +120,9 @@ def _say_unwritten(case, name, left):
     rows = left.reshape(-1, left.shape[-1]) if left.dim() > 1 else left.reshape(-1, 1)
     whole_rows, whole_columns = rows.all(dim=1), rows.all(dim=0)
     if left.dim() == 1 or bool((rows == whole_rows[:, None]).all()):
-        what = f"{_named('row', whole_rows)} never written"
-        why = "is the grid rounded down, or does every block take the same rows?"
+        word = "element" if left.dim() == 1 and "num_rows" not in case.case.sizes else "row"
+        what = f"{_named(word, whole_rows)} never written"
+        why = f"is the grid rounded down, or does every block take the same {word}s?"
     elif bool((rows == whole_columns[None, :]).all()):
         what = f"in every row, {_named('column', whole_columns)} never written"
         why = "does the loop run on to the end of the row, one stride after the other?"
@@ -156,7 +157,7 @@ def runs_of(numbers, limit=3):
 def _refused(evidence):
     """Every value is right, and the way is not the one that the exercise asks for."""
     failing = evidence.failing()
-    return failing[0].refusal if failing and all(case.refusal is not None for case in failing) else None
+    return failing[-1].refusal if failing and all(case.refusal is not None for case in failing) else None
 
 
 def _trivial(evidence):

@@ -1,0 +1,46 @@
+"""Right answers to 02.1 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+HEAD = """extern "C" __global__ void
+add_tail_kernel(const float* x, const float* y, float* out, int num_elements) {
+"""
+
+ANSWERS = [
+    Right(
+        "leaves early",
+        text=HEAD
+        + """    const int i = threadIdx.x + blockDim.x * blockIdx.x;
+    if (i >= num_elements) return;
+    out[i] = y[i] + x[i];
+}
+""",
+    ),
+    Right(
+        "a loop over the grid",
+        text=HEAD
+        + """    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < num_elements; i += gridDim.x * blockDim.x) {
+        out[i] = x[i] + y[i];
+    }
+}
+""",
+    ),
+    Right(
+        "from the last element to the first",
+        text=HEAD
+        + """    const int from_end = blockIdx.x * blockDim.x + threadIdx.x;
+    const int i = num_elements - 1 - from_end;
+    if (i >= 0) out[i] = x[i] + y[i];
+}
+""",
+    ),
+    Right(
+        "neighbouring elements far apart",
+        text=HEAD
+        + """    const int i = threadIdx.x * gridDim.x + blockIdx.x;
+    if (i < num_elements) out[i] = x[i] + y[i];
+}
+""",
+        remark="neighbouring lanes",
+    ),
+]
