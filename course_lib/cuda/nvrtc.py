@@ -43,12 +43,14 @@ class Cubin:
     arch : str
     resources : dict of kernel name to Resources
     notes : str, warnings of the compiler; empty when there are none
+    ptx : str, the same source as PTX, the step before machine code
     """
 
     code: bytes
     arch: str
     resources: dict
     notes: str
+    ptx: str = ""
 
 
 def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1, line_info=False):
@@ -86,10 +88,11 @@ def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise ToolchainError(f"NVRTC could not compile for {arch}: {status.name}. {log}")
         code = _read(nvrtc, program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        ptx = _read(nvrtc, program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).decode().rstrip("\x00")
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     notes = [line for line in log.splitlines() if not re.match(r"\s*(ptxas\s+(info\s*)?[:.]|$)", line)]
-    return Cubin(code, arch, _resources(log), "\n".join(notes))
+    return Cubin(code, arch, _resources(log), "\n".join(notes), ptx)
 
 
 def _options(arch, defines, line_info):

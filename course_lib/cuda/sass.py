@@ -80,6 +80,8 @@ class AsCompiled:
     name, arch : str
     registers, shared_bytes, spill_bytes : int; per thread, per block (static), stores and loads together
     accesses : tuple of Access, in order of lines
+    ptx : str, what NVRTC made of the source: an assembly language for a GPU without a number of registers
+    listing : str, the machine code as nvdisasm prints it
     """
 
     name: str
@@ -89,6 +91,23 @@ class AsCompiled:
     shared_bytes: int
     spill_bytes: int
     accesses: tuple
+    ptx: str = ""
+    listing: str = ""
+
+    def ptx_instructions(self):
+        """The kernel's PTX without declarations and line marks, one instruction a line."""
+        body = re.search(rf"\.entry {re.escape(self.name)}\b.*?^}}", self.ptx, re.MULTILINE | re.DOTALL)
+        lines = [line.strip() for line in (body[0] if body else "").splitlines()]
+        return [line for line in lines if re.match(r"(@!?%p\d+ )?[a-z][\w.:]*\b.*;$|\$\w+:$", line)]
+
+    def machine_instructions(self):
+        """The kernel's machine code, one instruction a line, without addresses and padding."""
+        start = rf"\.section\s+\.text\.{re.escape(self.name)}\b"
+        section = re.search(start + r".*?(?=\.section|\Z)", self.listing, re.DOTALL)
+        found = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)", section[0] if section else "")
+        code = [re.sub(r"\s+", " ", instruction) for instruction in found]
+        last = max((index for index, instruction in enumerate(code) if "EXIT" in instruction), default=len(code) - 1)
+        return code[: last + 1]
 
     def at(self, line, space=None):
         """The accesses at a line of the kernel's own file."""
@@ -135,6 +154,7 @@ def as_compiled(source, name, *, arch="sm_90", defines=None, filename="<cell>", 
         source, arch=arch, defines=defines, filename=filename, first_line=first_line, line_info=True
     )
     found = cubin.resources.get(name, nvrtc.Resources(0, 0, 0))
+    listing = disassemble(cubin.code)
     return AsCompiled(
         name,
         arch,
@@ -142,7 +162,9 @@ def as_compiled(source, name, *, arch="sm_90", defines=None, filename="<cell>", 
         found.registers,
         found.shared_bytes,
         found.spill_bytes,
-        accesses_of(disassemble(cubin.code), name, filename),
+        accesses_of(listing, name, filename),
+        cubin.ptx,
+        listing,
     )
 
 

@@ -8,21 +8,28 @@ import importlib
 
 # name -> module that holds it; loaded at first use, so that `import course_lib.viz` draws in nothing heavy
 _LAZY = {
+    "Access": ".lanes",
     "Picture": ".style",
+    "access_explorer": ".explorer",
     "bytes_bars": ".bars",
     "course_map": ".chapter_graph",
     "curves": ".curve",
+    "fusion_picture": ".first",
     "growth_picture": ".growth",
     "growth_slider": ".growth_widget",
     "growth_step": ".growth",
+    "lanes_picture": ".lanes",
+    "levels_picture": ".levels",
     "roofline": ".roof",
     "step_picture": ".steps",
     "stepper": ".widgets",
     "sweeps_picture": ".sweeps",
     "time_bars": ".bars",
+    "tree_picture": ".first",
     "waiting_bars": ".waiting",
     "walk": ".steps",
     "walk_picture": ".steps",
+    "who_picture": ".first",
 }
 __all__ = sorted(_LAZY)
 

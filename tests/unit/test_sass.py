@@ -88,3 +88,11 @@ def test_disassembly_needs_machine_code():
     with pytest.raises(Exception, match="nvdisasm refused"):
         sass.disassemble(b"not an ELF file")
     assert nvrtc.compile_cubin(SOURCE, arch="sm_80").code[:4] == b"\x7fELF"
+
+
+def test_ptx_and_machine_code_of_a_kernel_are_lists_of_instructions():
+    compiled = sass.as_compiled((gate.KERNELS_ROOT / "vector" / "01_add.cu").read_text(), "add_kernel")
+    ptx, machine = compiled.ptx_instructions(), compiled.machine_instructions()
+    assert sum("ld.global.f32" in line for line in ptx) == 2 and ptx[-1] == "ret;"
+    assert sum(line.startswith("LDG.E") for line in machine) == 2 and "EXIT" in machine[-1]
+    assert all(line.endswith(";") for line in (*ptx, *machine))
