@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Install with apt what pip cannot: a C++ compiler, Python's venv, and what the tests need (a sandbox, a browser).
+# Install with apt what pip cannot: a C++ compiler, Python's venv, and what the tests need (a sandbox, a browser, Arm).
 # Asks for sudo when you are not root, and touches nothing when everything is there.
 set -euo pipefail
 
-packages=(python3-venv python3-dev make g++ bubblewrap)
+packages=(python3-venv python3-dev make g++ bubblewrap g++-aarch64-linux-gnu qemu-user)
 browsers=(chromium chromium-browser google-chrome)
 
 if ! command -v apt-get >/dev/null; then

@@ -37,6 +37,7 @@ COMMON_FLAGS = (
     "-fno-finite-loops",
     "-fno-delete-null-pointer-checks",
     "-fstack-clash-protection",  # a frame of many pages meets the guard page instead of stepping over it
+    "-ftrivial-auto-var-init=pattern",  # a sum that nobody set to 0 must not be 0 by luck
     "-pthread",
 )
 FAST_FLAGS = ("-O2", "-gdwarf-4", "-g1", "-DSIMT_FAST")
@@ -60,6 +61,7 @@ CHECKED_GCC = (
     "-fno-if-conversion2",
     "-fno-ipa-sra",
     "-fno-ipa-icf",
+    "-fno-section-anchors",  # on Arm, variables are found by their distance from a first one: red zones change it
     "--param=tsan-distinguish-volatile=1",
 )
 # Even its -O1 merges branches or selects instead; by default it leaves out blocks and reads that others imply.
@@ -95,7 +97,7 @@ def compiler():
             "The SIMT machine runs on Linux and WSL2; on this system use WSL2, a container, or a GPU."
         )
     chosen = os.environ.get("COURSE_CXX")
-    for name in [chosen] if chosen else ["g++", "x86_64-conda-linux-gnu-g++", "clang++", "c++"]:
+    for name in [chosen] if chosen else ["g++", f"{platform.machine()}-conda-linux-gnu-g++", "clang++", "c++"]:
         path = shutil.which(name)
         if path:
             version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
@@ -169,6 +171,7 @@ def _build_into(target, make):
 def runtime_library():
     """Path of the runtime, compiled on first use (a few seconds, once for each version)."""
     flags = ("-std=c++17", "-O2", "-gdwarf-4", "-g1", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-pthread")
+    flags += ("-U_FORTIFY_SOURCE",)  # some systems define it: its longjmp takes leaving a fiber's stack for an attack
     key = _hash(compiler()[2], flags, _tree_hash(RUNTIME))
     target = cache_dir() / f"libsimt-{key}.so"
 

@@ -12,7 +12,11 @@ extern "C" void simt_switch(void** save_here, void* continue_there);
 namespace simt {
 
 constexpr size_t STACK_BYTES = 64 * 1024;  // for each CUDA thread, without the guard
+#if defined(__aarch64__)
+constexpr size_t PAGE_BYTES = 65536;  // Arm systems have pages of 4, 16 or 64 KB; its compilers probe frames every 64 KB
+#else
 constexpr size_t PAGE_BYTES = 4096;
+#endif
 
 // A set of stacks with guards, kept and reused from launch to launch.
 class StackPool {

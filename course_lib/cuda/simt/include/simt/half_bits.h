@@ -5,13 +5,10 @@
 // Source of the formats: PTX ISA, section "Alternate Floating-Point Data Formats"; rounding is to nearest, ties to even.
 //
 // Written without branches, so that a loop over them stays one straight run of instructions.
-// The software path serves every processor; with _Float16 in hardware (x86 built with F16C, Arm) that is used.
+// Integers and floats only, so that every processor and compiler gives the same bits, those of a NaN included (g++ 12
+// has no _Float16 on Arm, and the hardware's NaN is another one than CUDA's).
 #pragma once
 #include "simt/math.h"
-
-#if defined(__FLT16_MANT_DIG__) && (defined(__F16C__) || defined(__aarch64__))
-#define SIMT_HARDWARE_HALF 1
-#endif
 
 SIMT_INLINE unsigned simt_select(bool condition, unsigned yes, unsigned no) {
     return no ^ ((yes ^ no) & (0u - static_cast<unsigned>(condition)));
@@ -34,31 +31,18 @@ SIMT_INLINE unsigned simt_round_magnitude(unsigned magnitude) {
 
 // ---- half ----
 SIMT_HELPER unsigned short simt_float_to_half_bits(float value) {
-#if defined(SIMT_HARDWARE_HALF)
-    _Float16 half = static_cast<_Float16>(value);
-    unsigned short bits;
-    __builtin_memcpy(&bits, &half, 2);
-    return bits;
-#else
     unsigned bits = __float_as_uint(value), magnitude = bits & 0x7fffffffu;
     unsigned special = simt_select(magnitude > 0x7f800000u, 0x7fffu, 0x7c00u);  // NaN, or too large: infinity
     unsigned rounded = simt_round_magnitude<10, -14>(magnitude);
     return static_cast<unsigned short>((bits >> 16 & 0x8000u) | simt_select(magnitude >= 0x47800000u, special, rounded));
-#endif
 }
 
 SIMT_HELPER float simt_half_bits_to_float(unsigned short half) {
-#if defined(SIMT_HARDWARE_HALF)
-    _Float16 value;
-    __builtin_memcpy(&value, &half, 2);
-    return static_cast<float>(value);
-#else
     // The fraction lands in place; the exponent is 112 too small, subnormals included: one exact product puts it right.
     unsigned magnitude = (half & 0x7fffu) << 13;
     unsigned scaled = __float_as_uint(__uint_as_float(magnitude) * 5.192296858534828e33f);  // 2^112
     unsigned special = 0u - static_cast<unsigned>(magnitude >= 0x0f800000u);
     return __uint_as_float((half & 0x8000u) << 16 | scaled | (special & 0x7f800000u));
-#endif
 }
 
 // ---- bf16 ----
