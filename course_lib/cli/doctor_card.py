@@ -44,7 +44,9 @@ class Doctor:
     __repr__ = __str__
 
     def _repr_html_(self):
-        rows = [[escape(word), f"<b>{escape(topic)}</b>", inline(sentence)] for word, topic, sentence in self.rows()]
+        rows = [
+            [_unbroken(word), f"<b>{_unbroken(topic)}</b>", inline(sentence)] for word, topic, sentence in self.rows()
+        ]
         body = f"<p>{escape(self.summary())}</p>" + card_table(["", "", "what the doctor found"], rows)
         return card(span("name", "This machine") + span("facts", "course doctor"), body, "What this machine can run")
 
@@ -53,3 +55,8 @@ def short(sentence):
     """`sentence` with paths from the course's folder, or from the home folder as ~."""
     sentence = sentence.replace(f"{_ROOT}/", "")
     return re.sub(rf"(?<![\w/]){re.escape(str(Path.home()))}(?=/)", "~", sentence)
+
+
+def _unbroken(text):
+    """Escaped, and kept on one line."""
+    return escape(text).replace(" ", "&nbsp;")

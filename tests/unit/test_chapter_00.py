@@ -1,0 +1,183 @@
+"""Chapter 00: its pages, its pictures, what it measures with, and the script behind its stored rows."""
+
+import base64
+import csv
+import json
+import re
+import subprocess
+import sys
+from statistics import median
+
+import pytest
+import torch
+
+from course_lib import measure, viz
+from course_lib.build.chapters import read_chapter
+from course_lib.cli import doctor
+from course_lib.cli.doctor_card import Doctor, short
+from course_lib.grading import registry
+from course_lib.viz import chapter_graph, growth, waiting
+
+STEM = "00_the_driving_question"
+MAX_PNG_BYTES = 60_000
+MAX_CELL_LINES = 15
+
+
+@pytest.fixture(scope="module")
+def chapter(root):
+    return read_chapter(root / "chapters" / f"{STEM}.md")
+
+
+@pytest.fixture(scope="module")
+def pictures(root):
+    """(PNG bytes, alternative text) of the committed lecture."""
+    lecture = json.loads((root / "notebooks" / f"{STEM}.ipynb").read_text(encoding="utf-8"))
+    outputs = [output for cell in lecture["cells"] for output in cell.get("outputs", ())]
+    shown = [output for output in outputs if "image/png" in output.get("data", {})]
+    return [(base64.b64decode(o["data"]["image/png"]), o["metadata"]["image/png"]["alt"]) for o in shown]
+
+
+def markdown(chapter, part):
+    return "\n".join(cell.source for cell in chapter.part(part) if cell.kind == "markdown")
+
+
+def test_the_exercise_says_what_the_judge_says(chapter):
+    exercise, text = registry.get("00.1"), markdown(chapter, "exercises")
+    assert f"**Size** {exercise.size_lines} line. **Time** {exercise.minutes} minutes." in text
+    assert f"| torch | {exercise.size_lines} | {exercise.minutes} |" in text
+    for part in (
+        "**Contract.**",
+        "**Predict first.**",
+        "**After passing.**",
+        "<details><summary>The prediction",
+        'hint("00.1")',
+    ):
+        assert part in text, part
+
+
+def test_code_cells_are_short(chapter):
+    lengths = [len(cell.source.splitlines()) for cell in chapter.part("lecture") if cell.kind == "code"]
+    assert max(lengths) <= MAX_CELL_LINES and median(lengths) <= 8, lengths
+
+
+def test_pictures_are_small_and_have_words(pictures):
+    assert len(pictures) >= 5
+    assert all(len(png) <= MAX_PNG_BYTES and len(alt) > 40 for png, alt in pictures)
+
+
+def test_the_committed_map_knows_the_chapters_of_today(pictures, root):
+    alt = next(alt for _, alt in pictures if alt.startswith("Map of the chapters"))
+    assert alt == viz.course_map(chapter_graph.way_to("10")).alt, f"run: course build {STEM[:2]}"
+
+
+def test_links_lead_somewhere(chapter, root):
+    for part, folder in (("lecture", "notebooks"), ("exercises", "exercises")):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", markdown(chapter, part)):
+            assert (root / folder / target).exists(), target
+
+
+def test_the_map_marks_what_is_planned(tmp_path):
+    for name in ("00_a.md", "03_b.md", "glossary.md"):
+        (tmp_path / name).touch()
+    written = chapter_graph.existing(tmp_path)
+    assert written == {"00", "03"}
+    alt = viz.course_map(written=written).alt
+    assert "01 GPU memory needs 00 (planned)" in alt and "03 Online softmax needs 01, 02 helps;" in alt
+    assert alt.count("(planned)") == len(chapter_graph.PLAN) - 2
+
+
+def test_short_cuts_follow_what_chapters_need():
+    assert chapter_graph.way_to("10") == ["00", "01", "03", "07", "09", "10"]
+    plan = chapter_graph.PLAN
+    assert list(plan) == [f"{number:02}" for number in range(16)]
+    assert all(other < number for number, stop in plan.items() for other in stop.needs + stop.helps)
+    assert len({stop.at for stop in plan.values()}) == len(plan)
+
+
+@pytest.mark.parametrize("seq_len", [512, 4096, 16384])
+def test_the_growing_matrix_tells_its_bytes(seq_len):
+    words = growth.growth_sentence(seq_len)
+    assert growth.size_text(seq_len**2 * 4) in words
+    assert growth.growth_step(seq_len, 16384).alt.endswith(f"{words}.")
+    assert ("64 MiB, 16 times as much" in words) == (seq_len == 4096)
+
+
+def test_the_slider_draws_each_size_once():
+    widget = pytest.importorskip("course_lib.viz.growth_widget").Growth((512, 1024), 1024, 64)
+    first = widget.picture.value
+    widget.slider.value = 512
+    assert widget.picture.value != first and "N = 512" in widget.words.value
+    widget.slider.value = 1024
+    assert widget.picture.value == first and len(widget.frames) == 2
+    bundle, metadata = widget.box._repr_mimebundle_()
+    assert "image/png" in bundle and "to scale" in metadata["image/png"]["alt"]
+
+
+def test_waiting_is_what_arithmetic_leaves():
+    assert waiting.waiting_share(10.0, 100.0) == pytest.approx(0.9)
+    assert waiting.waiting_share(100.0, 10.0) == 0.0
+    assert waiting.waiting_share(10.0, 100.0, measured=200.0) == pytest.approx(0.95)
+    assert "four: arithmetic 7 us, bytes 70 us, measured 90 us" in viz.waiting_bars({"four": (7, 70, 90)}).alt
+
+
+def test_the_formula_counts_what_four_kernels_touch():
+    """Bytes of the tensors that each of four torch calls takes and gives."""
+    cost = measure.AttentionCost(seq_len=48, head_dim=8, num_heads=3, itemsize=4)
+    q, k, v = torch.randn(3, 3, 48, 8)
+    scores = q @ k.transpose(-1, -2)
+    scaled, probs = scores * 8**-0.5, torch.softmax(scores * 8**-0.5, dim=-1)
+    calls = [((q, k), scores), ((scores,), scaled), ((scaled,), probs), ((probs, v), probs @ v)]
+    touched = [(sum(t.nbytes for t in taken), given.nbytes) for taken, given in calls]
+    assert list(cost.steps().values()) == touched
+    assert cost.step_by_step_bytes == sum(map(sum, touched)) and cost.fewest_bytes == 4 * q.nbytes
+    assert cost.flop == 2 * 2 * 3 * 48 * 48 * 8 and cost.matrix_bytes == scores.nbytes
+    assert cost.microseconds(10**9, peak_tflops=1.0, memory_gbps=1000.0) == pytest.approx((cost.flop / 1e6, 1000.0))
+
+
+def test_peak_memory_is_what_lives_at_the_worst_moment():
+    x = torch.randn(1024)
+
+    def chain():
+        y = x + 1
+        y = y * 2
+        return y.view(32, 32).transpose(0, 1)
+
+    def in_place():
+        y = x.clone()
+        return y.add_(1).mul_(2)
+
+    assert measure.peak_bytes(lambda: x.view(32, 32)) == 0
+    assert measure.peak_bytes(lambda: x + 1) == x.nbytes
+    assert measure.peak_bytes(chain) == 2 * x.nbytes
+    assert measure.peak_bytes(in_place) == x.nbytes
+    assert measure.peak_bytes(lambda: [x + 1 for _ in range(5)]) == 5 * x.nbytes
+    assert measure.peak_bytes(lambda: sum((x + 1).sum() for _ in range(5))) < 2 * x.nbytes
+
+
+def test_the_doctors_card_says_what_is_missing_and_keeps_paths_short(root):
+    found = [
+        doctor.Finding(doctor.GOOD, "torch", "2.13."),
+        doctor.Finding(doctor.MISSING, "CUDA on the CPU", "no compiler: `apt install g++` <now>."),
+    ]
+    card = Doctor(found)
+    assert "Missing here: CUDA on the CPU" in str(card) and "✔ ok" in str(card)
+    assert "<code>apt install g++</code> &lt;now&gt;" in card._repr_html_()
+    assert "Nothing is missing" in str(Doctor(found[:1]))
+    assert short(f"{root}/work keeps it") == "work keeps it"
+
+
+def test_the_benchmark_writes_its_rows_in_a_dry_run(root, tmp_path):
+    out = tmp_path / "rows.csv"
+    script = root / "benchmarks" / "naive_attention.py"
+    run = [sys.executable, script, "--dry", "--runs", "2"]
+    done = subprocess.run([*run, "--out", out], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(line for line in out.read_text().splitlines() if not line.startswith("#")))
+    assert {row["variant"] for row in rows} == {"naive", "sdpa_flash"}
+    for row in rows:
+        cost = measure.AttentionCost(int(row["seq_len"]), 64, 16, 4)
+        least = cost.vector_bytes + (2 * cost.matrix_bytes if row["variant"] == "naive" else 0)
+        assert least <= int(row["peak_bytes"]) <= 1.05 * least
+        assert float(row["median_us"]) > 0 and float(row["max_error"]) <= 1e-5 and "dry" in row["device"]
+    refused = subprocess.run([*run, "--out", root / "benchmarks/results/h200/x.csv"], capture_output=True, text=True)
+    assert refused.returncode != 0 and "outside benchmarks/" in refused.stderr
