@@ -81,7 +81,8 @@ class Results:
         """
 
         def times(variant):
-            return {tuple(row[key] for key in per): row[time] for row in self.where(variant=variant).rows}
+            rows = self.where(variant=variant).rows
+            return {tuple(row[key] for key in per): row[time] for row in rows if row[time] is not None}
 
         before, after = times(old), times(new)
         if not before.keys() & after.keys():
