@@ -21,6 +21,8 @@ from .source import (
     with_line_numbers,
 )
 
+# Names of <math.h> that people write without thinking and that NVRTC leaves out; the SIMT machine has them as well.
+_MATHS = {"INFINITY": "__builtin_bit_cast(float,0x7f800000)", "NAN": "__builtin_bit_cast(float,0x7fc00000)"}
 _ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'(?P<body>.*?)(?=Compiling entry function|\Z)", re.DOTALL)
 
 
@@ -103,7 +105,7 @@ def _options(arch, defines, line_info):
         "--ptxas-options=-v",
         *(["-lineinfo"] if line_info else []),
         *(f"-I{folder}" for folder in (*cuda_headers(), KERNELS_ROOT)),
-        *define_options(defines),
+        *define_options(_MATHS | defines),
     ]
 
 

@@ -1,8 +1,9 @@
 """Every kernel of the course compiles for every architecture that its header promises; the gate itself can say no."""
 
 import pytest
+import torch
 
-from course_lib.cuda import gate, nvrtc
+from course_lib.cuda import gate, nvrtc, signature, simt
 from course_lib.errors import CompileError
 
 FILES = gate.kernel_files()
@@ -88,3 +89,25 @@ def test_missing_header_is_named_with_those_there_are():
 def test_notes_of_the_compiler_are_kept():
     source = 'extern "C" __global__ void k(int* x) { int unused; x[0] = 1; }'
     assert "unused" in nvrtc.compile_cubin(source, arch="sm_90").notes
+
+
+CONSTANTS = """extern "C" __global__ void k(float* x) {
+    constexpr float lowest = -INFINITY;  // known when compiling, as with nvcc
+    x[0] = fmaxf(x[0], lowest);
+    x[1] = INFINITY;
+    x[2] = NAN;
+}
+"""
+
+
+def test_infinity_and_nan_are_there_on_both_engines():
+    for arch in gate.ARCHITECTURES:
+        assert nvrtc.compile_cubin(CONSTANTS, arch=arch).notes == ""
+    x = torch.tensor([-3.0, 0.0, 0.0])
+    module = simt.build(CONSTANTS, "k", signature.parse(CONSTANTS, "k"))
+    module.launch(1, 1, [x])
+    assert x[0] == -3.0 and x[1] == float("inf") and x[2].isnan()
+
+
+def test_an_own_infinity_wins():
+    assert nvrtc.compile_cubin(CONSTANTS, arch="sm_90", defines={"INFINITY": "3.0f"}).notes == ""
