@@ -5,7 +5,7 @@ May import: triton (when a family is loaded). Nothing of the course: a twin read
 
 from importlib import import_module
 
-# stem of kernels_cu/ -> name of the Triton function in the family's module
+# stem of kernels_cu/ -> name of the Triton function in the family's module; "module.function" where a step has its own
 REGISTRY = {
     "vector/01_add": "add_kernel",
     "vector/02_tail": "add_tail_kernel",
@@ -21,6 +21,15 @@ REGISTRY = {
     "softmax/03_online_warp": "online_softmax_tile_kernel",
     "softmax/04_log_sum_exp": "log_sum_exp_kernel",
     "softmax/05_masked": "masked_softmax_kernel",
+    "attention/01_naive/scores": "scores_kernel",
+    "attention/01_naive/scale": "scale_kernel",
+    "attention/01_naive/mask": "mask_kernel",
+    "attention/01_naive/softmax": "softmax_kernel",
+    "attention/01_naive/weighted_sum": "weighted_sum_kernel",
+    "attention/02_fused_softmax": "scale_mask_softmax_kernel",
+    "attention/04_fused_softmax_warp": "scale_mask_softmax_tile_kernel",
+    "attention/05_grouped_query": "grouped_attention_kernel",
+    "attention/06_flash_attention_1": "flash_attention_1.flash_attention_1_kernel",
 }
 
 
@@ -33,5 +42,5 @@ def load(stem):
     """
     if stem not in REGISTRY:
         raise KeyError(f"no Triton twin is called {stem!r}; these exist: {', '.join(REGISTRY)}")
-    family = stem.split("/")[0]
-    return getattr(import_module(f"{__name__}.{family}"), REGISTRY[stem])
+    module, _, function = REGISTRY[stem].rpartition(".")
+    return getattr(import_module(f"{__name__}.{module or stem.split('/')[0]}"), function)

@@ -10,6 +10,42 @@ ARCHITECTURES = tuple(arch for arch in gate.ARCHITECTURES if not arch.endswith("
 ROWS = {"num_rows": "i32", "num_cols": "i32"}
 VECTOR = {"x_ptr": "*fp32", "y_ptr": "*fp32", "out_ptr": "*fp32"}
 ROW_SUM = ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024})
+HEADS = dict.fromkeys(("num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "head_dim"), "i32")
+LENGTHS = {"seq_len_q": "i32", "seq_len_kv": "i32"}
+FUSED = {**LENGTHS, "softmax_scale": "fp32", "causal": "i32"}
+ATTENTION = {
+    "attention/01_naive/scores": (
+        {"q_ptr": "*fp32", "k_ptr": "*fp32", "scores_ptr": "*fp32", **HEADS},
+        {"BLOCK_N": 64, "BLOCK_D": 64},
+    ),
+    "attention/01_naive/scale": (
+        {"scores_ptr": "*fp32", "num_scores": "i64", "softmax_scale": "fp32"},
+        {"BLOCK": 128},
+    ),
+    "attention/01_naive/mask": ({"scores_ptr": "*fp32", "num_scores": "i64", **LENGTHS}, {"BLOCK": 128}),
+    "attention/01_naive/softmax": (
+        {"scores_ptr": "*fp32", "probs_ptr": "*fp32", "seq_len_kv": "i32"},
+        {"BLOCK_N": 1024},
+    ),
+    "attention/01_naive/weighted_sum": (
+        {"probs_ptr": "*fp32", "v_ptr": "*fp32", "out_ptr": "*fp32", **HEADS},
+        {"BLOCK_N": 64, "BLOCK_D": 64},
+    ),
+    "attention/02_fused_softmax": ({"scores_ptr": "*fp32", "probs_ptr": "*fp32", **FUSED}, {"BLOCK_N": 1024}),
+    "attention/04_fused_softmax_warp": (
+        {"scores_ptr": "*fp32", "probs_ptr": "*fp32", "lse_ptr": "*fp32", **FUSED},
+        {"BLOCK_N": 64},
+    ),
+    "attention/05_grouped_query": (
+        {
+            **dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "out_ptr", "lse_ptr"), "*fp32"),
+            **HEADS,
+            "softmax_scale": "fp32",
+            "causal": "i32",
+        },
+        {"BLOCK_N": 64, "BLOCK_D": 64},
+    ),
+}
 # stem -> (types of the run-time parameters, compile-time constants); a twin without a row here fails the test below
 GATE = {
     "vector/01_add": (VECTOR, {"BLOCK": 1024}),
@@ -31,6 +67,7 @@ GATE = {
     "softmax/02_online": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "softmax/03_online_warp": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "softmax/04_log_sum_exp": ({"x_ptr": "*fp16", "lse_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
+    **ATTENTION,
     "softmax/05_masked": (
         {
             "scores_ptr": "*fp32",
@@ -41,6 +78,12 @@ GATE = {
             "seq_len_kv": "i32",
         },
         {"BLOCK_N": 128},
+    ),
+    "attention/06_flash_attention_1": (
+        {f"{name}_ptr": "*fp32" for name in ("q", "k", "v", "out", "m", "l", "lse")}
+        | {name: "i32" for name in ("num_q_per_kv", "seq_len_q", "seq_len_kv")}
+        | {"softmax_scale": "fp32", "causal": "i32"},
+        {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32, "BLOCK_N": 32},
     ),
 }
 
