@@ -3,6 +3,7 @@
 May import: errors, device, cuda, triton, grading.
 """
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -140,9 +141,18 @@ def _cache():
         return Finding(
             NOTE, "Disk cache", f"{folder} cannot be written, so every kernel is compiled anew; set COURSE_CACHE_DIR."
         )
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.exists() else 0
-    free = shutil.disk_usage(_existing(folder)).free
+    size, free = _bytes_in(folder), shutil.disk_usage(_existing(folder)).free
     return Finding(GOOD, "Disk cache", f"{folder} holds {size / 2**20:.0f} MiB; {free / 2**30:.0f} GiB are free.")
+
+
+def _bytes_in(folder):
+    """Size of all files below `folder`; one that another process takes away meanwhile counts nothing."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.path.getsize(os.path.join(place, name))
+    return total
 
 
 def _work():
