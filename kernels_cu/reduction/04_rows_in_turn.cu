@@ -1,11 +1,11 @@
 // 04_rows_in_turn — every row minus its mean; a block takes one row after the other
 //
-// Idea      shared memory that is used again needs a barrier between the last read of the old use and the first write of the new
+// Idea      a few blocks serve many rows: the same block, and the same shared memory, takes one row after the other
 // Builds on 01_shared_tree. Changed: a loop over rows around it; the mean is subtracted from the row.
 // Contract  x (num_rows, num_cols) float, contiguous · out like x · any num_rows, num_cols >= 1
 // Launch    grid any number of blocks, fewer than rows too · block BLOCK · no dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
-//           no Triton twin: there the compiler places the barriers, and none can be forgotten
+//           (no Triton twin: there the compiler places the barriers)
 // gate: -DBLOCK=64
 #ifndef BLOCK
 #define BLOCK 64  // threads that share one row
