@@ -2,7 +2,7 @@
 
     python3 benchmarks/run.py [--device h200] [--commit …]
 
-Writes softmax.csv, access.csv, naive_attention.csv and readings.csv (the last needs Nsight Compute) to
+Writes softmax.csv, access.csv, bandwidth.csv, naive_attention.csv and readings.csv (which needs Nsight Compute) to
 benchmarks/results/<device>. Where there is no GPU it says so and ends with exit code 2: numbers of a CPU would not
 belong beside those of a GPU.
 """
@@ -43,7 +43,7 @@ def main():
         return 2
     folder = ROOT / "benchmarks" / "results" / (options.device or folder_name(device.current().name))
     name = options.commit or commit()
-    families = ("softmax", "access", "naive_attention")
+    families = ("softmax", "access", "bandwidth", "naive_attention")
     scripts = [(f"{family}.py", folder / f"{family}.csv") for family in families]
     if shutil.which("ncu") or Path("/usr/local/cuda/bin/ncu").exists():
         scripts.append(("read_counters.py", folder / "readings.csv"))

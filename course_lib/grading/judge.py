@@ -226,7 +226,7 @@ def _say_fail(verdict, session, result, evidence, seed):
     verdict.hint = exercise.hints[0]
     refused = [case for case in evidence.failing() if case.refusal is not None and case.first.ledger is not None]
     if refused and exercise.ledger_rule is not None:
-        verdict.ledger = refused[0].first.ledger
+        verdict.ledger = refused[-1].first.ledger  # of the largest case, as the diagnosis
     failing = [case for case in evidence.failing() if any(not c.passed for c in case.comparisons.values())]
     if failing:
         _point_at_values(verdict, exercise, failing[0])

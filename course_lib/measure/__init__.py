@@ -1,9 +1,10 @@
 """Numbers of the course: tables, roofline, timing, stored results. Plain data in, plain data or a Table out.
 
-May import: notation, errors, the standard library; torch only in `timing` and `memory`. Nothing here knows a kernel.
+May import: notation, errors, device, stdlib; torch only in `timing` and `memory`. Nothing here knows a kernel.
 """
 
 from .attention import AttentionCost
+from .hierarchy import levels_table, memory_levels, steps_table
 from .memory import peak_bytes
 from .results import Results, read_results
 from .roofline import attainable_tflops, limiting_resource, ridge_intensity
@@ -16,11 +17,14 @@ __all__ = [
     "Table",
     "Timing",
     "attainable_tflops",
+    "levels_table",
     "limiting_resource",
     "median_time",
+    "memory_levels",
     "peak_bytes",
     "read_results",
     "ridge_intensity",
     "shape_table",
+    "steps_table",
     "traffic_table",
 ]
