@@ -142,20 +142,23 @@ class Reader:
                 return f"{name}[{(address - low) // itemsize}]"
         found = self._variable(address)
         if found:
-            name, offset, _ = found
+            name, offset, whole = found
+            if offset == 0 and whole == size:
+                return name
             return f"{name}[{offset // size}]" if offset % size == 0 else f"{name} + {offset} bytes"
         return "memory"
 
     def _variable(self, address, slack=0):
-        """(name, offset in bytes, its bytes) of a shared or __device__ variable at (or `slack` past) an address."""
+        """(name, offset in bytes, its bytes) of the shared or __device__ variable within `slack` of an address."""
         shared, dynamic = self.answer["shared"]
         if dynamic and dynamic <= address < dynamic + DYNAMIC_BYTES:
             return "dynamic shared memory", address - dynamic, 0
-        for one in self.variables:
-            low = one.offset + (shared if one.kind == "shared" else self.answer["base"])
-            if low <= address < low + one.bytes + slack:
-                return one.name, address - low, one.bytes
-        return None
+        lows = [(one, one.offset + (shared if one.kind == "shared" else self.answer["base"])) for one in self.variables]
+        near = [(one, low) for one, low in lows if low - slack <= address < low + one.bytes + slack]
+        if not near:
+            return None
+        one, low = min(near, key=lambda pair: max(pair[1] - address, address - pair[1] - pair[0].bytes + 1, 0))
+        return one.name, address - low, one.bytes
 
     def outside(self, raw):
         """Where an access beyond every tensor lies, told from the nearest tensor."""
@@ -165,9 +168,7 @@ class Reader:
             name, offset, size = variable
             if not size:
                 given = self.answer["shared_bytes"]
-                return (
-                    f"byte {offset} of the dynamic shared memory, which has {given} bytes (shared_bytes)"
-                )
+                return f"byte {offset} of the dynamic shared memory, which has {given} bytes (shared_bytes)"
             return f"{name}[{offset // raw['bytes']}], but {name} has {size // raw['bytes']} elements"
         near = min(
             self.tensors, default=None, key=lambda one: min(abs(address - one[1]), abs(address - one[1] - one[2]))
@@ -223,7 +224,7 @@ def _crash(answer, reader, who):
     if answer["stop_detail"] == "stack":
         return "stack_overflow", f"{who} ran out of its 64 KB of stack: endless recursion, or local arrays too large."
     if answer["stop_detail"] == "division":
-        return "trap", f"{who} divides an integer by zero."
+        return "trap", f"{who} divides an integer by zero (or the smallest one by -1)."
     if answer["stop_detail"] == "instruction":
         return "trap", f"{who} reached an instruction that does not exist (code that cannot be reached?)."
     raw = {"address": answer["stop_address"], "space": 0}

@@ -92,8 +92,9 @@ def variables(path):
                 continue
             writable = sections[where][2] & 1
             kind = "shared" if info & 15 == 6 else "constant" if names[where].startswith(".simt_constant") else "device"
-            if writable or kind != "device":
-                found.append(Variable(_plain_name(_text(data, strings + name)), kind, value, size))
+            text = _text(data, strings + name)
+            if (writable or kind != "device") and not text.startswith("DW.ref."):  # the C++ runtime's own
+                found.append(Variable(_plain_name(text), kind, value, size))
     return found
 
 

@@ -152,6 +152,7 @@ SIMT_EXPORT void simt_atomic(int op, int type, void* address, const void* operan
     spin_pause();
     unsigned bytes = width_of(type);
     if (launch->checked) {
+        if (op == COMPARE) excuse_first_look(reinterpret_cast<uintptr_t>(address));
         on_access(reinterpret_cast<uintptr_t>(address), bytes, true, Order::atomic, code);
         atomic_carries(reinterpret_cast<uintptr_t>(address));
     }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 
 #include "shadow.h"
@@ -12,15 +13,21 @@ namespace simt {
 using Key = std::tuple<int, int, uintptr_t, uintptr_t>;
 static std::vector<Finding> findings;
 static std::map<Key, size_t> known;
+static std::set<uintptr_t> excused_reads;
 
 void forget_findings() {
     findings.clear();
     known.clear();
+    excused_reads.clear();
 }
 
 const std::vector<Finding>& all_findings() { return findings; }
 
 void withdraw_finding(size_t index) { --findings[index].count; }
+
+void excuse_plain_read(uintptr_t code) { excused_reads.insert(code); }
+
+bool is_excused(const Finding& finding) { return finding.plain_read && excused_reads.count(finding.plain_read); }
 
 size_t report(const Finding& finding) {
     static std::mutex lock;  // several workers may be stuck at once in the fast build
@@ -71,9 +78,9 @@ static SimtIndex block_index(uint32_t id) {
     return {id % grid.x, id / grid.x % grid.y, id / (grid.x * grid.y)};
 }
 
-size_t report_race(Space space, uintptr_t code, uintptr_t address, unsigned bytes, bool is_write, const Stamp& other,
+size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned bytes, bool is_write, const Stamp& other,
                    bool other_is_write) {
-    Finding finding = of_current(Kind::race, code);
+    Finding finding = of_current(Kind::race, now.code);
     finding.space = space;
     finding.address = address;
     finding.bytes = bytes;
@@ -82,6 +89,9 @@ size_t report_race(Space space, uintptr_t code, uintptr_t address, unsigned byte
     finding.other_code = other.code;
     finding.other_thread = thread_index(other.linear);
     finding.other_block = block_index(other.block);
+    const Stamp &write = is_write ? now : other, &read = is_write ? other : now;
+    bool beside_atomic = static_cast<Order>(write.unordered) == Order::atomic && !read.unordered;
+    if (is_write != other_is_write && beside_atomic) finding.plain_read = read.code;
     return report(finding);
 }
 

@@ -24,6 +24,7 @@ struct Finding {
     uint64_t address = 0;
     unsigned bytes = 0;
     std::string detail;  // words that only the runtime knows
+    uintptr_t plain_read = 0;  // a race of a plain read with an atomic: the read's place
 };
 
 struct Stamp;
@@ -31,12 +32,14 @@ struct Stamp;
 void forget_findings();
 const std::vector<Finding>& all_findings();
 void withdraw_finding(size_t index);  // one occurrence turned out to be harmless
+void excuse_plain_read(uintptr_t code);  // its races with atomics are harmless: a compare-and-swap looks again
+bool is_excused(const Finding& finding);
 
 // Adds an occurrence; the first one of (kind, code, other_code, space) is kept as the example. Gives its index.
 size_t report(const Finding& finding);
 // A finding about the current thread's access.
 size_t report_access(Kind kind, Space space, uintptr_t code, uintptr_t address, unsigned bytes, bool is_write);
-size_t report_race(Space space, uintptr_t code, uintptr_t address, unsigned bytes, bool is_write, const Stamp& other,
+size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned bytes, bool is_write, const Stamp& other,
                    bool other_is_write);
 void report_uneven_barrier(Block& block);
 void report_stuck_block(Block& block);

@@ -108,11 +108,21 @@ static inline void volatile_access(const void* place, unsigned bytes, bool is_wr
     volatile_carries(address, is_write);
 }
 
+// What no single instruction does: a structure, piece by piece, as wide as its address and its size allow on a GPU too.
+static void range_access(const void* address, size_t bytes, bool is_write, uintptr_t code) {
+    auto from = reinterpret_cast<uintptr_t>(address);
+    size_t piece = 16;
+    while ((from | bytes) % piece) piece /= 2;
+    if (bytes == 16) piece = 16;  // a float4, which must be aligned (vector_types.h)
+    for (size_t done = 0; done < bytes; done += piece)
+        sanitizer_access(reinterpret_cast<void*>(from + done), static_cast<unsigned>(piece), is_write, code);
+}
+
 #define SIMT_ACCESS(BYTES)                                                                                        \
     SIMT_EXPORT void __tsan_read##BYTES(void* p) { sanitizer_access(p, BYTES, false, SIMT_CODE()); }              \
     SIMT_EXPORT void __tsan_write##BYTES(void* p) { sanitizer_access(p, BYTES, true, SIMT_CODE()); }              \
-    SIMT_EXPORT void __tsan_unaligned_read##BYTES(void* p) { sanitizer_access(p, BYTES, false, SIMT_CODE()); }    \
-    SIMT_EXPORT void __tsan_unaligned_write##BYTES(void* p) { sanitizer_access(p, BYTES, true, SIMT_CODE()); }    \
+    SIMT_EXPORT void __tsan_unaligned_read##BYTES(void* p) { range_access(p, BYTES, false, SIMT_CODE()); }        \
+    SIMT_EXPORT void __tsan_unaligned_write##BYTES(void* p) { range_access(p, BYTES, true, SIMT_CODE()); }        \
     SIMT_EXPORT void __tsan_volatile_read##BYTES(void* p) { volatile_access(p, BYTES, false, SIMT_CODE()); }      \
     SIMT_EXPORT void __tsan_volatile_write##BYTES(void* p) { volatile_access(p, BYTES, true, SIMT_CODE()); }      \
     SIMT_EXPORT void __tsan_unaligned_volatile_read##BYTES(void* p) { volatile_access(p, BYTES, false, SIMT_CODE()); } \
@@ -126,12 +136,6 @@ SIMT_ACCESS(2)
 SIMT_ACCESS(4)
 SIMT_ACCESS(8)
 SIMT_ACCESS(16)
-
-static void range_access(const void* address, size_t bytes, bool is_write, uintptr_t code) {
-    const auto* from = static_cast<const unsigned char*>(address);
-    for (size_t done = 0; done < bytes; done += 16)
-        sanitizer_access(from + done, static_cast<unsigned>(std::min<size_t>(16, bytes - done)), is_write, code);
-}
 
 SIMT_EXPORT void __tsan_read_range(void* p, size_t bytes) { range_access(p, bytes, false, SIMT_CODE()); }
 SIMT_EXPORT void __tsan_write_range(void* p, size_t bytes) { range_access(p, bytes, true, SIMT_CODE()); }

@@ -223,7 +223,7 @@ static std::string result_text(const Launch& task, const std::vector<Placement>&
     text += "],\"findings\":[";
     bool first_one = true;
     for (const Finding& finding : all_findings()) {
-        if (finding.count) text += (first_one ? "" : ",") + text_of(finding), first_one = false;
+        if (finding.count && !is_excused(finding)) text += (first_one ? "" : ",") + text_of(finding), first_one = false;
     }
     text += "],\"counters\":[";
     first_one = true;

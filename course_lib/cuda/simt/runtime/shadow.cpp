@@ -34,6 +34,14 @@ static bool ordered(const Stamp& stamp, const Fiber& self) {
     return block.know && block.know->covers(stamp.block, stamp.linear, stamp.epoch, stamp.clock);
 }
 
+// Two volatile accesses of a warp's lanes to shared memory: the old way to do without __syncwarp, which lock step no longer
+// excuses. Volatile flags between warps or blocks are polled, and no race.
+static bool lock_step(const Stamp& a, const Stamp& b, Space space) {
+    constexpr auto RELAXED = static_cast<uint8_t>(Order::relaxed);
+    return space == Space::shared && a.unordered == RELAXED && b.unordered == RELAXED && a.block == b.block &&
+           a.linear / LANES == b.linear / LANES;
+}
+
 struct Access {
     uintptr_t address;  // of the whole access, for messages
     unsigned bytes;
@@ -45,7 +53,7 @@ struct Access {
 
 static void report_write_race(const Access& access, const Stamp& other) {
     Fiber& self = *current;
-    size_t index = report_race(access.space, access.stamp.code, access.address, access.bytes, true, other, true);
+    size_t index = report_race(access.space, access.stamp, access.address, access.bytes, true, other, true);
     if (self.pending.open || access.stamp.unordered || other.unordered || access.bytes > sizeof(self.pending.before)) return;
     self.pending.open = true;  // two threads may write the same value: look at it after the write
     self.pending.address = access.address;
@@ -81,20 +89,21 @@ static void touch_cell(Cell& cell, const Access& access) {
             report_access(Kind::uninitialised_read, access.space, now.code, access.address, access.bytes, false);
     }
     auto clashes = [&](const Stamp& other) {
-        return other.clock && !(other.unordered && now.unordered) && !ordered(other, self);
+        if (!other.clock || ordered(other, self)) return false;
+        return !(other.unordered && now.unordered) || lock_step(other, now, access.space);
     };
     if (clashes(cell.write)) {
         if (access.is_write) report_write_race(access, cell.write);
-        else report_race(access.space, now.code, access.address, access.bytes, false, cell.write, true);
+        else report_race(access.space, now, access.address, access.bytes, false, cell.write, true);
     }
     if (!access.is_write) {
         remember_read(cell, now);
         return;
     }
     if (clashes(cell.read)) {
-        report_race(access.space, now.code, access.address, access.bytes, true, cell.read, false);
+        report_race(access.space, now, access.address, access.bytes, true, cell.read, false);
     } else if (clashes(cell.other_read)) {
-        report_race(access.space, now.code, access.address, access.bytes, true, cell.other_read, false);
+        report_race(access.space, now, access.address, access.bytes, true, cell.other_read, false);
     }
     cell.write = now;
     cell.read.clock = cell.other_read.clock = 0;
@@ -138,7 +147,7 @@ static void touch_cells(Cell* cells, uintptr_t low, const Access& access) {
 static Access make_access(uintptr_t address, unsigned bytes, bool is_write, Order order, Space space, uintptr_t code) {
     const Fiber& self = *current;
     Access access{address, bytes, is_write, order == Order::atomic, space == Space::shared, space, {}, &global_split};
-    access.stamp = {self.block->id, self.linear, static_cast<uint8_t>(order != Order::none), 0, self.block->epoch, self.clock,
+    access.stamp = {self.block->id, self.linear, static_cast<uint8_t>(order), 0, self.block->epoch, self.clock,
                     static_cast<uint32_t>(code)};
     return access;
 }
@@ -200,6 +209,15 @@ static void tensor_access(uintptr_t address, unsigned bytes, bool is_write, Orde
     touch_cells(tensor_cells, tensors_low, access);
 }
 
+static void remember_look(Fiber& self, uintptr_t address, uintptr_t code) {
+    self.looks[self.num_looks++ % LOOKS] = {address, code};
+}
+
+void excuse_first_look(uintptr_t address) {
+    for (const auto& look : current->looks)
+        if (look.address == address) excuse_plain_read(look.code);
+}
+
 void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
     Fiber& self = *current;
     if (is_local(self, address)) return;
@@ -216,6 +234,7 @@ void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, ui
                       bytes, is_write);
         stop_launch(Stop::kernel_fault, code, address);
     }
+    if (!is_write && order == Order::none) remember_look(self, address, code);
     if (launch->preempt && launch->random() % 16 == 0) give_way();
     if (bytes > 1 && (bytes & (bytes - 1)) == 0 && address % bytes)
         report_access(Kind::misaligned, is_shared ? Space::shared : Space::global, code, address, bytes, is_write);

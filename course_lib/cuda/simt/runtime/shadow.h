@@ -15,7 +15,7 @@ namespace simt {
 struct Stamp {
     uint32_t block;
     uint16_t linear;
-    uint8_t unordered;  // atomic or volatile
+    uint8_t unordered;  // an Order: volatile or atomic; 0 for a plain access
     uint8_t unused;
     uint32_t epoch;
     uint32_t clock;
@@ -45,6 +45,7 @@ struct SharedShadow {
 enum class Order : uint8_t { none, relaxed, atomic };
 void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code);
 void settle_pending(Fiber& fiber);           // was the racing write one of the same value?
+void excuse_first_look(uintptr_t address);   // before a compare-and-swap: the plain read that began its loop is no race
 void start_shared_shadow(Block& block);      // shared memory begins unknown
 bool start_shadow(const Launch& task, uintptr_t low, uintptr_t high);  // of the tensors; false: no memory
 void end_shadow();

@@ -22,6 +22,7 @@ extern "C" struct SimtIndex {
 namespace simt {
 
 constexpr unsigned LANES = 32;
+constexpr unsigned LOOKS = 8;
 
 enum class Wait : uint8_t { ready, barrier, collective, active_mask, done };
 enum class Schedule : int { forward, reverse, random, resident };
@@ -68,6 +69,12 @@ struct Fiber {
     uintptr_t last_code = 0;
     uint32_t clock = 1;     // counts this thread's releases
     KnowPtr know, release;  // what it has learned by atomics, what its fences have published
+
+    // Its last plain reads: a loop around a compare-and-swap begins with one.
+    struct {
+        uintptr_t address = 0, code = 0;
+    } looks[LOOKS];
+    unsigned num_looks = 0;
 
     // A write to memory that another thread wrote unordered: a race unless the value turns out to be the same.
     struct {
