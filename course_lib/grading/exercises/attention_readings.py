@@ -35,9 +35,18 @@ def _by_unity(evidence):
     ramp = evidence.readings.get("ramp")
     root = ramp["head_dim"] ** 0.5 if ramp else math.nan
     start = f"With v = 1 in all {count} keys every weighted mean is 1; here it is {got:.4g}"
+    for value, code, words in _sums(reading, root):
+        if near(got, value):
+            return Diagnosis(code, f"{start}, {words}.")
+    return Diagnosis("weights_sum", f"{start}. The weights must add up to 1.")
+
+
+def _sums(reading, root):
+    """[(the sum of the weights, code, words)]: what each mistake makes of 1."""
+    count = reading["num_keys"]
     half = count / 2
     swapped = "the mean of k's first column. The weights come from q and k, and what they weigh are the rows of v"
-    table = (
+    return (
         *((mean, "k_v_swapped", swapped) for mean in reading["means_of_k"]),
         (
             count,
@@ -65,10 +74,6 @@ def _by_unity(evidence):
             "keys. The weights already add up to 1; sum",
         ),
     )
-    for value, code, words in table:
-        if near(got, value):
-            return Diagnosis(code, f"{start}, {words}.")
-    return Diagnosis("weights_sum", f"{start}. The weights must add up to 1.")
 
 
 def _by_keys(evidence):
@@ -117,8 +122,21 @@ def _by_slope(evidence):
     )
     if abs(slope) < 1e-4:
         return Diagnosis("ignores_scores", f"{start}, as in a plain mean of v. The scores do not enter the result.")
+    for value, code, words in _slopes(half, dim):
+        if near(slope, value):
+            return Diagnosis(code, f"{start}. {words}.")
+    factor = slope / root
+    return Diagnosis(
+        "scale_wrong",
+        f"{start}. That fits q · k times {factor:.4g}; it must be times 1 / sqrt({dim}) = {1 / root:.4g}.",
+    )
+
+
+def _slopes(half, dim):
+    """[(log of the ratio of the weights, code, words)]: what each mistake makes of 1."""
+    root = dim**0.5
     flat = SECOND_HALF / half - (1.0 - SECOND_HALF) / half  # softmax of weights instead of scores
-    table = (
+    return (
         (
             root,
             "scale_missing",
@@ -139,14 +157,6 @@ def _by_slope(evidence):
         (math.log(2.0), "exp_exp2_mix", "That fits 2 to the power of the score: exp2 needs its argument times log2(e)"),
         (-1.0, "sign", "The smaller the score, the larger the weight: a sign is turned round"),
         (flat, "softmax_twice", "That is the softmax of the weights: it was taken twice"),
-    )
-    for value, code, words in table:
-        if near(slope, value):
-            return Diagnosis(code, f"{start}. {words}.")
-    factor = slope / root
-    return Diagnosis(
-        "scale_wrong",
-        f"{start}. That fits q · k times {factor:.4g}; it must be times 1 / sqrt({dim}) = {1 / root:.4g}.",
     )
 
 

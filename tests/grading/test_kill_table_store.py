@@ -1,0 +1,28 @@
+"""Storing the kill table: a part replaces its own rows and leaves those of the other exercises."""
+
+import importlib.util
+
+import pytest
+
+
+@pytest.fixture
+def kill_table(root, tmp_path, monkeypatch):
+    """benchmarks/kill_table.py as a module that stores into a scratch folder."""
+    spec = importlib.util.spec_from_file_location("kill_table", root / "benchmarks" / "kill_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
+    return module
+
+
+def test_a_part_replaces_its_own_rows(kill_table):
+    def row(exercise, name, got="FAIL no_max"):
+        return kill_table.Row(exercise, "wrong", name, "FAIL no_max", got, 'It, says "so".', got == "FAIL no_max")
+
+    kill_table._write([row("03.1", "a"), row("00.1", "old"), row("03.1", "b"), row("99.9", "gone")])
+    kill_table._write([row("00.1", "new", "PASS")])
+    stored = kill_table._stored()
+    assert [(r.exercise, r.name, r.as_expected) for r in stored] == [
+        ("00.1", "new", False), ("03.1", "a", True), ("03.1", "b", True),
+    ]  # fmt: skip
+    assert stored[1] == row("03.1", "a")
