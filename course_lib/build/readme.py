@@ -5,7 +5,7 @@
 A table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``. Numbers come from files only; where a file is
 not there, its table is empty and takes its heading with it.
 
-May import: errors, measure, chapters, keep.
+May import: errors, measure, chapters, keep, overview.
 """
 
 import csv
@@ -16,24 +16,11 @@ from pathlib import Path
 
 from ..errors import CourseError
 from ..measure import read_results
-from .chapters import ROOT, chapter_files, read_chapter
+from .chapters import ROOT
 from .keep import write_atomic
+from .overview import chapters_table, graph, markdown_table, support_table
 
 KILLS = ("cpu", "kills")  # device folder and family: one row an exercise, written by the kill-table test
-
-
-def chapters_table(root):
-    """One row a chapter, in order, with links to its notebooks."""
-    rows = []
-    for path in chapter_files(root):
-        chapter = read_chapter(path, root)
-        exercises = sum(cell.exercise is not None for cell in chapter.cells)
-        links = f"[read](notebooks/{chapter.stem}.ipynb)"
-        if exercises:
-            links += f" · [{exercises} exercises](exercises/{chapter.stem}.ipynb)"
-        number, _, title = chapter.title.partition(" ")
-        rows.append((number, title, links))
-    return markdown_table(("", "Chapter", ""), rows)
 
 
 def kills_table(root):
@@ -144,17 +131,13 @@ def _device(path):
 
 TABLES = {
     "chapters": chapters_table,
+    "graph": graph,
+    "support": support_table,
     "kills": kills_table,
     "counters": counters_table,
     "engines": engines_table,
     "speed": speed_table,
 }
-
-
-def markdown_table(head, rows):
-    """A Markdown table; `head` and every row have the same length."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def refreshed(text, root=ROOT):

@@ -1,23 +1,29 @@
 """The compile gate: kernels to machine code for every architecture of the support matrix, without a GPU.
 
 A kernel that only works on the SIMT machine must not land. NVRTC needs no driver, so the gate runs on any Linux laptop:
-``python -m course_lib.cuda.gate`` prints registers, shared memory and spills of every kernel.
+``python -m course_lib.cuda.gate`` prints registers, shared memory and spills of every kernel; with ``--write`` it also
+stores what runs where in kernels_cu/support.csv, from which README's support matrix is made.
 
 What a kernel file promises, it says in its own header (kernels_cu/README.md):
     // Needs     compute capability 8.0        architectures from 8.0 on ("any": all; "9.0a": sm_90a alone)
     // gate: -DHEAD_DIM=128 -DBLOCK_M=64       a variant to compile; each such line is one more, none means no macros
 
-May import: errors, source, nvrtc.
+May import: errors, source, nvrtc, signature, simt.
 """
 
+import csv
 import re
+import sys
 import time
 from dataclasses import dataclass
 
 from ..errors import CompileError
+from . import signature, simt
 from .nvrtc import Resources, compile_cubin
 from .source import KERNELS_ROOT
 
+SUPPORT = KERNELS_ROOT / "support.csv"
+MACHINES = ("cpu", "sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")  # columns of the support matrix
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 
 
@@ -107,6 +113,62 @@ def check_file(path, archs=None):
     return rows
 
 
+def support(path, rows):
+    """What one file does on every machine of the support matrix.
+
+    Parameters
+    ----------
+    path : Path
+    rows : list of Row, what `check_file` gave for it
+
+    Returns
+    -------
+    states : list of dict with file, machine, state ("compiles", "emulated" or "refused") and note, why it is refused
+    """
+    text = path.read_text(encoding="utf-8")
+    file = path.relative_to(KERNELS_ROOT).as_posix()
+    compiled = {row.arch.removesuffix("a") for row in rows}
+    needs = re.search(r"compute capability \d+\.\d+a?", text)
+    found = [{"file": file, "machine": "cpu", **_on_cpu(text)}]
+    for machine in MACHINES[1:]:
+        state, note = ("compiles", "") if machine in compiled else ("refused", f"needs {needs.group()}")
+        found.append({"file": file, "machine": machine, "state": state, "note": note})
+    return found
+
+
+def _on_cpu(text):
+    """State and note of a file on the SIMT machine: its first variant, every kernel."""
+    try:
+        for name in signature.kernel_names(text):
+            simt.build(text, name, signature.parse(text, name), defines=variants(text)[0])
+    except CompileError as error:
+        return {"state": "refused", "note": str(error).splitlines()[0]}
+    return {"state": "emulated", "note": ""}
+
+
+def stored_support(path=SUPPORT):
+    """The rows of kernels_cu/support.csv as dicts; none when the file is not there."""
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write_support(rows, path=SUPPORT):
+    """Store what `support` says of every file.
+
+    Parameters
+    ----------
+    rows : list of Row, of all files
+    """
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ("file", "machine", "state", "note"), lineterminator="\n")
+        writer.writeheader()
+        for source in kernel_files():
+            shown = str(source.relative_to(KERNELS_ROOT.parent))
+            writer.writerows(support(source, [row for row in rows if row.path == shown]))
+
+
 def table(rows):
     """The rows as aligned text: a kernel a line, an architecture a column, "registers/shared bytes/spilled bytes"."""
     archs = [arch for arch in ARCHITECTURES if any(row.arch == arch for row in rows)]
@@ -124,7 +186,7 @@ def table(rows):
 
 
 def main():
-    """Compile everything and print the table."""
+    """Compile everything and print the table; --write also stores what runs where."""
     start = time.perf_counter()
     rows = [row for path in kernel_files() for row in check_file(path)]
     print(table(rows))
@@ -132,6 +194,9 @@ def main():
         if row.notes:
             print(f"{row.path} {row.arch}: {row.notes}")
     print(f"{len(rows)} compilations of {len(kernel_files())} files in {time.perf_counter() - start:.1f} s")
+    if "--write" in sys.argv[1:]:
+        write_support(rows)
+        print(f"wrote {SUPPORT.relative_to(KERNELS_ROOT.parent)}")
 
 
 if __name__ == "__main__":

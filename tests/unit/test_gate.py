@@ -16,6 +16,8 @@ def test_kernel_compiles_for_every_promised_architecture(path):
     for row in rows:
         assert 0 < row.resources.registers <= 255
         assert row.resources.spill_bytes == 0, f"{row.path} spills {row.resources.spill_bytes} bytes on {row.arch}"
+    stored = [row for row in gate.stored_support() if row["file"] == path.relative_to(gate.KERNELS_ROOT).as_posix()]
+    assert stored == gate.support(path, rows), "what runs where has changed: python -m course_lib.cuda.gate --write"
 
 
 def test_there_are_kernels():
@@ -89,6 +91,24 @@ def test_missing_header_is_named_with_those_there_are():
 def test_notes_of_the_compiler_are_kept():
     source = 'extern "C" __global__ void k(int* x) { int unused; x[0] = 1; }'
     assert "unused" in nvrtc.compile_cubin(source, arch="sm_90").notes
+
+
+def test_what_is_refused_says_what_it_needs(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "KERNELS_ROOT", tmp_path)
+    path = tmp_path / "k.cu"
+    path.write_text(KERNEL.format(needs="compute capability 9.0"))
+    states = {row["machine"]: (row["state"], row["note"]) for row in gate.support(path, gate.check_file(path))}
+    assert states["cpu"] == ("emulated", "") and states["sm_90"] == ("compiles", "")
+    assert states["sm_75"] == states["sm_89"] == ("refused", "needs compute capability 9.0")
+
+
+def test_what_the_machine_cannot_compile_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "KERNELS_ROOT", tmp_path)
+    path = tmp_path / "k.cu"
+    path.write_text(
+        '// Needs     compute capability 8.0\nextern "C" __global__ void k(float* x) { asm("bar.sync 0;" : y); }'
+    )
+    assert gate.support(path, [])[0]["state"] == "refused"
 
 
 CONSTANTS = """extern "C" __global__ void k(float* x) {

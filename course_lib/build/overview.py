@@ -1,0 +1,167 @@
+"""The course at a glance, for README.md: chapters and their state, what needs what, what runs where.
+
+Titles and prerequisites come from chapters/plan.csv, the state from the files that are there, the support matrix from
+kernels_cu/support.csv (written by the compile gate) and from what Triton's gate compiles.
+
+May import: errors, chapters, cuda.gate, triton.aot, triton_kernels.
+"""
+
+import csv
+import re
+from pathlib import Path
+
+from .chapters import chapter_files, read_chapter
+
+# Ways through the course that leave chapters out: name -> the chapter where it ends.
+SHORT_CUTS = {"only decode": "10", "only Hopper": "08", "only a language model": "13"}
+# Architectures in words a reader knows; a card that has it, not all of them.
+CARDS = {
+    "cpu": "CPU",
+    "sm_75": "sm_75 (T4)",
+    "sm_80": "sm_80 (A100)",
+    "sm_89": "sm_89 (L4, RTX 4090)",
+    "sm_90": "sm_90 (H100, H200)",
+    "sm_100": "sm_100 (B200)",
+    "sm_120": "sm_120 (RTX 5090)",
+}
+_STEM = re.compile(r"\b([a-z_]+/\d\d_\w+)")
+
+
+def markdown_table(head, rows):
+    """A Markdown table; `head` and every row have the same length."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def plan(root):
+    """The rows of chapters/plan.csv as dicts; none when the file is not there."""
+    path = Path(root) / "chapters" / "plan.csv"
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def chapters_table(root):
+    """One row a chapter, in order: those that stand with links to their notebooks, the others with their state."""
+    rows = {row["number"]: (row["number"], row["title"], "planned") for row in plan(root)}
+    for path in chapter_files(root):
+        chapter = read_chapter(path, root)
+        exercises = sum(cell.exercise is not None for cell in chapter.cells)
+        links = f"[read](notebooks/{chapter.stem}.ipynb)"
+        if exercises:
+            links += f" · [{exercises} exercise{'s' * (exercises > 1)}](exercises/{chapter.stem}.ipynb)"
+        number, _, title = chapter.title.partition(" ")
+        rows[number] = (number, title, links)
+    return markdown_table(("", "Chapter", ""), [rows[number] for number in sorted(rows)])
+
+
+def needed(number, rows):
+    """The numbers of a chapter and of all that it needs, in order."""
+    needs = {row["number"]: row["needs"].split() for row in rows}
+    found, open_ones = set(), [number]
+    while open_ones:
+        one = open_ones.pop()
+        if one not in found:
+            found.add(one)
+            open_ones += needs[one]
+    return sorted(found)
+
+
+def graph(root):
+    """What needs what: a picture that code hosts draw from text, and the same in words, with short cuts."""
+    rows = plan(root)
+    if not rows:
+        return ""
+    there = {path.stem[:2] for path in chapter_files(root)}
+    lines = ["```mermaid", "flowchart LR", "  classDef planned stroke-dasharray: 4 4"]
+    for row in rows:
+        style = "" if row["number"] in there else ":::planned"
+        lines.append(f'  c{row["number"]}["{row["number"]} {row["title"]}"]{style}')
+        lines += [f"  c{one} --> c{row['number']}" for one in row["needs"].split()]
+        lines += [f"  c{one} -.-> c{row['number']}" for one in row["helped_by"].split()]
+    cuts = [f"**{name}**: {', '.join(needed(end, rows))}" for name, end in SHORT_CUTS.items()]
+    words = [
+        f"{row['number']} needs {' and '.join(row['needs'].split())}"
+        + (f" (better after {' and '.join(row['helped_by'].split())})" if row["helped_by"] else "")
+        for row in rows
+        if row["needs"]
+    ]
+    return "\n".join(
+        [
+            *lines,
+            "```",
+            "",
+            "A full arrow: needs. A dotted arrow: easier after. A dashed frame: not written yet. "
+            f"Short cuts: {'; '.join(cuts)}.",
+            "",
+            f"<details><summary>The same in words</summary>{'; '.join(words)}.</details>",
+        ]
+    )
+
+
+def support_table(root):
+    """The support matrix, chapter x machine: what compiles, what is emulated, what is refused and why."""
+    path = Path(root) / "kernels_cu" / "support.csv"
+    if not path.is_file():
+        return ""
+    with path.open(newline="", encoding="utf-8") as file:
+        states = list(csv.DictReader(file))
+    rows, notes = [], []
+    for chapter in chapter_files(root):
+        stems = set(_STEM.findall(chapter.read_text(encoding="utf-8")))
+        mine = [row for row in states if row["file"].removesuffix(".cu") in stems]
+        if mine:
+            cells = [_cell([row for row in mine if row["machine"] == machine], notes) for machine in CARDS]
+            rows.append((chapter.stem[:2], _count(len({row["file"] for row in mine}), "CUDA file"), *cells))
+        twins = _twins(stems)
+        if twins:
+            rows.append((chapter.stem[:2], _count(twins, "Triton kernel"), "interpreted", *_triton(notes)))
+    words = (
+        "emulated: the same text on the SIMT machine. interpreted: by Triton's interpreter. compiles: NVIDIA's "
+        "compiler makes machine code of it for that architecture, without spills, in every `make test`; run and "
+        "measured on an H200 alone."
+    )
+    legend = [words, *(f"{_raised(i)} {note}" for i, note in enumerate(notes, 1))]
+    return "\n\n".join(["### What runs on which machine?", markdown_table(("", "", *CARDS.values()), rows), *legend])
+
+
+def _cell(rows, notes):
+    """One cell of CUDA: the state of most files, and a note for each reason why one is refused."""
+    states = {row["state"] for row in rows} - {"refused"}
+    refused = [row for row in rows if row["state"] == "refused"]
+    text = " ".join(sorted(states)) or "refused"
+    for reason in dict.fromkeys(row["note"] for row in refused):
+        files = ", ".join(row["file"] for row in refused if row["note"] == reason)
+        text += _raised(_note(f"Refused: {files}: {reason}.", notes))
+    return text
+
+
+def _triton(notes):
+    """The cells of a Triton row: compiled for every architecture, with what Triton itself says of the old one."""
+    from ..triton.aot import support
+
+    old = _note(f"Triton: {support('sm_75')}.", notes)
+    return ["compiles" + (_raised(old) if machine == "sm_75" else "") for machine in CARDS if machine != "cpu"]
+
+
+def _twins(stems):
+    """How many Triton twins belong to these stems."""
+    from ..triton_kernels import REGISTRY
+
+    return len({(key.split("/")[0], name) for key, name in REGISTRY.items() if "/".join(key.split("/")[:2]) in stems})
+
+
+def _note(sentence, notes):
+    """The number of a note, which is new or there already."""
+    if sentence not in notes:
+        notes.append(sentence)
+    return notes.index(sentence) + 1
+
+
+def _raised(number):
+    return f"<sup>{number}</sup>"
+
+
+def _count(number, what):
+    return f"{number} {what}{'s' * (number != 1)}"
