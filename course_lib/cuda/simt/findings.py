@@ -85,6 +85,14 @@ class Reader:
             who += f" of block {_triple_text(raw['block'])}"
             whom += f" of block {_triple_text(raw['other_block'])}"
         missing = "with no barrier between" if same_block else "with nothing that orders the two blocks"
+        if raw["detail"] == "under way":
+            return (
+                f"{who} {does} {self.object(raw)} while the asynchronous copy that {whom} started at {other} is under "
+                f"way; it must have been waited for (a race on shared memory)."
+            )
+        if raw["detail"] == "landed":
+            did = "wrote by the asynchronous copy it waited for at"
+            return f"{who} {does} {self.object(raw)}, which {whom} {did} {other}, {missing} (a race on shared memory)."
         return f"{who} {does} {self.object(raw)}, which {whom} {did} at {other} {missing} (a race on {space} memory)."
 
     def _out_of_bounds(self, raw, space, other):
@@ -225,6 +233,9 @@ def _crash(answer, reader, who):
         return "stack_overflow", f"{who} ran out of its 64 KB of stack: endless recursion, or local arrays too large."
     if answer["stop_detail"] == "division":
         return "trap", f"{who} divides an integer by zero (or the smallest one by -1)."
+    if answer["stop_detail"] == "alignment":
+        what = "a float4 must lie at a multiple of 16 bytes, a float2 at a multiple of 8"
+        return "misaligned", f"{who} touches an address of a wrong alignment ({what}), or one far beyond all memory."
     if answer["stop_detail"] == "instruction":
         return "trap", f"{who} reached an instruction that does not exist (code that cannot be reached?)."
     raw = {"address": answer["stop_address"], "space": 0}

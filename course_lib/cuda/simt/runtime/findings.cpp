@@ -92,6 +92,8 @@ size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned by
     const Stamp &write = is_write ? now : other, &read = is_write ? other : now;
     bool beside_atomic = static_cast<Order>(write.unordered) == Order::atomic && !read.unordered;
     if (is_write != other_is_write && beside_atomic) finding.plain_read = read.code;
+    if (other.copied == Copied::landed) finding.detail = "landed";
+    if (other.copied == Copied::under_way) finding.detail = "under way";
     return report(finding);
 }
 

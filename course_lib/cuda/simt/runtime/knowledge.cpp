@@ -1,7 +1,7 @@
 // How knowledge moves: see knowledge.h for what it is and simt.md for the programs that forced these rules.
 //
 // More lenient than the CUDA memory model in four ways: an atomic acquires without a fence behind it; shuffles and votes
-// order memory among the lanes named; a fence of any scope counts for every scope; atomics to one address form one chain
+// order memory among the lanes named (ldmatrix, mma and wmma do not); a fence of any scope counts for every scope; atomics to one address form one chain
 // whatever their order.
 #include "knowledge.h"
 

@@ -156,9 +156,11 @@ bool in_pairs(const Request& request, unsigned distance) {
 // 32 banks of 4 bytes; 8-byte accesses go in half-warps, 16-byte ones in quarter-warps; equal words are served together.
 // Two halves (or quarters) go in one pass when neighbours share addresses: all lanes i and i ^ 1, or all i and i ^ 2. That
 // is what an H200 does: the shared_index rows of tests/simt/data/h200_counters.csv.
+// ldmatrix: each tile of eight rows of 16 bytes is one pass, whatever the rows of other tiles are.
 void count_wavefronts(const Request& request, Counters& sum) {
     unsigned per_pass = request.bytes <= 4 ? 32 : request.bytes == 8 ? 16 : 8;
-    if (per_pass < LANES && (in_pairs(request, 1) || in_pairs(request, 2))) per_pass *= 2;
+    bool is_matrix = (request.flags & FLAG_MATRIX) != 0;
+    if (per_pass < LANES && !is_matrix && (in_pairs(request, 1) || in_pairs(request, 2))) per_pass *= 2;
     for (unsigned first = 0; first < LANES; first += per_pass) {
         uint64_t words[LANES][LANES];
         unsigned in_bank[LANES] = {}, most = 0;
@@ -269,9 +271,8 @@ void record_return() {
     append(*current, tagged(WORD_RETURN, 0));
 }
 
-void record_access(uintptr_t code, uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, bool is_shared) {
-    auto kind = static_cast<uint8_t>(WORD_ACCESS | (is_write ? FLAG_WRITE : 0) | (is_atomic ? FLAG_ATOMIC : 0) |
-                                     (is_shared ? FLAG_SHARED : 0));
+void record_access(uintptr_t code, uintptr_t address, unsigned bytes, uint8_t flags) {
+    auto kind = static_cast<uint8_t>(WORD_ACCESS | flags);
     Recording& recording = current->recording;
     recording.words.push_back(tagged(kind, uint64_t(bytes) << 32 | (code & 0xffffffff)));
     ++recorded_words;

@@ -10,7 +10,7 @@
 namespace simt {
 
 // Flags of an instruction.
-constexpr uint8_t FLAG_WRITE = 0x10, FLAG_SHARED = 0x20, FLAG_ATOMIC = 0x40;
+constexpr uint8_t FLAG_WRITE = 0x10, FLAG_SHARED = 0x20, FLAG_ATOMIC = 0x40, FLAG_MATRIX = 0x80;
 
 // Counters of one instruction (one code address), or sums of them.
 struct Counters {
@@ -29,7 +29,7 @@ void flush_warp(Block& block, Warp& warp);  // all lanes have returned
 void record_block(uintptr_t code);   // a basic block begins
 void record_call(uintptr_t code);
 void record_return();
-void record_access(uintptr_t code, uintptr_t address, unsigned bytes, bool is_write, bool is_atomic, bool is_shared);
+void record_access(uintptr_t code, uintptr_t address, unsigned bytes, uint8_t flags);
 const std::unordered_map<uint64_t, Counters>& all_counters();  // by code address and flags
 bool counts_are_exact();
 

@@ -113,6 +113,8 @@ static void start_block(Block& block, uint32_t id, size_t slot) {
         fiber.know.reset();
         fiber.release.reset();
         fiber.pending.open = false;
+        fiber.copies.clear();
+        fiber.copy_group = 0;
         fiber.stack = worker->stacks->stack(slot * n + i);
         if (!fiber.stack) stop_launch(Stop::no_memory, 0);
         fiber.stack_pointer = prepare_stack(fiber.stack, fiber_main, i);

@@ -45,7 +45,7 @@ static bool lock_step(const Stamp& a, const Stamp& b, Space space) {
 struct Access {
     uintptr_t address;  // of the whole access, for messages
     unsigned bytes;
-    bool is_write, is_atomic, starts_uninitialised;
+    bool is_write, is_atomic, starts_uninitialised, waits_for_data;
     Space space;
     Stamp stamp;
     SplitCells* split;
@@ -54,6 +54,7 @@ struct Access {
 static void report_write_race(const Access& access, const Stamp& other) {
     Fiber& self = *current;
     size_t index = report_race(access.space, access.stamp, access.address, access.bytes, true, other, true);
+    if (access.waits_for_data) return;
     if (self.pending.open || access.stamp.unordered || other.unordered || access.bytes > sizeof(self.pending.before)) return;
     self.pending.open = true;  // two threads may write the same value: look at it after the write
     self.pending.address = access.address;
@@ -146,9 +147,11 @@ static void touch_cells(Cell* cells, uintptr_t low, const Access& access) {
 
 static Access make_access(uintptr_t address, unsigned bytes, bool is_write, Order order, Space space, uintptr_t code) {
     const Fiber& self = *current;
-    Access access{address, bytes, is_write, order == Order::atomic, space == Space::shared, space, {}, &global_split};
-    access.stamp = {self.block->id, self.linear, static_cast<uint8_t>(order), 0, self.block->epoch, self.clock,
-                    static_cast<uint32_t>(code)};
+    Access access{address, bytes, is_write, order == Order::atomic, space == Space::shared, order == Order::copy, space, {},
+                  &global_split};
+    Order kept = order == Order::relaxed || order == Order::atomic ? order : Order::none;
+    access.stamp = {self.block->id,    self.linear, static_cast<uint8_t>(kept), Copied::no,
+                    self.block->epoch, self.clock,  static_cast<uint32_t>(code)};
     return access;
 }
 
@@ -165,6 +168,24 @@ static const Object* object_at(const std::vector<Object>& objects, uintptr_t add
     return address + bytes <= last->high ? last : nullptr;
 }
 
+static uint8_t flags_of(bool is_write, Order order, Space space) {
+    return static_cast<uint8_t>((is_write ? FLAG_WRITE : 0) | (order == Order::atomic ? FLAG_ATOMIC : 0) |
+                                (order == Order::matrix ? FLAG_MATRIX : 0) | (space == Space::shared ? FLAG_SHARED : 0));
+}
+
+// An access to what an asynchronous copy has yet to write is a race whatever barriers there are: only its wait ends it.
+static bool races_with_copy(const SharedShadow& shadow, uintptr_t low, const Access& access) {
+    if (!shadow.cells_awaited) return false;
+    uintptr_t first = (access.address - low) / 4, last = (access.address - low + access.bytes - 1) / 4;
+    for (uintptr_t cell = first; cell <= last; ++cell) {
+        const Stamp& copy = shadow.copies[cell];
+        if (copy.copied == Copied::no) continue;
+        report_race(Space::shared, access.stamp, access.address, access.bytes, access.is_write, copy, true);
+        return true;
+    }
+    return false;
+}
+
 static void shared_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
     auto low = reinterpret_cast<uintptr_t>(worker->shared_low);
     auto dynamic = reinterpret_cast<uintptr_t>(worker->dynamic_low);
@@ -174,9 +195,10 @@ static void shared_access(uintptr_t address, unsigned bytes, bool is_write, Orde
         report_access(Kind::out_of_bounds, Space::shared, code, address, bytes, is_write);
         return;
     }
-    record_access(code, address, bytes, is_write, order == Order::atomic, true);
+    record_access(code, address, bytes, flags_of(is_write, order, Space::shared));
     SharedShadow& shadow = *current->block->shared_shadow;
     Access access = make_access(address, bytes, is_write, order, Space::shared, code);
+    if (races_with_copy(shadow, low, access)) return;
     access.split = &shadow.split;
     touch_cells(shadow.cells.data(), low, access);
 }
@@ -188,7 +210,7 @@ static void device_access(uintptr_t address, unsigned bytes, bool is_write, Orde
         return;
     }
     if (object->kind == ObjectKind::constant) return;
-    record_access(code, address, bytes, is_write, order == Order::atomic, false);
+    if (order != Order::again) record_access(code, address, bytes, flags_of(is_write, order, Space::global));
     Access access = make_access(address, bytes, is_write, order, Space::global, code);
     touch_cells(device_cells.data(), launch->library.data_low, access);
 }
@@ -203,7 +225,7 @@ static void tensor_access(uintptr_t address, unsigned bytes, bool is_write, Orde
         report_access(Kind::out_of_bounds, Space::global, code, address, bytes, is_write);
         return;  // it lands in a red zone
     }
-    record_access(code, address, bytes, is_write, order == Order::atomic, false);
+    if (order != Order::again) record_access(code, address, bytes, flags_of(is_write, order, Space::global));
     Access access = make_access(address, bytes, is_write, order, Space::global, code);
     access.starts_uninitialised = regions[last].starts_uninitialised;
     touch_cells(tensor_cells, tensors_low, access);
@@ -236,7 +258,7 @@ void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, ui
     }
     if (!is_write && order == Order::none) remember_look(self, address, code);
     if (launch->preempt && launch->random() % 16 == 0) give_way();
-    if (bytes > 1 && (bytes & (bytes - 1)) == 0 && address % bytes)
+    if (order != Order::again && bytes > 1 && (bytes & (bytes - 1)) == 0 && address % bytes)
         report_access(Kind::misaligned, is_shared ? Space::shared : Space::global, code, address, bytes, is_write);
     if (is_shared) return shared_access(address, bytes, is_write, order, code);
     if (is_tensor) return tensor_access(address, bytes, is_write, order, code);
@@ -247,6 +269,46 @@ void start_shared_shadow(Block& block) {
     if (!block.shared_shadow) block.shared_shadow = std::make_shared<SharedShadow>();
     block.shared_shadow->cells.assign(worker->shared_bytes / 4 + 1, Cell{});
     block.shared_shadow->split.forget();
+    block.shared_shadow->copies.clear();
+    block.shared_shadow->cells_awaited = 0;
+    block.shared_shadow->last_copy = 0;
+}
+
+// The cells of the block's shared memory that [address, address + bytes) touches, as [first, last].
+static std::pair<size_t, size_t> shared_cells(uintptr_t address, unsigned bytes) {
+    uintptr_t offset = address - reinterpret_cast<uintptr_t>(worker->shared_low);
+    size_t end = current->block->shared_shadow->cells.size();
+    return {offset / 4, std::min((offset + bytes - 1) / 4, end - 1)};
+}
+
+uint32_t copy_starts(uintptr_t address, unsigned bytes, uintptr_t code) {
+    SharedShadow& shadow = *current->block->shared_shadow;
+    if (shadow.copies.empty()) shadow.copies.resize(shadow.cells.size());
+    Stamp copy = make_access(address, bytes, true, Order::copy, Space::shared, code).stamp;
+    copy.copied = Copied::under_way;
+    copy.clock = ++shadow.last_copy;
+    auto [first, last] = shared_cells(address, bytes);
+    for (size_t cell = first; cell <= last; ++cell) {
+        shadow.cells_awaited += shadow.copies[cell].copied == Copied::no;
+        shadow.copies[cell] = copy;
+    }
+    return copy.clock;
+}
+
+void copy_lands(uint32_t number, uintptr_t address, unsigned bytes, uintptr_t code) {
+    SharedShadow& shadow = *current->block->shared_shadow;
+    Cell landed{};  // nobody has come near since it started, or has been reported
+    landed.write = make_access(address, bytes, true, Order::copy, Space::shared, code).stamp;
+    landed.write.copied = Copied::landed;
+    landed.state = 1;
+    auto [first, last] = shared_cells(address, bytes);
+    for (size_t cell = first; cell <= last; ++cell) {
+        Stamp& copy = shadow.copies[cell];
+        if (copy.copied == Copied::no || copy.clock != number) continue;
+        copy.copied = Copied::no;
+        --shadow.cells_awaited;
+        shadow.cells[cell] = landed;
+    }
 }
 
 bool start_shadow(const Launch& task, uintptr_t low, uintptr_t high) {

@@ -11,12 +11,16 @@
 
 namespace simt {
 
+// What a stamp tells about an asynchronous copy: nothing; it landed here, `code` is its wait; it is still under way and
+// `code` is where it was started.
+enum class Copied : uint8_t { no, landed, under_way };
+
 // Who accessed, and when, in the terms in which ordering is decided (knowledge.h). clock 0: nobody yet.
 struct Stamp {
     uint32_t block;
     uint16_t linear;
     uint8_t unordered;  // an Order: volatile or atomic; 0 for a plain access
-    uint8_t unused;
+    Copied copied;
     uint32_t epoch;
     uint32_t clock;
     uint32_t code;
@@ -39,13 +43,22 @@ struct SplitCells {
 struct SharedShadow {
     std::vector<Cell> cells;
     SplitCells split;
+    std::vector<Stamp> copies;  // by cell: the asynchronous copy under way to it; empty while there has been none
+    size_t cells_awaited = 0;   // how many have one
+    uint32_t last_copy = 0;     // copies are numbered; its stamp has the number as clock
 };
 
 // How an access stands to others of the same place: relaxed (volatile) and atomic ones do not race with each other.
-enum class Order : uint8_t { none, relaxed, atomic };
+// The rest are plain, with something of their own: a row of ldmatrix; the write of an asynchronous copy when it starts,
+// before the data is there; its source once more when it lands, which is not counted again.
+enum class Order : uint8_t { none, relaxed, atomic, matrix, copy, again };
 void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code);
 void settle_pending(Fiber& fiber);           // was the racing write one of the same value?
 void excuse_first_look(uintptr_t address);   // before a compare-and-swap: the plain read that began its loop is no race
+// An asynchronous copy starts, and owns the shared memory from now on; gives its number.
+uint32_t copy_starts(uintptr_t address, unsigned bytes, uintptr_t code);
+// It lands, as if the current thread wrote now; what a later copy owns stays that one's.
+void copy_lands(uint32_t number, uintptr_t address, unsigned bytes, uintptr_t code);
 void start_shared_shadow(Block& block);      // shared memory begins unknown
 bool start_shadow(const Launch& task, uintptr_t low, uintptr_t high);  // of the tensors; false: no memory
 void end_shadow();

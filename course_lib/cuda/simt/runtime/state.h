@@ -39,6 +39,14 @@ struct Recording {
     std::vector<int> path{0};  // last basic block in each function under way
 };
 
+// A copy that a thread has started (cp.async). Its data arrives when the thread waits for its group. See async_copy.h.
+struct AsyncCopy {
+    unsigned char* to;
+    const unsigned char* from;
+    unsigned bytes, source_bytes;
+    uint32_t group, number;
+};
+
 struct Fiber {
     void* stack_pointer = nullptr;
     unsigned char* stack = nullptr;
@@ -63,7 +71,10 @@ struct Fiber {
     void* out = nullptr;
     unsigned long long value = 0;
     unsigned result = 0;
-    std::vector<unsigned char> gathered;
+    std::shared_ptr<const std::vector<unsigned char>> gathered;
+
+    std::vector<AsyncCopy> copies;  // under way, oldest first
+    uint32_t copy_group = 0;        // groups committed so far
 
     uint64_t steps = 0;     // basic blocks executed (checked build)
     uintptr_t last_code = 0;

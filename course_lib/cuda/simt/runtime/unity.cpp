@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "arena.cpp"
+#include "async_copy.cpp"
 #include "atomics.cpp"
 #include "faults.cpp"
 #include "fiber.cpp"
@@ -13,4 +14,5 @@
 #include "requests.cpp"
 #include "scheduler.cpp"
 #include "shadow.cpp"
+#include "tensor_core.cpp"
 #include "warp.cpp"

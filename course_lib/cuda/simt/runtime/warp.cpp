@@ -12,7 +12,8 @@
 namespace simt {
 
 static bool same_collective(const Fiber& a, const Fiber& b) {
-    return a.wait == Wait::collective && a.collective == b.collective && a.mask == b.mask;
+    if (a.wait != Wait::collective || a.collective != b.collective || a.mask != b.mask) return false;
+    return a.collective != Collective::gather || a.bytes == b.bytes;  // ldmatrix here and mma there do not meet
 }
 
 static unsigned reduce_pair(int op, unsigned a, unsigned b, bool is_signed) {
@@ -60,7 +61,8 @@ static void answer_shuffle(Block& block, Warp& warp, unsigned lanes) {
 static void answer_values(Block& block, Warp& warp, unsigned lanes, Fiber& any) {
     unsigned ballot = 0, reduced = 0;
     bool first = true, all_equal = true;
-    std::vector<unsigned char> gathered(any.collective == Collective::gather ? LANES * any.bytes : 0, 0xff);
+    std::shared_ptr<std::vector<unsigned char>> gathered;
+    if (any.collective == Collective::gather) gathered = std::make_shared<std::vector<unsigned char>>(LANES * any.bytes, 0xff);
     for (unsigned lane = 0; lane < warp.lanes; ++lane) {
         if (!(lanes >> lane & 1)) continue;
         Fiber& fiber = block.fibers[warp.first + lane];
@@ -69,7 +71,7 @@ static void answer_values(Block& block, Warp& warp, unsigned lanes, Fiber& any) 
         reduced = first ? value : reduce_pair(any.operand, reduced, value, any.mode != 0);
         all_equal &= fiber.value == any.value;
         first = false;
-        if (!gathered.empty()) std::memcpy(&gathered[lane * fiber.bytes], fiber.in, fiber.bytes);
+        if (gathered) std::memcpy(gathered->data() + lane * fiber.bytes, fiber.in, fiber.bytes);
     }
     for (unsigned lane = 0; lane < warp.lanes; ++lane) {
         if (!(lanes >> lane & 1)) continue;
@@ -93,7 +95,8 @@ static bool try_answer(Block& block, Warp& warp, Fiber& asker) {
         if ((lanes >> lane & 1) && !same_collective(block.fibers[warp.first + lane], asker)) return false;
     if (asker.collective == Collective::shuffle) answer_shuffle(block, warp, lanes);
     else if (asker.collective != Collective::syncwarp) answer_values(block, warp, lanes, asker);
-    if (launch->checked) syncwarp_joins(block, warp, lanes);
+    // an instruction of matrices (ldmatrix, mma) makes the lanes meet and promises nothing about memory
+    if (launch->checked && asker.collective != Collective::gather) syncwarp_joins(block, warp, lanes);
     for (unsigned lane = 0; lane < warp.lanes; ++lane)
         if (lanes >> lane & 1) block.fibers[warp.first + lane].wait = Wait::ready;
     warp.waiting &= ~lanes;
@@ -209,5 +212,5 @@ SIMT_EXPORT void simt_warp_gather(unsigned mask, const void* in, unsigned bytes,
     self.in = in;
     self.bytes = bytes;
     wait_in_collective(Collective::gather, mask, SIMT_CODE());
-    *all = self.gathered.data();
+    *all = self.gathered->data();
 }

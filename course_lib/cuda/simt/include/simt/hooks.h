@@ -40,6 +40,18 @@ unsigned simt_match_all(unsigned mask, unsigned long long value, int* predicate)
 // afterwards *all points at 32 consecutive records (lane order), valid until the lane's next collective.
 void simt_warp_gather(unsigned mask, const void* in, unsigned bytes, const void** all);
 
+// ldmatrix: the 16 bytes of shared memory at the lane's address into `row`, recorded as a read of which each tile of
+// eight rows passes by itself.
+void simt_matrix_row(void* row, const void* address);
+
+// cp.async: `source_bytes` of `source` go to `destination` in shared memory, zeros to the rest of `bytes`. The source is
+// read (and counted) at once; the destination belongs to the copy until its thread has waited for its group, and holds
+// what it held before until then.
+void simt_copy_async(void* destination, const void* source, unsigned bytes, unsigned source_bytes);
+void simt_copy_commit();
+void simt_copy_wait(unsigned num_groups);  // until at most the last num_groups committed groups are under way
+void simt_copy_wait_all();                 // until none is, committed or not
+
 // Atomics: one call, one recorded atomic access. kind: see SimtAtomicType. op: 0 add, 1 sub, 2 exch, 3 min, 4 max, 5 and,
 // 6 or, 7 xor, 8 inc, 9 dec, 10 cas. Writes the old value to `old`.
 void simt_atomic(int op, int type, void* address, const void* operand, const void* compare, void* old);

@@ -1,0 +1,101 @@
+"""The tensor-core and copy wrappers of kernels_cu/common on a GPU, beside the SIMT machine.
+
+The kernels are those of tests/simt; there every lane is compared with the layouts of the PTX ISA, here with the GPU.
+"""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from course_lib import cuda, device
+
+KERNELS = Path(__file__).parents[1] / "simt"
+NEEDS_80 = pytest.mark.skipif(
+    torch.cuda.get_device_capability() < (8, 0), reason="mma.m16n8k16 and cp.async need compute capability 8.0"
+)
+
+
+def both(file, name, block, *arguments, defines=None):
+    """Tensors after the launch on the GPU, and after that on the SIMT machine, in order of the arguments."""
+    kernel = cuda.compile((KERNELS / file).read_text(), name, defines=defines, filename=file)
+    on_gpu = [one.cuda() if isinstance(one, torch.Tensor) else one for one in arguments]
+    on_machine = [one.clone() if isinstance(one, torch.Tensor) else one for one in arguments]
+    kernel(1, block, *on_gpu)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSE_ENGINE", "cpu")
+        assert device.engine() == "cpu"
+        kernel(1, block, *on_machine)
+    return [
+        (first.cpu(), second)
+        for first, second in zip(on_gpu, on_machine, strict=True)
+        if isinstance(first, torch.Tensor)
+    ]
+
+
+def whole_numbers(*size, dtype=torch.float16):
+    """Small whole numbers as 16-bit patterns: sums of their products are exact whatever the order."""
+    return torch.randint(-9, 10, size).to(dtype).view(torch.int16).view(torch.uint16)
+
+
+def test_ldmatrix():
+    tiles = torch.arange(256, dtype=torch.int32).mul(257).to(torch.int16).view(torch.uint16)
+    gpu, machine = both("ldmatrix_kernels.cu", "ldmatrix_kernel", 32, tiles, torch.zeros(768, dtype=torch.uint32))[1]
+    assert torch.equal(gpu.view(torch.int32), machine.view(torch.int32))
+
+
+@NEEDS_80
+@pytest.mark.parametrize(("dtype", "which"), [(torch.float16, 0), (torch.bfloat16, 1)])
+def test_mma_of_whole_numbers(dtype, which):
+    a, b = (whole_numbers(32, count, dtype=dtype).view(torch.int32).view(torch.uint32) for count in (8, 4))
+    c = torch.randint(-9, 10, (32, 4)).float()
+    c_half = whole_numbers(32, 4).view(torch.int32).view(torch.uint32)
+    d, d_half = torch.zeros(2, 32, 4), torch.zeros(32, 2, dtype=torch.uint32)
+    results = both("mma_kernels.cu", "mma_kernel", 32, a, b, c, c_half, d, d_half)
+    gpu, machine = results[4]
+    assert torch.equal(gpu[which], machine[which])
+    if dtype == torch.float16:
+        assert torch.equal(*(half.view(torch.int32) for half in results[5]))
+
+
+@NEEDS_80
+def test_mma_of_any_numbers():
+    """The tensor core keeps other digits than a float between the sixteen products."""
+    a, b = (torch.randn(32, count).half().view(torch.int32).view(torch.uint32) for count in (8, 4))
+    c, c_half = torch.randn(32, 4), torch.zeros(32, 2, dtype=torch.uint32)
+    d, d_half = torch.zeros(2, 32, 4), torch.zeros(32, 2, dtype=torch.uint32)
+    results = both("mma_kernels.cu", "mma_kernel", 32, a, b, c, c_half, d, d_half)
+    torch.testing.assert_close(results[4][0][0], results[4][1][0], rtol=1e-5, atol=1e-5)
+    halves = [half.view(torch.float16).float() for half in results[5]]
+    torch.testing.assert_close(*halves, rtol=2e-3, atol=2e-2)
+
+
+@NEEDS_80
+def test_product_through_shared_memory():
+    a, b = whole_numbers(16, 16), whole_numbers(16, 8)
+    gpu, machine = both("mma_kernels.cu", "product_kernel", 32, a, b, torch.zeros(16, 8))[2]
+    assert torch.equal(gpu, machine)
+    assert torch.equal(gpu, a.view(torch.float16).float() @ b.view(torch.float16).float())
+
+
+@NEEDS_80
+def test_copies_of_every_size_and_tail():
+    x, lengths = torch.randint(0, 200, (32, 32), dtype=torch.uint8), torch.arange(32, dtype=torch.int32) % 17
+    out = torch.zeros(6, 32, 16, dtype=torch.uint8)
+    assert torch.equal(*both("async_copy_kernels.cu", "sizes_kernel", 32, x, lengths, out)[2])
+
+
+@NEEDS_80
+@pytest.mark.parametrize("num_tiles", [1, 2, 5, 100])
+def test_double_buffer(num_tiles):
+    x = torch.arange(num_tiles * 64).reshape(num_tiles, 64).float()
+    assert torch.equal(*both("async_copy_kernels.cu", "double_buffer_kernel", 64, x, torch.zeros(64), num_tiles, 15)[1])
+
+
+@NEEDS_80
+@pytest.mark.parametrize("row_bytes", [64, 128, 256])
+def test_swizzled_tile(row_bytes):
+    x = torch.arange(16 * row_bytes, dtype=torch.int16).view(torch.uint16)
+    out = torch.zeros(row_bytes // 16 * 128, dtype=torch.uint32)
+    results = both("swizzle_kernels.cu", "swizzle_kernel", 32, x, out, defines={"ROW_BYTES": row_bytes})
+    assert torch.equal(*(one.view(torch.int32) for one in results[1]))
