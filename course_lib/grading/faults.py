@@ -59,7 +59,8 @@ class ForbiddenCall(Exception):
 def finding_fault(finding):
     """A Finding of the machine as a Fault."""
     kind = _FINDING_KINDS.get(finding.kind, finding.kind)
-    return Fault(kind, finding.message, finding.line, getattr(finding, "other_line", None))
+    line = None if getattr(finding, "file", "") else finding.line  # a header's line is no line of the learner's text
+    return Fault(kind, finding.message, line, getattr(finding, "other_line", None))
 
 
 def is_fatal(fault):

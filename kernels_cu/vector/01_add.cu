@@ -9,7 +9,7 @@
 extern "C" __global__ void
 add_kernel(const float* x, const float* y, float* out) {
     // region: place
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;  // threads of all blocks before mine, then those before me
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;  // threads before mine
     // endregion
     // region: work
     out[i] = x[i] + y[i];

@@ -1,4 +1,4 @@
-"""Chapter 02: its pages and pictures, the judge's sizes and minutes, and that the pictures show what kernels recorded."""
+"""Chapter 02: its pages, the sizes and minutes that the judge knows, and pictures that show what kernels recorded."""
 
 import base64
 import json

@@ -78,7 +78,7 @@ ADD_TAIL = Exercise(
     diagnose=readings.diagnose_add,
     bound_bytes=lambda case: (
         12 * case.sizes["num_elements"],
-        f"{case.sizes['num_elements']:,} elements read twice over (x and y) and written once, 4 bytes each",
+        f"x and y read once, out written once: 3 x {case.sizes['num_elements']:,} numbers of 4 bytes",
     ),
     usual_bytes=lambda case: 12 * case.sizes["num_elements"], tile=lambda case: (1, THREADS),
 )
@@ -193,8 +193,8 @@ CENTRE_ROWS = Exercise(
     oracle=lambda _case, tensors: centred(tensors["x"].double()),
     baseline=lambda _case, tensors: centred(tensors["x"]), rules={"out": "forward"},
     hints=(
-        "Delete the TODO line and check: the verdict names the two lines that race. Which of the two comes first, and "
-        "in which turn of the loop over rows?",
+        "The verdict names the two lines that race, as soon as the TODO line is gone. Which of the two comes first, "
+        "and in which turn of the loop over rows?",
         "A fast thread finishes its row and begins the next one while a slow thread has not yet read the mean of the "
         "old one. Both use the same place in shared memory.",
         "A __syncthreads() that every thread reaches, after the last read of sum_smem[0] and before the next "
