@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shadow.h"
-
 namespace simt {
 
 // What no GPU does, whatever the build: a copy between other memories, more bytes than there is room for.
@@ -16,6 +14,55 @@ static void check_copy(uintptr_t to, uintptr_t from, unsigned bytes, unsigned so
     else if (source_bytes > bytes) broken = "cp.async reads at most as many bytes as it writes";
     else if (!launch->checked && (to % bytes || from % bytes)) broken = "the addresses of cp.async are multiples of its size";
     if (broken) stop_launch(Stop::trap, code, 0, broken);
+}
+
+// The cells of the block's shared memory that [address, address + bytes) touches, as [first, last].
+static std::pair<size_t, size_t> shared_cells(uintptr_t address, unsigned bytes) {
+    uintptr_t offset = address - reinterpret_cast<uintptr_t>(worker->shared_low);
+    size_t end = current->block->shared_shadow->cells.size();
+    return {offset / 4, std::min((offset + bytes - 1) / 4, end - 1)};
+}
+
+static Stamp stamp_of_copy(Copied copied, uintptr_t code) {
+    const Fiber& self = *current;
+    return {self.block->id, self.linear, 0, copied, self.block->epoch, self.clock, static_cast<uint32_t>(code)};
+}
+
+const Stamp* copy_under_way(const SharedShadow& shadow, uintptr_t offset, unsigned bytes) {
+    if (!shadow.cells_awaited) return nullptr;
+    for (uintptr_t cell = offset / 4; cell <= (offset + bytes - 1) / 4; ++cell)
+        if (shadow.copies[cell].copied != Copied::no) return &shadow.copies[cell];
+    return nullptr;
+}
+
+// The shared memory belongs to a copy from now on. Gives its number.
+static uint32_t copy_starts(uintptr_t address, unsigned bytes, uintptr_t code) {
+    SharedShadow& shadow = *current->block->shared_shadow;
+    if (shadow.copies.empty()) shadow.copies.resize(shadow.cells.size());
+    Stamp copy = stamp_of_copy(Copied::under_way, code);
+    copy.clock = ++shadow.last_copy;
+    auto [first, last] = shared_cells(address, bytes);
+    for (size_t cell = first; cell <= last; ++cell) {
+        shadow.cells_awaited += shadow.copies[cell].copied == Copied::no;
+        shadow.copies[cell] = copy;
+    }
+    return copy.clock;
+}
+
+// As if the current thread wrote now; what a later copy owns stays that one's.
+static void copy_lands(uint32_t number, uintptr_t address, unsigned bytes, uintptr_t code) {
+    SharedShadow& shadow = *current->block->shared_shadow;
+    Cell landed{};  // nobody has come near since it started, or has been reported
+    landed.write = stamp_of_copy(Copied::landed, code);
+    landed.state = 1;
+    auto [first, last] = shared_cells(address, bytes);
+    for (size_t cell = first; cell <= last; ++cell) {
+        Stamp& copy = shadow.copies[cell];
+        if (copy.copied == Copied::no || copy.clock != number) continue;
+        copy.copied = Copied::no;
+        --shadow.cells_awaited;
+        shadow.cells[cell] = landed;
+    }
 }
 
 static uint32_t record_start(uintptr_t to, uintptr_t from, unsigned bytes, unsigned source_bytes, uintptr_t code) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "async_copy.h"
 #include "knowledge.h"
 #include "requests.h"
 
@@ -173,19 +174,6 @@ static uint8_t flags_of(bool is_write, Order order, Space space) {
                                 (order == Order::matrix ? FLAG_MATRIX : 0) | (space == Space::shared ? FLAG_SHARED : 0));
 }
 
-// An access to what an asynchronous copy has yet to write is a race whatever barriers there are: only its wait ends it.
-static bool races_with_copy(const SharedShadow& shadow, uintptr_t low, const Access& access) {
-    if (!shadow.cells_awaited) return false;
-    uintptr_t first = (access.address - low) / 4, last = (access.address - low + access.bytes - 1) / 4;
-    for (uintptr_t cell = first; cell <= last; ++cell) {
-        const Stamp& copy = shadow.copies[cell];
-        if (copy.copied == Copied::no) continue;
-        report_race(Space::shared, access.stamp, access.address, access.bytes, access.is_write, copy, true);
-        return true;
-    }
-    return false;
-}
-
 static void shared_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
     auto low = reinterpret_cast<uintptr_t>(worker->shared_low);
     auto dynamic = reinterpret_cast<uintptr_t>(worker->dynamic_low);
@@ -198,7 +186,10 @@ static void shared_access(uintptr_t address, unsigned bytes, bool is_write, Orde
     record_access(code, address, bytes, flags_of(is_write, order, Space::shared));
     SharedShadow& shadow = *current->block->shared_shadow;
     Access access = make_access(address, bytes, is_write, order, Space::shared, code);
-    if (races_with_copy(shadow, low, access)) return;
+    if (const Stamp* copy = copy_under_way(shadow, address - low, bytes)) {
+        report_race(Space::shared, access.stamp, address, bytes, is_write, *copy, true);
+        return;
+    }
     access.split = &shadow.split;
     touch_cells(shadow.cells.data(), low, access);
 }
@@ -272,43 +263,6 @@ void start_shared_shadow(Block& block) {
     block.shared_shadow->copies.clear();
     block.shared_shadow->cells_awaited = 0;
     block.shared_shadow->last_copy = 0;
-}
-
-// The cells of the block's shared memory that [address, address + bytes) touches, as [first, last].
-static std::pair<size_t, size_t> shared_cells(uintptr_t address, unsigned bytes) {
-    uintptr_t offset = address - reinterpret_cast<uintptr_t>(worker->shared_low);
-    size_t end = current->block->shared_shadow->cells.size();
-    return {offset / 4, std::min((offset + bytes - 1) / 4, end - 1)};
-}
-
-uint32_t copy_starts(uintptr_t address, unsigned bytes, uintptr_t code) {
-    SharedShadow& shadow = *current->block->shared_shadow;
-    if (shadow.copies.empty()) shadow.copies.resize(shadow.cells.size());
-    Stamp copy = make_access(address, bytes, true, Order::copy, Space::shared, code).stamp;
-    copy.copied = Copied::under_way;
-    copy.clock = ++shadow.last_copy;
-    auto [first, last] = shared_cells(address, bytes);
-    for (size_t cell = first; cell <= last; ++cell) {
-        shadow.cells_awaited += shadow.copies[cell].copied == Copied::no;
-        shadow.copies[cell] = copy;
-    }
-    return copy.clock;
-}
-
-void copy_lands(uint32_t number, uintptr_t address, unsigned bytes, uintptr_t code) {
-    SharedShadow& shadow = *current->block->shared_shadow;
-    Cell landed{};  // nobody has come near since it started, or has been reported
-    landed.write = make_access(address, bytes, true, Order::copy, Space::shared, code).stamp;
-    landed.write.copied = Copied::landed;
-    landed.state = 1;
-    auto [first, last] = shared_cells(address, bytes);
-    for (size_t cell = first; cell <= last; ++cell) {
-        Stamp& copy = shadow.copies[cell];
-        if (copy.copied == Copied::no || copy.clock != number) continue;
-        copy.copied = Copied::no;
-        --shadow.cells_awaited;
-        shadow.cells[cell] = landed;
-    }
 }
 
 bool start_shadow(const Launch& task, uintptr_t low, uintptr_t high) {

@@ -55,10 +55,6 @@ enum class Order : uint8_t { none, relaxed, atomic, matrix, copy, again };
 void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code);
 void settle_pending(Fiber& fiber);           // was the racing write one of the same value?
 void excuse_first_look(uintptr_t address);   // before a compare-and-swap: the plain read that began its loop is no race
-// An asynchronous copy starts, and owns the shared memory from now on; gives its number.
-uint32_t copy_starts(uintptr_t address, unsigned bytes, uintptr_t code);
-// It lands, as if the current thread wrote now; what a later copy owns stays that one's.
-void copy_lands(uint32_t number, uintptr_t address, unsigned bytes, uintptr_t code);
 void start_shared_shadow(Block& block);      // shared memory begins unknown
 bool start_shadow(const Launch& task, uintptr_t low, uintptr_t high);  // of the tensors; false: no memory
 void end_shadow();
