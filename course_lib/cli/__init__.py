@@ -67,7 +67,7 @@ def _parser():
     doctor = command("doctor", _doctor, "what this machine can run")
     grade = command("grade", _grade, "judge the answer in a file")
     hint = command("hint", _hint, "open one more of the three hints")
-    progress = command("progress", _progress, "a table of the exercises and how far you are")
+    progress = command("progress", _progress, "how far you are, and your predictions beside what was measured")
     reset = command("reset", _reset, "put the starter cell back; your cell is kept in work/")
     for made in (grade, hint, reset):
         made.add_argument("exercise", help="such as 03.2")
@@ -136,7 +136,7 @@ def _progress(options):
 
     books = work.progress()
     if options.json:
-        print(json.dumps(books, indent=1))
+        print(json.dumps(books | {"predictions": work.load("predictions.json")}, indent=1))
         return 0
     known = registry.all()
     print(f"{'':2} {'exercise':<48} {'minutes':>7} {'tries':>5} {'hints':>5}  passed")
@@ -149,7 +149,19 @@ def _progress(options):
         print(f"{symbol:2} {name:<48} {exercise.minutes:>7} {tries:>5} {hints:>5}  {passed}".rstrip())
     done = sum("passed_at" in books.get(number, {}) for number in known)
     print(f"\n{done} of {len(known)} passed; your answers are in {work.root() / 'answers'}")
+    _show_predictions()
     return 0
+
+
+def _show_predictions():
+    """What was guessed before running, beside what was measured; nothing before the first guess."""
+    from ..grading import predictions
+
+    rows = [(shown.key, *row) for shown in predictions.kept() for row in shown.rows()]
+    if rows:
+        print(f"\n   {'guess first':<30} {'your guess':>14} {'measured':>14}")
+    for key, name, guess, measured, word in rows:
+        print(f"   {f'{key} {name}':<30} {guess:>14} {measured if measured != '-' else '':>14}  {word}")
 
 
 def _reset(options):

@@ -3,6 +3,7 @@
 May import: work, card.
 """
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,7 +106,7 @@ def predict(key, *values, **named):
 
 
 def compare(key, measured=None, **named):
-    """Show what was guessed under `key` beside what was measured.
+    """Show what was guessed under `key` beside what was measured; the measurement is kept beside the guess.
 
     Parameters
     ----------
@@ -120,4 +121,21 @@ def compare(key, measured=None, **named):
     guess = entry.get("guess", {})
     if measured is not None and not isinstance(measured, dict):
         measured = {next(iter(guess), "1"): measured}
-    return Prediction(key, guess, (measured or {}) | named, entry.get("first", {}))
+    measured = {name: _plain(value) for name, value in ((measured or {}) | named).items()}
+    if entry and measured:
+        with contextlib.suppress(OSError), work.changed(_FILE) as books:  # a full disk does not hide the measurement
+            books.setdefault(key, entry).update({"measured": measured, "measured_at": work.stamp()})
+    return Prediction(key, guess, measured, entry.get("first", {}))
+
+
+def kept():
+    """Every prediction that was made, of all chapters, with what was measured; in order of their keys."""
+    return [
+        Prediction(key, entry.get("guess", {}), entry.get("measured", {}), entry.get("first", {}))
+        for key, entry in sorted(work.load(_FILE).items())
+    ]
+
+
+def _plain(value):
+    """A number of torch or NumPy as Python's own, so that it can be kept."""
+    return value.item() if hasattr(value, "item") else value

@@ -93,7 +93,7 @@ def test_a_sandbox_without_bubblewrap_is_a_sentence(answer, capsys, monkeypatch)
 
 
 def test_progress_lists_every_exercise_and_what_was_done(answer, capsys):
-    from course_lib import check
+    from course_lib import check, compare, predict
 
     check("03.1", GOOD)
     cli.main(["hint", "03.2"])
@@ -102,6 +102,11 @@ def test_progress_lists_every_exercise_and_what_was_done(answer, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("✔  03.1") for line in lines) and any(line.startswith("○  03.2") for line in lines)
     assert any(line.startswith("1 of ") for line in lines)
+    assert not any("guess first" in line for line in lines)
+    predict("03.bytes", three=32)
+    compare("03.bytes", three=64)
+    cli.main(["progress"])
+    assert capsys.readouterr().out.splitlines()[-1].split("  ")[-1] == "2 times too little"
     cli.main(["progress", "--json"])
     assert json.loads(capsys.readouterr().out)["03.2"]["hints"] == 1
 

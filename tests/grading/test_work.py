@@ -5,6 +5,7 @@ import multiprocessing
 import os
 
 import pytest
+import torch
 
 from course_lib.grading import predictions, work
 from course_lib.grading.answer import Answer
@@ -105,6 +106,18 @@ def test_predictions_are_kept_and_compared():
     assert seen.rows() == [("three", "32", "64", "2 times too little"), ("two", "64", "64", "✔ right")]
     assert seen.first == {"three": 16}
     assert "2 times too little" in seen._repr_html_() and "measured 64" in str(seen)
+
+
+def test_what_was_measured_is_kept_beside_the_guess(folder):
+    predictions.predict("03.bytes", three=32)
+    predictions.predict("01.sectors", column=4)
+    predictions.compare("03.bytes", three=torch.tensor(64))
+    predictions.compare("02.blocks", blocks=8)  # measured, never guessed
+    first, second = predictions.kept()
+    assert first.rows() == [("column", "4", "-", "kept")]
+    assert second.rows() == [("three", "32", "64", "2 times too little")]
+    predictions.predict("03.bytes", three=64)  # a later guess keeps the measurement
+    assert predictions.kept()[1].rows()[0][3] == "✔ right"
 
 
 def test_an_open_prediction_keeps_nothing(folder):
