@@ -43,9 +43,9 @@ def shared_launch(stride, repeats, grid, block, device):
     return kernel, (x, out)
 
 
-def shared_rows(repeats, grid, block, device, timed):
+def shared_rows(strides, repeats, grid, block, device, timed):
     """A row for every stride; `gbps` is None when nothing is timed."""
-    for stride in STRIDES:
+    for stride in strides:
         kernel, arguments = shared_launch(stride, repeats, grid, block, device)
         found = {"kind": "shared", "case": f"stride {stride}", "kernel": kernel.name, "stride": stride}
         if timed:
@@ -97,7 +97,7 @@ def main():
     torch.manual_seed(0)
     if options.dry:
         small = [("a small chain", 16 << 10)]
-        for found in [*shared_rows(8, 2, 64, "cpu", False), *latency_rows(small, "cpu", False)]:
+        for found in [*shared_rows((1, 32), 8, 2, 64, "cpu", False), *latency_rows(small, "cpu", False)]:
             print(f"{found['kind']:<8} {found['case']:<14} right; nothing timed")
         return
     if options.out is None:
@@ -110,7 +110,8 @@ def main():
         file.write("# medians of CUDA events; python3 benchmarks/bandwidth.py\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        for rows in (shared_rows(4096, 8 * num_sms, 1024, "cuda", True), latency_rows(LATENCY_CASES, "cuda", True)):
+        shared = shared_rows(STRIDES, 4096, 8 * num_sms, 1024, "cuda", True)
+        for rows in (shared, latency_rows(LATENCY_CASES, "cuda", True)):
             for found in rows:
                 writer.writerow(found | about)
                 print({key: value for key, value in found.items() if key != "kernel"})

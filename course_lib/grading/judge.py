@@ -73,7 +73,11 @@ def judge(
     verdict = Verdict(exercise=exercise.id, state=FAIL, engine=engine)
     if not_started(exercise, answer_text):
         verdict.state = NOT_STARTED
-        verdict.hint = f"Replace the line that says {exercise.id} with your code, then check again."
+        mend = f"TODO {exercise.id}: mend" in answer_text
+        verdict.hint = (
+            f"Mend the code below the line that says {exercise.id}, delete that line, then check again." if mend
+            else f"Replace the line that says {exercise.id} with your code, then check again."
+        )
         return verdict
     seed = secrets.randbits(62) if seed is None else seed
     session = _Session(exercise, answer_text, engine, run_task or _isolated(), filename, first_line)

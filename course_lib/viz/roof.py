@@ -6,6 +6,7 @@ May import: style, matplotlib.
 from .style import BLUE, GREY, INK, ORANGE, PALE, SERIES, Picture, clean, name_axes
 
 MARKERS = ("o", "s", "^", "D", "v")
+_NEAR = 6.0  # points less than this factor apart would write over each other
 
 
 def roofline(machine, points, *, peak_tflops, memory_gbps):
@@ -40,10 +41,19 @@ def roofline(machine, points, *, peak_tflops, memory_gbps):
             markeredgecolor=INK,
             markerfacecolor="none" if reached is None else None,
         )
-        axes.annotate(name, (intensity, height), (9, -11), textcoords="offset points", fontsize=9, color=INK)
+        look = _label(intensity, height >= peak_tflops, [value for value, _ in points.values()])
+        axes.annotate(name, (intensity, height), textcoords="offset points", fontsize=9, color=INK, **look)
     axes.axvline(ridge, color=GREY, linewidth=0.8, linestyle=":")
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(None, peak_tflops * 3))
     name_axes(axes, "FLOP per byte of memory traffic", "TFLOP/s", machine)
     clean(axes)
     axes.grid(color=PALE, linewidth=0.5)
     return figure
+
+
+def _label(intensity, on_the_roof, all_of_them):
+    """Where a name stands: below on the right; out of the way when another point follows closely."""
+    crowded = any(intensity < other < _NEAR * intensity for other in all_of_them)
+    if not crowded:
+        return {"xytext": (9, -11), "ha": "left"}
+    return {"xytext": (0, -25), "ha": "center"} if on_the_roof else {"xytext": (-9, 5), "ha": "right"}

@@ -1,5 +1,5 @@
 def sectors_per_request():
-    """Sectors that one load of a warp touches, for five loads. Arrays start at a multiple of 128 bytes."""
+    """Sectors that one load of a warp touches, for five loads; arrays start at a sector's border."""
     ### BEGIN SOLUTION
     # GIVEN: one_further = 0  # x[lane + 1], floats of 4 bytes
     # GIVEN: every_third = 0  # x[3 * lane]

@@ -2,7 +2,7 @@ import torch
 
 
 def roofline(flops, num_bytes, peak_tflops, memory_gbps):
-    """FLOP per byte, attainable TFLOP/s and least microseconds. flops, num_bytes: float32 tensors of one shape."""
+    """FLOP per byte, attainable TFLOP/s, least microseconds; flops, num_bytes: tensors of one shape."""
     ### BEGIN SOLUTION
     intensity = flops / num_bytes  # FLOP per byte
     tflops = torch.clamp(intensity * memory_gbps / 1000, max=peak_tflops)  # the lower of the two roofs

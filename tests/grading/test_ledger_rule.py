@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.build.regions import included, solved
+from course_lib.build.regions import included, solved, starter
 from course_lib.grading.exercises.memory_kernels import COPY, TRANSPOSE
 from course_lib.grading.judge import judge
 
@@ -42,6 +42,11 @@ def test_the_card_of_a_refused_answer_shows_the_ledger(slow):
     assert slow.bound is None  # bytes beside the fewest bytes would say 1.00
     for text in (slow._repr_html_(), str(slow)):
         assert "in sectors of 32 bytes" in text and "512 would do" in text
+
+
+def test_an_untouched_starter_is_told_what_to_mend():
+    verdict = judge(COPY, starter(included(COPY.solution, ROOT), "01.2", "cuda"))
+    assert verdict.state == "NOT STARTED" and verdict.hint.startswith("Mend the code below the line that says 01.2")
 
 
 def test_without_a_rule_the_same_answer_passes_with_a_remark():

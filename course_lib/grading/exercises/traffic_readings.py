@@ -3,6 +3,8 @@
 May import: verdict, evidence (as data), torch.
 """
 
+from dataclasses import replace
+
 import torch
 
 from ..verdict import Diagnosis
@@ -20,7 +22,7 @@ def copy_traffic(case, ledger):
 
     Whole blocks are judged, where no half-empty request blurs the numbers of the sentence.
     """
-    return _global_traffic(case.sizes["n"], ledger) if case.sizes["n"] % WHOLE_COPY == 0 else None
+    return _in_case(case, _global_traffic(case.sizes["n"], ledger)) if case.sizes["n"] % WHOLE_COPY == 0 else None
 
 
 def transpose_traffic(case, ledger):
@@ -28,7 +30,12 @@ def transpose_traffic(case, ledger):
     num_rows, num_cols = case.sizes.values()
     if num_rows % TILE or num_cols % TILE:
         return None
-    return _conflicts(ledger) or _global_traffic(num_rows * num_cols, ledger)
+    return _in_case(case, _conflicts(ledger) or _global_traffic(num_rows * num_cols, ledger))
+
+
+def _in_case(case, found):
+    """The diagnosis with the name of the case that was counted."""
+    return found and replace(found, sentence=f"{found.sentence} (Case: {case.name}.)")
 
 
 def _global_traffic(count, ledger):

@@ -1,0 +1,108 @@
+"""Chapter 01: its pages, the judge's sizes and minutes, and the numbers in its text against the stored rows."""
+
+import base64
+import json
+import re
+from statistics import median
+
+import pytest
+
+from course_lib import measure
+from course_lib.build.chapters import read_chapter
+from course_lib.device import KNOWN_GPUS
+from course_lib.grading import registry
+
+STEM = "01_gpu_memory_hierarchy"
+MAX_PNG_BYTES = 60_000
+MAX_CELL_LINES = 15
+
+
+@pytest.fixture(scope="module")
+def chapter(root):
+    return read_chapter(root / "chapters" / f"{STEM}.md")
+
+
+def markdown(chapter, part):
+    return "\n".join(cell.source for cell in chapter.part(part) if cell.kind == "markdown")
+
+
+@pytest.mark.parametrize("exercise_id", ["01.1", "01.2", "01.3", "01.4"])
+def test_every_exercise_says_what_the_judge_says(chapter, exercise_id):
+    exercise, text = registry.get(exercise_id), markdown(chapter, "exercises")
+    own = re.search(rf"^## {re.escape(exercise_id)} .*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)[0]
+    lines = "1 line" if exercise.size_lines == 1 else f"{exercise.size_lines} lines"
+    assert f"**Size** {lines}. **Time** {exercise.minutes} minutes." in own
+    assert f'hint("{exercise_id}")' in own
+    for part in ("**Contract.**", "**Predict first.**", "**After passing.**", "<details><summary>The prediction"):
+        assert part in own, part
+    row = next(line for line in text.splitlines() if line.startswith(f"| {exercise_id} |"))
+    assert row.endswith(f"| {exercise.size_lines} | {exercise.minutes} |")
+
+
+def test_code_comes_in_small_pieces(chapter):
+    lengths = [len(cell.source.splitlines()) for cell in chapter.part("lecture") if cell.kind == "code"]
+    assert max(lengths) <= MAX_CELL_LINES and median(lengths) <= 8, lengths
+    pieces = re.findall(r"^```c\+\+\n(.*?)^```", markdown(chapter, "lecture"), re.MULTILINE | re.DOTALL)
+    assert len(pieces) >= 4 and max(len(piece.splitlines()) for piece in pieces) <= MAX_CELL_LINES
+
+
+def test_starters_do_not_hold_their_answers(root):
+    text = (root / "exercises" / f"{STEM}.ipynb").read_text(encoding="utf-8")
+    for answer in ("TILE + 1", "k * blockDim.x + threadIdx.x", "every_third = 12", "torch.clamp(intensity"):
+        assert answer not in text, answer
+
+
+def test_pictures_of_the_lecture_are_small_and_have_words(root):
+    lecture = json.loads((root / "notebooks" / f"{STEM}.ipynb").read_text(encoding="utf-8"))
+    outputs = [output for cell in lecture["cells"] for output in cell.get("outputs", ())]
+    shown = [output for output in outputs if "image/png" in output.get("data", {})]
+    assert len(shown) >= 5
+    for output in shown:
+        assert len(base64.b64decode(output["data"]["image/png"])) <= MAX_PNG_BYTES
+        assert len(output["metadata"]["image/png"]["alt"]) > 40
+
+
+def test_the_numbers_of_the_text_are_those_of_the_stored_rows(chapter):
+    text, stored = markdown(chapter, "lecture"), measure.read_results("h200", "access")
+
+    def rate(column, **wanted):
+        return stored.where(**wanted).rows[0][column]
+
+    assert f"{rate('moved_gbps', case='stride_8'):,}" == "4,420" and "4,420 GB/s" in text
+    for said, case in (("2,600", "stride_1"), ("4,160", "float4")):
+        assert said in text and round(rate("useful_gbps", case=case), -1) // 10 * 10 == pytest.approx(
+            float(said.replace(",", "")), abs=10
+        )
+    in_l2, beyond = (rate("useful_gbps", case=case) for case in ("32 MiB", "1024 MiB"))
+    assert "5,800 against 4,260" in text and round(in_l2, -2) == 5800 and beyond == 4260
+    assert f"a factor of {in_l2 / beyond:.1f}" in text
+    aligned, one, eight = (rate("median_us", case=f"offset_{offset}") for offset in (0, 1, 8))
+    assert one / aligned == pytest.approx(1.03, abs=0.005) and eight / aligned == pytest.approx(1.03, abs=0.005)
+
+
+def test_ridge_points_are_those_of_the_syllabus():
+    ridges = {
+        key: round(measure.ridge_intensity(peak_tflops=gpu.bf16_tflops, memory_gbps=gpu.memory_gbps))
+        for key, gpu in KNOWN_GPUS.items() if key in ("A100", "H100", "H200")
+    }
+    assert ridges == {"A100": 153, "H100": 295, "H200": 206}
+
+
+def test_the_rule_of_ten_fails_where_the_text_says_so():
+    sizes = {row[0]: row[1:] for row in measure.steps_table("size").rows}
+    assert all(ratio < 1 for ratio in sizes["registers to shared memory / L1"])
+    assert all(1 < ratio < 9 for ratio in sizes["shared memory / L1 to L2"])
+    assert all(ratio > 300 for ratio in sizes["L2 to device memory"])
+    waits = {row[0]: [ratio for ratio in row[1:] if ratio] for row in measure.steps_table("wait").rows}
+    assert all(8.5 < ratio < 10 for ratio in waits["shared memory / L1 to L2"])
+    assert all(1.5 < ratio < 2.5 for ratio in waits["L2 to device memory"])
+
+
+def test_the_benchmark_without_rows_runs_dry(root):
+    import subprocess
+    import sys
+
+    command = [sys.executable, "benchmarks/bandwidth.py", "--dry"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("right") == 3
