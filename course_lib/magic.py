@@ -6,10 +6,11 @@ compiles the cell and binds NAME to the Kernel. When the cell does not compile, 
 the cell's own line and NAME is bound to a ``NotCompiled`` that carries the text, so that ``check`` reports the compile
 error and never judges a kernel of an earlier run. Under COURSE_STRICT=1 the error is raised instead.
 
-May import: errors, cuda, IPython.
+May import: errors, cuda, IPython, and grading.client to start the judge early.
 """
 
 import argparse
+import keyword
 import os
 import re
 import shlex
@@ -56,7 +57,7 @@ def parse_line(line):
 
     Raises
     ------
-    UsageError  no name, a name that Python cannot bind, a define without a value
+    UsageError  no name, a name that Python cannot bind or keeps for itself, a define without a value
     """
     parser = argparse.ArgumentParser(prog="%%cuda", add_help=False)
     parser.error = _raise_usage
@@ -64,7 +65,7 @@ def parse_line(line):
     parser.add_argument("-D", action="append", default=[], dest="defines", metavar="KEY=VALUE")
     parser.add_argument("--entry")
     options = parser.parse_args(shlex.split(line, comments=True))
-    if not options.name or not options.name.isidentifier():
+    if not options.name or not options.name.isidentifier() or keyword.iskeyword(options.name):
         _raise_usage(f"{options.name!r} is not a name" if options.name else "the kernel needs a Python name")
     defines = {}
     for define in options.defines:
@@ -155,3 +156,19 @@ def load_ipython_extension(shell):
     """Called by ``%load_ext course_lib``."""
     shell.register_magics(CudaMagics)
     CourseError._render_traceback_ = lambda error: in_a_cell(error, shell)
+    shell.events.register("post_run_cell", _Prepare(shell))
+
+
+class _Prepare:
+    """After the cell that brings ``check`` in: starts the judge while the reader reads. A lecture needs none."""
+
+    def __init__(self, shell):
+        self.shell = shell
+
+    def __call__(self, *_):
+        if getattr(self.shell.user_ns.get("check"), "__module__", None) != "course_lib.grading.check":
+            return
+        from .grading import client
+
+        self.shell.events.unregister("post_run_cell", self)
+        client.start_early()

@@ -75,6 +75,18 @@ class Kernel:
         values = values if engine == "gpu" else _for_simt(values)
         self._engine_module(engine).launch(grid, block, values, shared_bytes)
 
+    def __getitem__(self, configuration):
+        """There is none; said here because Triton's kernels are launched so.
+
+        Raises
+        ------
+        LaunchError   always
+        """
+        raise LaunchError(
+            f"{self.name}[…](…) is how Triton launches; a CUDA kernel is called with grid and block first: "
+            f"{self.name}(grid, block, …)."
+        )
+
     def profile(self, grid, block, *args, shared_bytes=0, schedule="forward", seed=0, step_limit=None, outputs=()):
         """Run the kernel on the SIMT machine and count what it does; meant for small sizes.
 

@@ -75,7 +75,8 @@ def choose(source, name=None, *, filename="<cell>"):
     if name is None:
         if len(names) == 1:
             return names[0]
-        what = "has no __global__ function" if not names else f"has {len(names)} kernels ({there}); say which one"
+        which = f"has {len(names)} kernels ({there}); say which one (in a cell: --entry {', '.join(names[:1])})"
+        what = which if names else "has no __global__ function"
         raise SignatureError(f"{filename} {what}.")
     if name not in names:
         raise SignatureError(f'{filename} has no kernel called "{name}". Kernels there: {there}.')

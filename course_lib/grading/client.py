@@ -4,6 +4,7 @@ May import: wire, verdict, errors.
 """
 
 import atexit
+import contextlib
 import os
 import secrets
 import socket
@@ -89,6 +90,18 @@ def warm_up():
         shut_down()
         _server = Server()
     return _server
+
+
+def start_early():
+    """``warm_up`` in a thread of its own. Whatever goes wrong is told by the check that needs the judge."""
+
+    def start():
+        if _lock.acquire(blocking=False):  # else a check is at it
+            with contextlib.suppress(Exception):
+                warm_up()
+            _lock.release()
+
+    threading.Thread(target=start, name="judge", daemon=True).start()
 
 
 @atexit.register

@@ -107,7 +107,7 @@ def test_right_kernels_are_clean(profile, name, schedule):
 def test_wrong_twins_are_named(profile, name):
     blocks, kind, fragment, said = WRONG[name]
     lines = {number for number, line in enumerate(SOURCE.split("\n"), 1) if fragment in line}
-    findings = [one for schedule in ("reverse", "random") for one in _run(profile, name, blocks, schedule)[0].findings]
+    findings = [one for schedule in SCHEDULES for one in _run(profile, name, blocks, schedule)[0].findings]
     assert any(one.kind == kind and {one.line, one.other_line} & lines and said in one.message for one in findings), (
         findings
     )

@@ -24,7 +24,7 @@ ALLOWED = {
     "grading": BASE | {"device", "reference", "cuda", "triton"},  # the judge does not know the contestants
     "measure": BASE | {"device"},
     "viz": BASE | {"measure"},
-    "magic": BASE | {"cuda"},
+    "magic": BASE | {"cuda", "grading"},
     "__init__": BASE | {"device", "cuda", "triton", "grading", "magic", "measure", "viz"},
 }
 ON_TOP = {"build", "cli"}  # may import everything; nothing but the two may import them

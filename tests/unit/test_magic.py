@@ -122,3 +122,20 @@ def test_a_real_kernel_runs(shell):
     x = torch.zeros(32)
     shell.user_ns["fill"](1, 32, x)
     assert x.tolist() == [7.0] * 32
+
+
+def test_a_keyword_is_no_name_for_a_kernel(shell, compiler, capsys):
+    shell.run_cell(f"%%cuda class\n{GOOD}")
+    assert not compiler.calls and "'class' is not a name" in capsys.readouterr().err
+
+
+def test_the_judge_starts_with_the_cell_that_brings_check(shell, monkeypatch):
+    from course_lib.grading import client
+
+    started = []
+    monkeypatch.setattr(client, "start_early", lambda: started.append(1))
+    shell.run_cell("from course_lib import cuda")
+    assert not started
+    shell.run_cell("from course_lib import check")
+    shell.run_cell("1 + 1")
+    assert started == [1]

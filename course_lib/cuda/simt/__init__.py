@@ -6,8 +6,11 @@
 May import: errors.
 """
 
+from ...errors import CompileError
+from ..signature import kernel_names
 from .build import compile_kernel
-from .machine import Module
+from .lines import static_shared_bytes
+from .machine import STATIC_SHARED_LIMIT, Module
 from .report import KINDS, Finding, Report
 from .selfcheck import self_check
 
@@ -28,11 +31,20 @@ def build(source, name, parameters, *, defines=None, filename="<cell>", first_li
 
     Raises
     ------
-    CompileError     with the author's file and line
+    CompileError     with the author's file and line; more than 48 KB of declared shared memory
     ToolchainError   no C++ compiler; the message says how to get one
     """
     if mode == "checked":
         self_check()
     options = {"defines": defines, "filename": filename, "first_line": first_line}
     path = compile_kernel(source, name, mode=mode, **options)
-    return Module(path, name, parameters, filename=filename, mode=mode)
+    module = Module(path, name, parameters, filename=filename, mode=mode)
+    module.static_shared = static_shared_bytes(module.variables, name, set(kernel_names(source)) - {name})
+    if module.static_shared > STATIC_SHARED_LIMIT:
+        message = (
+            f"{name} does not compile: its __shared__ variables take {module.static_shared:,} bytes, and a kernel may "
+            f"declare {STATIC_SHARED_LIMIT:,} (48 KB). More comes as dynamic shared memory: extern __shared__ float "
+            f"tile[];, and shared_bytes in the launch."
+        )
+        raise CompileError(message, filename=filename, log=message)
+    return module

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from ...errors import ToolchainError, UnsupportedError
-from .source import compile_error, translation_unit, with_red_zones
+from .source import compile_error, refuse_host_headers, translation_unit, with_red_zones
 
 HERE = Path(__file__).parent
 CACHE_BYTES = 256 << 20
@@ -40,7 +40,8 @@ COMMON_FLAGS = (
     "-ftrivial-auto-var-init=pattern",  # a sum that nobody set to 0 must not be 0 by luck
     "-pthread",
 )
-FAST_FLAGS = ("-O2", "-gdwarf-4", "-g1", "-DSIMT_FAST")
+# A call that a jump replaces (a last assert, a last barrier) has no return address, and so no line.
+FAST_FLAGS = ("-O2", "-fno-optimize-sibling-calls", "-gdwarf-4", "-g1", "-DSIMT_FAST")
 # No optimisation that merges, splits, moves or duplicates accesses: the ledger counts the source.
 CHECKED_FLAGS = ("-gdwarf-4", "-g1", "-fno-builtin", "-DSIMT_CHECKED", "-fsanitize=thread")
 CHECKED_GCC = (
@@ -251,6 +252,7 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
     CompileError     with the author's file and line
     ToolchainError   no compiler
     """
+    refuse_host_headers(source, name, filename, first_line)
     text = translation_unit(source, name, defines, first_line)
     runtime, flags = runtime_library(), _flags(mode)
     common = _tree_hash(KERNELS / "common") if (KERNELS / "common").is_dir() else ""

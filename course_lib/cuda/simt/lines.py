@@ -70,6 +70,7 @@ class Variable:
     kind: str  # "shared", "device" or "constant"
     offset: int
     bytes: int
+    owner: str = ""  # the function in which it is declared
 
 
 def variables(path):
@@ -94,8 +95,14 @@ def variables(path):
             kind = "shared" if info & 15 == 6 else "constant" if names[where].startswith(".simt_constant") else "device"
             text = _text(data, strings + name)
             if (writable or kind != "device") and not text.startswith("DW.ref."):  # the C++ runtime's own
-                found.append(Variable(_plain_name(text), kind, value, size))
+                found.append(Variable(_plain_name(text), kind, value, size, _owner(text)))
     return found
+
+
+def static_shared_bytes(found, name, others):
+    """Bytes of shared memory that kernel `name` declares; what stands in one of the `others` is not its own."""
+    own = [one for one in found if one.kind == "shared" and one.name != "simt_dynamic_buffer"]
+    return sum(one.bytes for one in own if one.owner == name or one.owner not in others)
 
 
 def _header(data):
@@ -106,6 +113,12 @@ def _header(data):
 
 def _text(data, at):
     return data[at : data.index(b"\0", at)].decode(errors="replace")
+
+
+def _owner(symbol):
+    """`kernel` of `_ZZ6kernelPfE1s`, or nothing."""
+    found = re.match(r"_ZZN?(\d+)(\w+)$", symbol)
+    return found[2][: int(found[1])] if found else ""
 
 
 def _plain_name(symbol):

@@ -22,6 +22,8 @@ from .source import AUTHOR
 SCHEDULES = ("forward", "reverse", "random", "resident")  # the order is that of Schedule in runtime/state.h
 STOPS = ("none", "kernel_fault", "step_limit", "time_limit", "interrupted", "deadlock", "trap", "no_memory")
 STEP_LIMIT = 10_000_000  # basic blocks of one thread in the checked build
+STATIC_SHARED_LIMIT = 48 * 1024  # bytes that a kernel may declare, on every GPU
+BLOCK_SHARED_LIMIT = 227 * 1024  # bytes of a block, declared and dynamic, on compute capability 9.0
 TIME_LIMIT_S = 60.0  # of one launch; COURSE_TIME_LIMIT_S overrides
 _lock = threading.RLock()  # the runtime serves one launch at a time
 
@@ -52,6 +54,7 @@ class Module:
     name : str
     path : Path of the built library
     mode : str, "fast" or "checked"
+    static_shared : int, bytes of shared memory that the kernel declares
     """
 
     def __init__(self, path, name, parameters, *, filename, mode):
@@ -62,7 +65,8 @@ class Module:
         dynamic = getattr(self._library, "simt_dynamic_base", None)
         self._dynamic = ctypes.cast(dynamic, ctypes.c_void_p).value if dynamic is not None else None
         self._lines = LineTable(path, AUTHOR)
-        self._variables = variables(path) if mode == "checked" else []
+        self.variables, self.static_shared = variables(path), 0
+        self._variables = self.variables if mode == "checked" else []
         self._objects = (Object * max(1, len(self._variables)))(
             *[(one.offset, one.bytes, OBJECT_KINDS.index(one.kind)) for one in self._variables]
         )
@@ -137,6 +141,11 @@ class Module:
         return findings + [last for last in stop_findings(answer, reader) if not _said(findings, last)]
 
     def _run(self, grid, block, arguments, shared_bytes, *, checked, schedule=0, seed=0, step_limit=0, outputs=()):
+        if shared_bytes and self.static_shared + shared_bytes > BLOCK_SHARED_LIMIT:
+            raise LaunchError(
+                f"{self.name}: it declares {self.static_shared:,} bytes of shared memory and is launched with "
+                f"{shared_bytes:,} more; a block may have {BLOCK_SHARED_LIMIT:,} together."
+            )
         memory = Memory(self.parameters, arguments, outputs)
         buffers = [
             None if isinstance(value, torch.Tensor) else value_bytes(parameter, value)

@@ -4,13 +4,36 @@ May import: errors.
 """
 
 import re
+from pathlib import Path
 
 from ...errors import CompileError
 
 RED_ZONE_BYTES = 256  # behind every shared array of the checked build
 AUTHOR = "/simt/author.cu"  # the author's text for the compiler; names like <cell> have meanings of their own there
 
+INCLUDE = Path(__file__).parent / "include"
+_HOST_HEADER = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]+)>", re.MULTILINE)
+
 _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;{}]*?\[[^;{}]*?\])\s*;")
+
+
+def refuse_host_headers(source, name, filename, first_line):
+    """Headers of the C++ library: the compiler here would find them, the one for GPUs does not.
+
+    Raises
+    ------
+    CompileError   with the line of the include
+    """
+    for found in _HOST_HEADER.finditer(source):
+        if (INCLUDE / found[1]).is_file():
+            continue
+        line = first_line + source.count("\n", 0, found.start())
+        there = ", ".join(sorted(path.name for path in INCLUDE.glob("*.h")))
+        message = (
+            f"{name} does not compile: line {line}: #include <{found[1]}> has no place in a kernel of the course; take "
+            f"it out. printf, assert, min, max, INFINITY and the functions of maths need no header. There are {there}."
+        )
+        raise CompileError(message, filename=filename, line=line, log=message)
 
 
 def rewrite_dynamic_shared(source):
@@ -72,6 +95,8 @@ def compile_error(log, name, filename):
     found = re.search(rf"^{AUTHOR}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
     line = int(found[1]) if found else None
     what = found[2] if found else next((text for text in log.splitlines() if "error" in text), "unknown error")
+    if "Assembler messages" in log or "<inline asm>" in log:
+        what = "inline assembly is for the GPU alone; on a CPU use the functions of kernels_cu/common instead"
     where = f"line {line}: " if line else ""
     return CompileError(
         f"{name} does not compile: {where}{what}", filename=filename, line=line, log=log.replace(AUTHOR, filename)

@@ -50,6 +50,9 @@ static void on_crash(int signal_number, siginfo_t* info, void* context) {
     uintptr_t code = code_address(context);
     uintptr_t relative = in_kernel(code) ? code - launch->library.base : current ? current->last_code : 0;
     const char* detail = "address";
+#if defined(__x86_64__)
+    if (signal_number == SIGSEGV && info->si_code == SI_KERNEL) detail = "alignment";  // no page fault: no address either
+#endif
     if (signal_number == SIGFPE) detail = "division";
     if (signal_number == SIGILL) detail = "instruction";
     if (overflow) detail = "stack";
