@@ -2,8 +2,8 @@
 
     from course_lib import check, cuda, hint, profile_triton
 
-Importing this package is light: no torch, cupy, triton, matplotlib or IPython. It does one thing: where there is no NVIDIA
-GPU it chooses Triton's interpreter (TRITON_INTERPRET=1), which must happen before triton is imported.
+Importing this package is light: no torch, cupy, triton, matplotlib or IPython. It does one thing: where there is no
+NVIDIA GPU it chooses Triton's interpreter (TRITON_INTERPRET=1), which must happen before triton is imported.
 """
 
 import importlib

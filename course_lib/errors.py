@@ -9,7 +9,7 @@ class CourseError(Exception):
 
 
 class ToolchainError(CourseError):
-    """Something the machine itself must have (a C++ compiler, a driver, NVRTC) is missing; the message says how to get it."""
+    """Something the machine must have (a C++ compiler, a driver, NVRTC) is missing; the message says how to get it."""
 
 
 class CompileError(CourseError):
@@ -36,7 +36,7 @@ class ArgumentError(CourseError):
 
 
 class LaunchError(CourseError):
-    """A launch configuration that no GPU accepts (0 blocks, 2048 threads, too much shared memory), or a launch that failed."""
+    """A launch that no GPU accepts (0 blocks, 2048 threads, too much shared memory), or one that failed."""
 
 
 class KernelFault(CourseError):

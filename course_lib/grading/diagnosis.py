@@ -16,7 +16,13 @@ from .verdict import Diagnosis
 
 # Findings: the first kind in this list is the one to repair first; those below it are often its consequence.
 FINDING_ORDER = (
-    "out_of_bounds", "misaligned", "bad_shuffle", "deadlock", "divergent_barrier", "race", "uninitialised_read",
+    "out_of_bounds",
+    "misaligned",
+    "bad_shuffle",
+    "deadlock",
+    "divergent_barrier",
+    "race",
+    "uninitialised_read",
     "timeout",
 )
 
@@ -168,8 +174,11 @@ def _trivial(evidence):
     for name in ran[0].comparisons:
         outputs = [case.first.outputs[name] for case in ran]
         if all(bool((out == 0).all()) for out in outputs):
-            return Diagnosis("all_zeros", f"Every element of {name} is 0 in every case: nothing was computed, "
-                                           "or a guard against NaN or an empty row turned every result into 0.")
+            return Diagnosis(
+                "all_zeros",
+                f"Every element of {name} is 0 in every case: nothing was computed, "
+                "or a guard against NaN or an empty row turned every result into 0.",
+            )
         for key in ran[0].inputs:
             if all(_is_copy(out, case.inputs.get(key)) for out, case in zip(outputs, ran, strict=True)):
                 return Diagnosis("copy_of_input", f"{name} is a copy of the input {key} in every case.")

@@ -75,7 +75,8 @@ def judge(
         verdict.state = NOT_STARTED
         mend = f"TODO {exercise.id}: mend" in answer_text
         verdict.hint = (
-            f"Mend the code below the line that says {exercise.id}, delete that line, then check again." if mend
+            f"Mend the code below the line that says {exercise.id}, delete that line, then check again."
+            if mend
             else f"Replace the line that says {exercise.id} with your code, then check again."
         )
         return verdict
@@ -123,8 +124,14 @@ class _Session:
     def task(self, runs):
         exercise = self.exercise
         return ChildTask(
-            exercise.language, self.text, exercise.entry, tuple(runs), engine=self.engine,
-            wall_seconds=WALL_SECONDS[self.engine], forbidden=exercise.forbidden, **self.where,
+            exercise.language,
+            self.text,
+            exercise.entry,
+            tuple(runs),
+            engine=self.engine,
+            wall_seconds=WALL_SECONDS[self.engine],
+            forbidden=exercise.forbidden,
+            **self.where,
         )
 
     def collect(self, prepared):

@@ -103,7 +103,11 @@ def compare(out, ref, base, dtype, rule, *, largest_score=0.0):
     ratio = torch.where(pattern_ok, error / max(tol.largest, 1e-300), torch.full_like(error, math.inf))
     usable = error[finite & pattern_ok]
     result = Comparison(
-        passed=bool(right.all()), kind="right", tolerance=tol, wrong=~right, ratio=ratio,
+        passed=bool(right.all()),
+        kind="right",
+        tolerance=tol,
+        wrong=~right,
+        ratio=ratio,
         max_error=_max_error(usable, bool(pattern_ok.all())),
         mean_error=usable.mean().item() if usable.numel() else 0.0,
     )

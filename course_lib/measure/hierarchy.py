@@ -19,14 +19,19 @@ NAMES = ("registers", "shared memory / L1", "L2", "device memory", "host over PC
 SCOPES = ("one thread", "one block (L1: one SM)", "the whole GPU", "the whole GPU", "the computer")
 
 _PCIE = {  # GB/s in one direction: generation x 16 lanes after encoding; PCI-SIG base specifications 3.0, 4.0, 5.0
-    "A100": 31.5, "H100": 63.0, "H200": 63.0, "RTX 4090": 31.5, "T4": 15.75, "L4": 31.5,
+    "A100": 31.5,
+    "H100": 63.0,
+    "H200": 63.0,
+    "RTX 4090": 31.5,
+    "T4": 15.75,
+    "L4": 31.5,
 }
 _L2_BYTES_PER_CYCLE = {"A100": 5120}  # read; NVIDIA A100 architecture whitepaper. Others: not published
 _HOPPER = (
-    "W. Luo et al., \"Benchmarking and Dissecting the Nvidia Hopper GPU Architecture\", 2024, arXiv:2402.13499, "
+    'W. Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024, arXiv:2402.13499, '
     "latency of memory scopes (its H100 is the PCIe card)"
 )
-_TURING = "Z. Jia et al., \"Dissecting the NVidia Turing T4 GPU via Microbenchmarking\", 2019, arXiv:1903.07486"
+_TURING = 'Z. Jia et al., "Dissecting the NVidia Turing T4 GPU via Microbenchmarking", 2019, arXiv:1903.07486'
 _LATENCY = {  # clock cycles of shared memory, L2, device memory
     "A100": ((29.0, 261.5, 466.3), _HOPPER),
     "H100": ((29.0, 263.0, 478.8), _HOPPER),
@@ -110,7 +115,8 @@ def steps_table(quantity, *, l2_gbps=None):
 def _step(quantity, above, below):
     """One ratio, or None when either number is unknown."""
     first, second = {
-        "size": (below.size_bytes, above.size_bytes), "rate": (above.gbps, below.gbps),
+        "size": (below.size_bytes, above.size_bytes),
+        "rate": (above.gbps, below.gbps),
         "wait": (below.cycles, above.cycles),
     }[quantity]
     return float(f"{first / second:.2g}") if first and second else None

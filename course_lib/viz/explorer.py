@@ -63,8 +63,10 @@ class Explorer:
 
     def _title(self, pattern, number):
         return {
-            "stride": f"x[{number} * lane]", "offset": f"x[lane + {number}]",
-            "backwards, stride": f"x[{number} * (31 - lane)]", "groups of lanes share a word": f"x[lane / {number}]",
+            "stride": f"x[{number} * lane]",
+            "offset": f"x[lane + {number}]",
+            "backwards, stride": f"x[{number} * (31 - lane)]",
+            "groups of lanes share a word": f"x[lane / {number}]",
             "one word for all": f"x[{number}]",
         }[pattern]
 

@@ -14,9 +14,7 @@ def levels_picture(levels, title):
     levels : sequence with .name, .scope, .size_bytes, .gbps, nearest first
     title : str, the card
     """
-    told = "; ".join(
-        f"{one.name}, shared by {one.scope}: {_size(one.size_bytes)}, {_rate(one.gbps)}" for one in levels
-    )
+    told = "; ".join(f"{one.name}, shared by {one.scope}: {_size(one.size_bytes)}, {_rate(one.gbps)}" for one in levels)
     figure = Picture(7.8, 2.7, f"Memory of {title}. {told}.")
     left, right = figure.subplots(1, 2, sharey=True)
     columns = (

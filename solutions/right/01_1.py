@@ -25,7 +25,14 @@ def sectors_per_request():
 
 ANSWERS = [
     Right("counted from the addresses", text=COUNTED),
-    Right("a list", (("return one_further, every_third, backwards, vectors, repeated",
-                      "return [one_further, every_third, backwards, vectors, repeated]"),)),
+    Right(
+        "a list",
+        (
+            (
+                "return one_further, every_third, backwards, vectors, repeated",
+                "return [one_further, every_third, backwards, vectors, repeated]",
+            ),
+        ),
+    ),
     Right("tensors", text=TENSOR),
 ]

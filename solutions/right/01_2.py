@@ -15,12 +15,17 @@ VECTORS = """extern "C" __global__ void copy_kernel(const float* x, float* out, 
 """
 
 ANSWERS = [
-    Right("steps of the whole grid", ((PLACE, "const int i = k * gridDim.x * blockDim.x + blockIdx.x * blockDim.x + "
-                                              "threadIdx.x;"),)),
-    Right("each warp its own 256", ((PLACE, "const int i = first + threadIdx.x / 32 * 256 + k * 32 + threadIdx.x % 32;"
-                                     ),)),
-    Right("from the end to the start",
-          ((PLACE, "const int i = first + (PER_THREAD - 1 - k) * blockDim.x + blockDim.x - 1 - threadIdx.x;"),)),
+    Right(
+        "steps of the whole grid",
+        ((PLACE, "const int i = k * gridDim.x * blockDim.x + blockIdx.x * blockDim.x + threadIdx.x;"),),
+    ),
+    Right(
+        "each warp its own 256", ((PLACE, "const int i = first + threadIdx.x / 32 * 256 + k * 32 + threadIdx.x % 32;"),)
+    ),
+    Right(
+        "from the end to the start",
+        ((PLACE, "const int i = first + (PER_THREAD - 1 - k) * blockDim.x + blockDim.x - 1 - threadIdx.x;"),),
+    ),
     Right("four numbers a lane", text=VECTORS),
     Right("lanes in pairs exchanged", ((PLACE, "const int i = first + k * blockDim.x + (threadIdx.x ^ 1);"),)),
 ]

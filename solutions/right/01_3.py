@@ -10,14 +10,19 @@ ANSWERS = [
     Right("three columns more", ((TILE_LINE, "__shared__ float tile_smem[TILE][TILE + 3];"),)),
     Right(
         "swizzled",
-        ((TILE_LINE, "__shared__ float tile_smem[TILE][TILE];"), (WRITE, "tile_smem[tile_row][tile_col ^ tile_row] = x["),
-         (READ, "= tile_smem[tile_col][tile_row ^ tile_col];")),
+        (
+            (TILE_LINE, "__shared__ float tile_smem[TILE][TILE];"),
+            (WRITE, "tile_smem[tile_row][tile_col ^ tile_row] = x["),
+            (READ, "= tile_smem[tile_col][tile_row ^ tile_col];"),
+        ),
     ),
     Right(
         "rotated rows",
-        ((TILE_LINE, "__shared__ float tile_smem[TILE][TILE];"),
-         (WRITE, "tile_smem[tile_row][(tile_col + tile_row) % TILE] = x["),
-         (READ, "= tile_smem[tile_col][(tile_row + tile_col) % TILE];")),
+        (
+            (TILE_LINE, "__shared__ float tile_smem[TILE][TILE];"),
+            (WRITE, "tile_smem[tile_row][(tile_col + tile_row) % TILE] = x["),
+            (READ, "= tile_smem[tile_col][(tile_row + tile_col) % TILE];"),
+        ),
     ),
     Right(
         "written along columns",
@@ -25,7 +30,10 @@ ANSWERS = [
     ),
     Right(
         "one dimension",
-        ((TILE_LINE, "__shared__ float tile_smem[TILE * 33];"), (WRITE, "tile_smem[33 * tile_row + tile_col] = x["),
-         (READ, "= tile_smem[33 * tile_col + tile_row];")),
+        (
+            (TILE_LINE, "__shared__ float tile_smem[TILE * 33];"),
+            (WRITE, "tile_smem[33 * tile_row + tile_col] = x["),
+            (READ, "= tile_smem[33 * tile_col + tile_row];"),
+        ),
     ),
 ]

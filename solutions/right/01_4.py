@@ -19,9 +19,24 @@ def roofline(flops, num_bytes, peak_tflops, memory_gbps):
 
 ANSWERS = [
     Right("by the ridge", text=BY_RIDGE),
-    Right("where", ((TFLOPS, "bound = intensity * memory_gbps / 1000\n"
-                             "    tflops = torch.where(bound < peak_tflops, bound, torch.full_like(bound, peak_tflops))"),)),
-    Right("in double precision",
-          ((LEAST, "least_us = torch.maximum(flops.double() / (peak_tflops * 1e12), num_bytes.double() / (memory_gbps * "
-                   "1e9)).mul(1e6).float()"),)),
+    Right(
+        "where",
+        (
+            (
+                TFLOPS,
+                "bound = intensity * memory_gbps / 1000\n"
+                "    tflops = torch.where(bound < peak_tflops, bound, torch.full_like(bound, peak_tflops))",
+            ),
+        ),
+    ),
+    Right(
+        "in double precision",
+        (
+            (
+                LEAST,
+                "least_us = torch.maximum(flops.double() / (peak_tflops * 1e12), num_bytes.double() / (memory_gbps * "
+                "1e9)).mul(1e6).float()",
+            ),
+        ),
+    ),
 ]

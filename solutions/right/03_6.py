@@ -35,7 +35,8 @@ ANSWERS = [
         "masked scores as -inf",
         (
             (
-                "for (int col = lane; col < num_visible; col += WARP_SIZE) {\n        const float score = scores_row[col];",
+                "for (int col = lane; col < num_visible; col += WARP_SIZE) {\n"
+                "        const float score = scores_row[col];",
                 "for (int col = lane; col < seq_len_kv; col += WARP_SIZE) {\n"
                 "        const float score = col < num_visible ? scores_row[col] : NEG_INF;",
             ),

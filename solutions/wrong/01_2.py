@@ -29,29 +29,44 @@ ANSWERS = [
     # right values, wrong way
     Wrong("as it was given", place("first + threadIdx.x * PER_THREAD + k"), "uncoalesced", "a sector to itself"),
     Wrong(
-        "lanes two numbers apart", place("first + k / 2 * 2 * blockDim.x + 2 * threadIdx.x + k % 2"),
-        "uncoalesced", "8 sectors for one request",
+        "lanes two numbers apart",
+        place("first + k / 2 * 2 * blockDim.x + 2 * threadIdx.x + k % 2"),
+        "uncoalesced",
+        "8 sectors for one request",
     ),
     Wrong(
-        "lanes four numbers apart", place("first + k / 4 * 4 * blockDim.x + 4 * threadIdx.x + k % 4"),
-        "uncoalesced", "16 sectors for one request",
+        "lanes four numbers apart",
+        place("first + k / 4 * 4 * blockDim.x + 4 * threadIdx.x + k % 4"),
+        "uncoalesced",
+        "16 sectors for one request",
     ),
     Wrong(
-        "eight lanes at a time", place("first + threadIdx.x % 8 * 64 + threadIdx.x / 8 * 8 + k"),
-        "uncoalesced", "32 sectors for one request of 32 numbers",
+        "eight lanes at a time",
+        place("first + threadIdx.x % 8 * 64 + threadIdx.x / 8 * 8 + k"),
+        "uncoalesced",
+        "32 sectors for one request of 32 numbers",
     ),
     Wrong("only the loads mended", ((LOOP, VIA_SHARED),), "uncoalesced_store", "The loads are in order"),
     Wrong(
         "one lane for the warp",
-        ((COPY, "for (int lane = 0; lane < 32 && threadIdx.x % 32 == 0; ++lane)\n"
-                "            if (i + lane < n) out[i + lane] = x[i + lane];"),),
-        "few_lanes", "only 1 of 32 lanes",
+        (
+            (
+                COPY,
+                "for (int lane = 0; lane < 32 && threadIdx.x % 32 == 0; ++lane)\n"
+                "            if (i + lane < n) out[i + lane] = x[i + lane];",
+            ),
+        ),
+        "few_lanes",
+        "only 1 of 32 lanes",
     ),
     Wrong(
         "everything twice",
-        ((LOOP, "for (int k = 0; k < 2 * PER_THREAD; ++k) {"),
-         (PLACE, "const int i = first + k / 2 * blockDim.x + threadIdx.x;")),
-        "extra_traffic", "each is read 2 times",
+        (
+            (LOOP, "for (int k = 0; k < 2 * PER_THREAD; ++k) {"),
+            (PLACE, "const int i = first + k / 2 * blockDim.x + threadIdx.x;"),
+        ),
+        "extra_traffic",
+        "each is read 2 times",
     ),
     # wrong values
     Wrong("steps of a warp", place("first + k * 32 + threadIdx.x"), "unwritten"),

@@ -26,39 +26,56 @@ ANSWERS = [
     Wrong("rows twice as long", tile("[TILE][2 * TILE]"), "bank_conflicts", "32 each"),
     Wrong(
         "the conflict moved to the write",
-        (*tile("[TILE][TILE]"), (WRITE, WRITE.replace("[tile_row][tile_col]", "[tile_col][tile_row]")),
-         (READ, READ.replace("[tile_col][tile_row]", "[tile_row][tile_col]"))),
-        "bank_conflicts", "the writes to shared memory",
+        (
+            *tile("[TILE][TILE]"),
+            (WRITE, WRITE.replace("[tile_row][tile_col]", "[tile_col][tile_row]")),
+            (READ, READ.replace("[tile_col][tile_row]", "[tile_row][tile_col]")),
+        ),
+        "bank_conflicts",
+        "the writes to shared memory",
     ),
     Wrong(
         "the conflict moved to global memory",
-        ((OUT_ROW, "const int out_row = blockIdx.x * TILE + tile_col;"),
-         (OUT_COL, "const int out_col = blockIdx.y * TILE + tile_row;"),
-         (READ, READ.replace("[tile_col][tile_row]", "[tile_row][tile_col]"))),
-        "uncoalesced_store", "The loads are in order",
+        (
+            (OUT_ROW, "const int out_row = blockIdx.x * TILE + tile_col;"),
+            (OUT_COL, "const int out_col = blockIdx.y * TILE + tile_row;"),
+            (READ, READ.replace("[tile_col][tile_row]", "[tile_row][tile_col]")),
+        ),
+        "uncoalesced_store",
+        "The loads are in order",
     ),
     Wrong(
         "past shared memory",
         ((WRITE, "out[(size_t)col * num_rows + row] = x[(size_t)row * num_cols + col];"), (READ, "")),
-        "uncoalesced_store", "a sector to itself",
+        "uncoalesced_store",
+        "a sector to itself",
     ),
     # wrong values
     Wrong("no barrier", ((BARRIER, ""),), "race", "line"),
     Wrong("rows one too short", tile("[TILE][TILE - 1]"), "out_of_bounds"),
-    Wrong("nothing turned", ((READ, READ.replace("[tile_col][tile_row]", "[tile_row][tile_col]")),), "uninitialised_read"),
+    Wrong(
+        "nothing turned", ((READ, READ.replace("[tile_col][tile_row]", "[tile_row][tile_col]")),), "uninitialised_read"
+    ),
     Wrong(
         "the tiles not exchanged",
-        ((OUT_ROW, "const int out_row = blockIdx.y * TILE + tile_row;"),
-         (OUT_COL, "const int out_col = blockIdx.x * TILE + tile_col;")),
+        (
+            (OUT_ROW, "const int out_row = blockIdx.y * TILE + tile_row;"),
+            (OUT_COL, "const int out_col = blockIdx.x * TILE + tile_col;"),
+        ),
         "uninitialised_read",
     ),
     Wrong("the load not guarded", ((LOAD_GUARD, "{"),), "out_of_bounds", "x"),
     Wrong("the store not guarded", ((STORE_GUARD, "{"),), "out_of_bounds", "out"),
     Wrong("rows as long as those of x", ((READ, READ.replace("num_rows", "num_cols")),), "out_of_bounds"),
     Wrong(
-        "back before the barrier", ((LOAD_GUARD, "if (row >= num_rows || col >= num_cols) return;\n    {"),),
+        "back before the barrier",
+        ((LOAD_GUARD, "if (row >= num_rows || col >= num_cols) return;\n    {"),),
         "divergent_barrier",
     ),
-    Wrong("copied", ((READ, "out[(size_t)out_row * num_rows + out_col] = x[(size_t)out_row * num_rows + out_col];"),),
-          "not_transposed", "old order"),
+    Wrong(
+        "copied",
+        ((READ, "out[(size_t)out_row * num_rows + out_col] = x[(size_t)out_row * num_rows + out_col];"),),
+        "not_transposed",
+        "old order",
+    ),
 ]

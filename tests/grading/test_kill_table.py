@@ -19,6 +19,7 @@ ATTACKS = {"00": (30, 9, 20), "01": (60, 15, 30), "02": (100, 20, 30), "03": (10
 SEED = 20
 LARGE = 4000  # elements; larger cases stay on the fast build
 
+
 @pytest.fixture(scope="module")
 def kill_table(root):
     """benchmarks/kill_table.py as a module."""
@@ -43,8 +44,11 @@ def rows(kill_table):
 
 @pytest.mark.parametrize("exercise_id", IDS)
 def test_every_answer_gets_its_verdict(rows, exercise_id):
-    wrong = [f"{row.kind} {row.name}: expected {row.expected}, got {row.got}: {row.sentence}"
-             for row in rows(exercise_id) if not row.as_expected]
+    wrong = [
+        f"{row.kind} {row.name}: expected {row.expected}, got {row.got}: {row.sentence}"
+        for row in rows(exercise_id)
+        if not row.as_expected
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -16,16 +16,34 @@ CASES = Path(__file__).with_name("headers_accepted.cu").read_text()
 ACCEPTED = dict(re.findall(r"^// case: (.*)\n((?:(?!// case:).*\n?)*)", CASES, re.MULTILINE))
 
 REFUSED = [
-    "f[0] = h[0] * 2.0f;", "f[0] = b[0] + 1.0f;", "f[0] += h[0];", "b[0] = h[0];", "h[0] = b[0];",
-    "h[0] = h[1] > 1.0f;", "h[0].__x = 1;", "__nv_fp8_e4m3 x = f[0];", "f[0] = __nv_fp8_e4m3(f[1]);",
-    "f[0] = max(i[0], f[0]);", "size_t n = 3; i[0] = min(n, i[0]);", "f[0] = exp(1);", "i[0] = isnan(i[0]);",
-    "float4 v = 1.0f;", "float4 v = float4(1.f, 2.f, 3.f, 4.f);", "bool* flag = (bool*)i; i[0] = __ldg(flag);",
-    "f[0] = std::sqrt(f[0]);", "f[0] = FLT_MAX;", "f[0] = M_PI;", "uint n = 1; i[0] = n;",
+    "f[0] = h[0] * 2.0f;",
+    "f[0] = b[0] + 1.0f;",
+    "f[0] += h[0];",
+    "b[0] = h[0];",
+    "h[0] = b[0];",
+    "h[0] = h[1] > 1.0f;",
+    "h[0].__x = 1;",
+    "__nv_fp8_e4m3 x = f[0];",
+    "f[0] = __nv_fp8_e4m3(f[1]);",
+    "f[0] = max(i[0], f[0]);",
+    "size_t n = 3; i[0] = min(n, i[0]);",
+    "f[0] = exp(1);",
+    "i[0] = isnan(i[0]);",
+    "float4 v = 1.0f;",
+    "float4 v = float4(1.f, 2.f, 3.f, 4.f);",
+    "bool* flag = (bool*)i; i[0] = __ldg(flag);",
+    "f[0] = std::sqrt(f[0]);",
+    "f[0] = FLT_MAX;",
+    "f[0] = M_PI;",
+    "uint n = 1; i[0] = n;",
 ]
 
 NEEDS_HEADER = [
-    "half x = 1.0f; f[0] = x;", "__nv_bfloat16 x = f[0]; f[0] = x;", "__nv_fp8_e4m3 x(f[0]); f[0] = float(x);",
-    "f[0] = CUDART_INF_F;", "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> x; f[0] = x.x[0];",
+    "half x = 1.0f; f[0] = x;",
+    "__nv_bfloat16 x = f[0]; f[0] = x;",
+    "__nv_fp8_e4m3 x(f[0]); f[0] = float(x);",
+    "f[0] = CUDART_INF_F;",
+    "nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> x; f[0] = x.x[0];",
 ]
 
 

@@ -28,32 +28,49 @@ class Format:
         binary = [(n, f"out[i] = B(__h{n}(H(a[i]), H(b[i])));") for n in [*ARITHMETIC, "max", "min", "max_nan"]]
         signs = zip(ARITHMETIC, "+-*/", strict=True)
         binary += [(f"operator_{n}", f"out[i] = B(H(a[i]) {sign} H(b[i]));") for n, sign in signs]
-        binary.append(("compare", """
+        binary.append(
+            (
+                "compare",
+                """
             T x = H(a[i]), y = H(b[i]);
             out[i] = (x == y) | (x != y) << 1 | (x < y) << 2 | (x <= y) << 3 | (x > y) << 4 | (x >= y) << 5
-                   | __hequ(x, y) << 6 | __hne(x, y) << 7 | __hltu(x, y) << 8 | __hgeu(x, y) << 9;"""))
-        binary.append(("pair_add", f"""
+                   | __hequ(x, y) << 6 | __hne(x, y) << 7 | __hltu(x, y) << 8 | __hgeu(x, y) << 9;""",
+            )
+        )
+        binary.append(
+            (
+                "pair_add",
+                f"""
             {self.ctype}2 p = __hadd2(__halves2{two}(H(a[i]), H(b[i])), __floats2{two}_rn(1, 2));
-            out[i] = B(p.x) ^ B(__high2{name}(p)) << 1;"""))
+            out[i] = B(p.x) ^ B(__high2{name}(p)) << 1;""",
+            )
+        )
         unary = [(f"f_{n}", f"out[i] = B(h{n}(H(a[i])));") for n in UNARY]
         from_float = [("from_float", "out[i] = B(T(a[i]));")]
         from_float += [(f"from_float_{r}", f"out[i] = B(__float2{name}_{r}(a[i]));") for r in ("rz", "rd", "ru")]
-        return "\n".join([
-            f'#include "{self.header}"',
-            f"typedef {self.ctype} T;",
-            f"static T H(unsigned short b) {{ return __ushort_as_{name}(b); }}",
-            f"static unsigned short B(T x) {{ return __{name}_as_ushort(x); }}",
-            common.elementwise(f"{bits}, float* out", ("to_float", "out[i] = H(a[i]);")),
-            common.elementwise("const float* a, unsigned short* out", *from_float),
-            common.elementwise("const double* a, unsigned short* out", ("from_double", "out[i] = B(T(a[i]));")),
-            common.elementwise("const long long* a, unsigned short* out", ("from_int64", "out[i] = B(T(a[i]));")),
-            common.elementwise(f"{bits}, long long* out", ("to_int", "out[i] = (int)H(a[i]);"),
-                               ("to_int_rn", f"out[i] = __{name}2int_rn(H(a[i]));")),
-            common.elementwise(f"{bits}, unsigned short* out", *unary),
-            common.elementwise(f"{bits}, const unsigned short* b, unsigned short* out", *binary),
-            common.elementwise(f"{bits}, const unsigned short* b, const unsigned short* c, unsigned short* out",
-                               ("fma", "out[i] = B(__hfma(H(a[i]), H(b[i]), H(c[i])));")),
-        ])
+        return "\n".join(
+            [
+                f'#include "{self.header}"',
+                f"typedef {self.ctype} T;",
+                f"static T H(unsigned short b) {{ return __ushort_as_{name}(b); }}",
+                f"static unsigned short B(T x) {{ return __{name}_as_ushort(x); }}",
+                common.elementwise(f"{bits}, float* out", ("to_float", "out[i] = H(a[i]);")),
+                common.elementwise("const float* a, unsigned short* out", *from_float),
+                common.elementwise("const double* a, unsigned short* out", ("from_double", "out[i] = B(T(a[i]));")),
+                common.elementwise("const long long* a, unsigned short* out", ("from_int64", "out[i] = B(T(a[i]));")),
+                common.elementwise(
+                    f"{bits}, long long* out",
+                    ("to_int", "out[i] = (int)H(a[i]);"),
+                    ("to_int_rn", f"out[i] = __{name}2int_rn(H(a[i]));"),
+                ),
+                common.elementwise(f"{bits}, unsigned short* out", *unary),
+                common.elementwise(f"{bits}, const unsigned short* b, unsigned short* out", *binary),
+                common.elementwise(
+                    f"{bits}, const unsigned short* b, const unsigned short* c, unsigned short* out",
+                    ("fma", "out[i] = B(__hfma(H(a[i]), H(b[i]), H(c[i])));"),
+                ),
+            ]
+        )
 
     def tensor(self, bits):
         return torch.from_numpy(np.ascontiguousarray(bits).view(np.int16)).view(self.dtype)

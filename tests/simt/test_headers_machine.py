@@ -26,7 +26,10 @@ def counts(traffic):
 ACCESSES = {
     "float4 load, one member used": ("float4 v = ((const float4*)x)[t]; y[t] = v.y;", (1, 16), (1, 4)),
     "float4 load through reinterpret_cast": (
-        "const float4 v = *reinterpret_cast<const float4*>(x + 4 * t); y[t] = v.x + v.y + v.z + v.w;", (1, 16), (1, 4)),
+        "const float4 v = *reinterpret_cast<const float4*>(x + 4 * t); y[t] = v.x + v.y + v.z + v.w;",
+        (1, 16),
+        (1, 4),
+    ),
     "float4 made and stored": ("*reinterpret_cast<float4*>(y + 4 * t) = make_float4(1, 2, 3, x[t]);", (1, 4), (1, 16)),
     "float4 stored from a list": ("((float4*)y)[t] = {1, 2, 3, 4};", (0, 0), (1, 16)),
     "float4 copied": ("((float4*)y)[t] = ((const float4*)x)[t];", (1, 16), (1, 16)),
@@ -35,22 +38,31 @@ ACCESSES = {
     "float2": ("float2 v = ((const float2*)x)[t]; ((float2*)y)[t] = make_float2(v.y, v.x);", (1, 8), (1, 8)),
     "float3 goes by elements": ("float3 v = ((const float3*)x)[t]; ((float3*)y)[t] = v;", (3, 12), (3, 12)),
     "double4 as two words": ("*((double4*)y + t) = *((const double4*)x + t);", (2, 32), (2, 32)),
-    "uchar4": (
-        "uchar4 v = ((const uchar4*)x)[t]; ((uchar4*)y)[t] = make_uchar4(v.w, v.z, v.y, v.x);", (1, 4), (1, 4)),
+    "uchar4": ("uchar4 v = ((const uchar4*)x)[t]; ((uchar4*)y)[t] = make_uchar4(v.w, v.z, v.y, v.x);", (1, 4), (1, 4)),
     "half2": ("half2 v = ((const half2*)x)[t]; ((half2*)y)[t] = __hadd2(v, v);", (1, 4), (1, 4)),
     "half2 made in place": ("((half2*)y)[t] = __floats2half2_rn(x[t], 1.0f);", (1, 4), (1, 4)),
     "eight halves in a word": (
         "union { uint4 word; half part[8]; } p; p.word = ((const uint4*)x)[t]; p.part[0] = p.part[7];"
-        "((uint4*)y)[t] = p.word;", (1, 16), (1, 16)),
+        "((uint4*)y)[t] = p.word;",
+        (1, 16),
+        (1, 16),
+    ),
     "struct of two half2": (
         "struct alignas(8) Pair { half2 a, b; }; Pair p = ((const Pair*)x)[t]; y[t] = __low2float(p.b);",
-        (2, 8), (1, 4)),
+        (2, 8),
+        (1, 4),
+    ),
     "local copies are free": (
         "float4 v = ((const float4*)x)[t], w = v, many[3]; many[0] = w; many[1] = many[0]; auto f = [](float4 a) {"
         "a.x += 1; return a; }; many[2] = f(many[1]); float4* p = many + 1; *p = many[2]; ((float4*)y)[t] = p[0];",
-        (1, 16), (1, 16)),
+        (1, 16),
+        (1, 16),
+    ),
     "choice between two vectors": (
-        "float4 v = t < 32 ? ((const float4*)x)[t] : make_float4(0, 0, 0, 0); y[t] = v.x;", (1, 16), (1, 4)),
+        "float4 v = t < 32 ? ((const float4*)x)[t] : make_float4(0, 0, 0, 0); y[t] = v.x;",
+        (1, 16),
+        (1, 4),
+    ),
     "memcpy of 16 bytes": ("float v[4]; memcpy(v, x + 4 * t, 16); memcpy(y + 4 * t, v, 16);", (2, 16), (2, 16)),
 }
 
@@ -73,7 +85,10 @@ def test_vectors_arrive():
         "tile[t] = ((const float4*)x)[t]; pairs[t] = __floats2half2_rn(1, 2); __syncthreads();\n"
         "float4 v = tile[(t + 1) % 32]; half2 p = pairs[(t + 5) % 32];\n"
         "v.x += __low2float(p); v.w += __high2float(p); ((float4*)y)[t] = v;",
-        x, y, outputs=(y,))
+        x,
+        y,
+        outputs=(y,),
+    )
     expected = x.view(32, 4).roll(-1, 0).clone()
     expected[:, 0] += 1
     expected[:, 3] += 2
@@ -100,7 +115,8 @@ SHUFFLES = {
 }
 # type -> its element, torch's dtype of that, elements
 KINDS = {
-    "__half": ("__half", torch.float16, 1), "__half2": ("__half", torch.float16, 2),
+    "__half": ("__half", torch.float16, 1),
+    "__half2": ("__half", torch.float16, 2),
     "__nv_bfloat16": ("__nv_bfloat16", torch.bfloat16, 1),
     "__nv_bfloat162": ("__nv_bfloat16", torch.bfloat16, 2),
 }
@@ -186,8 +202,10 @@ def test_wmma_needs_the_whole_warp():
 
 @pytest.mark.parametrize(("pointer", "ld", "said"), [("a + 8", 32, "32 bytes"), ("a", 20, "16 bytes")])
 def test_wmma_says_what_its_pointers_must_be(pointer, ld, said):
-    body = (f"nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, __half, nvcuda::wmma::row_major> f;\n"
-            f"nvcuda::wmma::load_matrix_sync(f, {pointer}, {ld}); out[threadIdx.x] = f.x[0];")
+    body = (
+        f"nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, __half, nvcuda::wmma::row_major> f;\n"
+        f"nvcuda::wmma::load_matrix_sync(f, {pointer}, {ld}); out[threadIdx.x] = f.x[0];"
+    )
     a, out = torch.zeros(1024).half(), torch.zeros(32)
     report = profile(body, a, out, parameters="const __half* a, float* out", outputs=(out,))
     assert any(said in finding.message for finding in report.findings), report

@@ -6,14 +6,38 @@ import pytest
 import torch
 
 UNARY = {
-    "expf": torch.exp, "exp2f": torch.exp2, "logf": torch.log, "log2f": torch.log2, "sqrtf": torch.sqrt,
-    "rsqrtf": torch.rsqrt, "tanhf": torch.tanh, "erff": torch.erf, "sinf": torch.sin, "cosf": torch.cos,
-    "fabsf": torch.abs, "floorf": torch.floor, "ceilf": torch.ceil, "rintf": torch.round, "truncf": torch.trunc,
-    "__expf": torch.exp, "__logf": torch.log, "__log2f": torch.log2, "__sinf": torch.sin, "__cosf": torch.cos,
-    "__frcp_rn": torch.reciprocal, "__fsqrt_rn": torch.sqrt, "exp10f": lambda x: 10**x,
+    "expf": torch.exp,
+    "exp2f": torch.exp2,
+    "logf": torch.log,
+    "log2f": torch.log2,
+    "sqrtf": torch.sqrt,
+    "rsqrtf": torch.rsqrt,
+    "tanhf": torch.tanh,
+    "erff": torch.erf,
+    "sinf": torch.sin,
+    "cosf": torch.cos,
+    "fabsf": torch.abs,
+    "floorf": torch.floor,
+    "ceilf": torch.ceil,
+    "rintf": torch.round,
+    "truncf": torch.trunc,
+    "__expf": torch.exp,
+    "__logf": torch.log,
+    "__log2f": torch.log2,
+    "__sinf": torch.sin,
+    "__cosf": torch.cos,
+    "__frcp_rn": torch.reciprocal,
+    "__fsqrt_rn": torch.sqrt,
+    "exp10f": lambda x: 10**x,
     "cbrtf": lambda x: x.sign() * x.abs() ** (1 / 3),
-    "__saturatef": lambda x: x.clamp(0, 1), "normcdff": lambda x: 0.5 * torch.erfc(-x / 2**0.5),
-    "exp": torch.exp, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "log": torch.log, "tanh": torch.tanh, "abs": torch.abs,
+    "__saturatef": lambda x: x.clamp(0, 1),
+    "normcdff": lambda x: 0.5 * torch.erfc(-x / 2**0.5),
+    "exp": torch.exp,
+    "sqrt": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "log": torch.log,
+    "tanh": torch.tanh,
+    "abs": torch.abs,
 }
 
 INTEGERS = """
@@ -35,28 +59,55 @@ extern "C" void probe_integers(const unsigned* a, const unsigned* b, const unsig
 def library(request, tmp_path_factory):
     text = ['#include "cuda_fp8.h"', '#include "math_constants.h"']
     text += [common.elementwise("const float* a, float* out", *[(f"u_{n}", f"out[i] = {n}(a[i]);") for n in UNARY])]
-    text += [common.elementwise("const float* a, const float* b, float* out", *[
-        ("fmax", "out[i] = fmaxf(a[i], b[i]);"),
-        ("max", "out[i] = max(a[i], b[i]);"), ("min", "out[i] = min(a[i], b[i]);"),
-        ("div", "out[i] = __fdividef(a[i], b[i]);"), ("add_rn", "out[i] = __fadd_rn(a[i], b[i]);"),
-        ("no_contraction", "out[i] = __fadd_rn(__fmul_rn(a[i], b[i]), a[i]);"), ("pow", "out[i] = powf(a[i], b[i]);"),
-        ("fma", "out[i] = __fmaf_rn(a[i], b[i], a[i]);")])]
+    text += [
+        common.elementwise(
+            "const float* a, const float* b, float* out",
+            *[
+                ("fmax", "out[i] = fmaxf(a[i], b[i]);"),
+                ("max", "out[i] = max(a[i], b[i]);"),
+                ("min", "out[i] = min(a[i], b[i]);"),
+                ("div", "out[i] = __fdividef(a[i], b[i]);"),
+                ("add_rn", "out[i] = __fadd_rn(a[i], b[i]);"),
+                ("no_contraction", "out[i] = __fadd_rn(__fmul_rn(a[i], b[i]), a[i]);"),
+                ("pow", "out[i] = powf(a[i], b[i]);"),
+                ("fma", "out[i] = __fmaf_rn(a[i], b[i], a[i]);"),
+            ],
+        )
+    ]
     for to in ("int", "uint", "ll"):
         casts = [(f"to_{to}_{r}", f"out[i] = (long long)__float2{to}_{r}(a[i]);") for r in ("rn", "rz", "rd", "ru")]
         text.append(common.elementwise("const float* a, long long* out", *casts))
-    text.append(common.elementwise("const float* a, int* out",
-                ("classes", "out[i] = isnan(a[i]) | isinf(a[i]) << 1 | isfinite(a[i]) << 2 | signbit(a[i]) << 3;"),
-                ("constants", "out[0] = __float_as_int(CUDART_INF_F); out[1] = __float_as_int(INFINITY);"
-                              "out[2] = CUDART_PI_F == 3.14159265f;")))
+    text.append(
+        common.elementwise(
+            "const float* a, int* out",
+            ("classes", "out[i] = isnan(a[i]) | isinf(a[i]) << 1 | isfinite(a[i]) << 2 | signbit(a[i]) << 3;"),
+            (
+                "constants",
+                "out[0] = __float_as_int(CUDART_INF_F); out[1] = __float_as_int(INFINITY);"
+                "out[2] = CUDART_PI_F == 3.14159265f;",
+            ),
+        )
+    )
     for kind in ("e4m3", "e5m2"):
         cvt = f"__NV_{kind.upper()}"
-        text.append(common.elementwise("const unsigned char* a, float* out", (
-            f"{kind}_to_float", f"__nv_fp8_{kind} x; x.__x = a[i]; out[i] = float(x);")))
-        text.append(common.elementwise("const float* a, unsigned char* out",
-            (f"{kind}_saturating", f"out[i] = __nv_fp8_{kind}(a[i]).__x;"),
-            (f"{kind}_plain", f"out[i] = __nv_cvt_float_to_fp8(a[i], __NV_NOSAT, {cvt});"),
-            (f"{kind}_four", f"if (i % 4 == 0) {{ __nv_fp8x4_{kind} v(make_float4(a[i], a[i + 1], a[i + 2], a[i + 3]));"
-                             "*(unsigned*)(out + i) = v.__x; }")))
+        text.append(
+            common.elementwise(
+                "const unsigned char* a, float* out",
+                (f"{kind}_to_float", f"__nv_fp8_{kind} x; x.__x = a[i]; out[i] = float(x);"),
+            )
+        )
+        text.append(
+            common.elementwise(
+                "const float* a, unsigned char* out",
+                (f"{kind}_saturating", f"out[i] = __nv_fp8_{kind}(a[i]).__x;"),
+                (f"{kind}_plain", f"out[i] = __nv_cvt_float_to_fp8(a[i], __NV_NOSAT, {cvt});"),
+                (
+                    f"{kind}_four",
+                    f"if (i % 4 == 0) {{ __nv_fp8x4_{kind} v(make_float4(a[i], a[i + 1], a[i + 2], a[i + 3]));"
+                    "*(unsigned*)(out + i) = v.__x; }",
+                ),
+            )
+        )
     doubles = ("e4m3_double", "out[i] = __nv_fp8_e4m3(a[i]).__x;")
     text.append(common.elementwise("const double* a, unsigned char* out", doubles))
     return common.compile_library(tmp_path_factory.mktemp("math"), "\n".join([*text, INTEGERS]), build=request.param)
@@ -134,12 +185,31 @@ def integer_truth(x, y, s):
         permuted |= ((255 if byte & 128 else 0) if pick & 8 else byte) << 8 * i
     products = [(signed(x >> 8 * i & 255, 8), signed(y >> 8 * i & 255, 8)) for i in range(4)]
     clamped = min(s & 63, 32)
-    return [v & 0xFFFFFFFF for v in [
-        x.bit_count(), 32 - x.bit_length(), (x & -x).bit_length(), int(f"{x:032b}"[::-1], 2), permuted,
-        both << (s & 31) >> 32, both >> (s & 31), both << clamped >> 32, both >> clamped,
-        signed(x, 24) * signed(y, 24), (x & 0xFFFFFF) * (y & 0xFFFFFF), x * y >> 32, sx * sy >> 32,
-        sx + sy >> 1, x + y >> 1,
-        s + abs(sx - sy), s + abs(x - y), s + sum(p * q for p, q in products), min(sx, sy), max(x, y)]]
+    return [
+        v & 0xFFFFFFFF
+        for v in [
+            x.bit_count(),
+            32 - x.bit_length(),
+            (x & -x).bit_length(),
+            int(f"{x:032b}"[::-1], 2),
+            permuted,
+            both << (s & 31) >> 32,
+            both >> (s & 31),
+            both << clamped >> 32,
+            both >> clamped,
+            signed(x, 24) * signed(y, 24),
+            (x & 0xFFFFFF) * (y & 0xFFFFFF),
+            x * y >> 32,
+            sx * sy >> 32,
+            sx + sy >> 1,
+            x + y >> 1,
+            s + abs(sx - sy),
+            s + abs(x - y),
+            s + sum(p * q for p, q in products),
+            min(sx, sy),
+            max(x, y),
+        ]
+    ]
 
 
 def test_integer_intrinsics(library):

@@ -144,7 +144,8 @@ CLEAN = [
     "accumulate_all_atomic",
     "lock",
     "grid_barrier",
-    "warp_tickets", "volatile_chain",
+    "warp_tickets",
+    "volatile_chain",
     "neighbours_rows",
 ]
 RACY = [
@@ -155,7 +156,8 @@ RACY = [
     "plain_then_ticket",
     "lock_no_fence",
     "grid_barrier_no_fence",
-    "overlapping_rows", "volatile_chain_no_fence",
+    "overlapping_rows",
+    "volatile_chain_no_fence",
 ]
 
 
@@ -178,7 +180,8 @@ def test_correct_kernels_are_clean(profile, name, schedule):
         expected = {
             "accumulate_atomic": BLOCKS,
             "accumulate_all_atomic": BLOCKS * THREADS,
-            "lock": BLOCKS, "volatile_chain": BLOCKS,
+            "lock": BLOCKS,
+            "volatile_chain": BLOCKS,
             "grid_barrier": 0,
             "warp_tickets": 2 * 32 * BLOCKS,
         }

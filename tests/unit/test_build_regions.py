@@ -79,7 +79,9 @@ def test_exercise_without_a_solution_region_is_refused():
 
 
 def test_an_unmarked_region_vanishes_from_the_starter():
-    text = "// BEGIN SOLUTION\n// END SOLUTION\na();\n// BEGIN SOLUTION unmarked\n__syncthreads();\n// END SOLUTION\nb();"
+    text = (
+        "// BEGIN SOLUTION\n// END SOLUTION\na();\n// BEGIN SOLUTION unmarked\n__syncthreads();\n// END SOLUTION\nb();"
+    )
     assert regions.starter(text, "02.5", "cuda").splitlines()[1:] == ["a();", "b();"]
     assert "TODO 02.5" in regions.starter(text, "02.5", "cuda")
     assert regions.solved(text) == "a();\n__syncthreads();\nb();"

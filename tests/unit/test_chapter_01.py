@@ -83,7 +83,8 @@ def test_the_numbers_of_the_text_are_those_of_the_stored_rows(chapter):
 def test_ridge_points_are_those_of_the_syllabus():
     ridges = {
         key: round(measure.ridge_intensity(peak_tflops=gpu.bf16_tflops, memory_gbps=gpu.memory_gbps))
-        for key, gpu in KNOWN_GPUS.items() if key in ("A100", "H100", "H200")
+        for key, gpu in KNOWN_GPUS.items()
+        if key in ("A100", "H100", "H200")
     }
     assert ridges == {"A100": 153, "H100": 295, "H200": 206}
 

@@ -29,8 +29,11 @@ def test_a_transpose_turns(variant, shape):
 
 @pytest.mark.parametrize(
     ("variant", "sectors", "wavefronts"),
-    [("transpose/01_naive", (768, 6144), 0), ("transpose/02_shared_tile", (768, 768), 6144),
-     ("transpose/03_conflict_free", (768, 768), 192)],
+    [
+        ("transpose/01_naive", (768, 6144), 0),
+        ("transpose/02_shared_tile", (768, 768), 6144),
+        ("transpose/03_conflict_free", (768, 768), 192),
+    ],
 )
 def test_the_traffic_of_the_transposes(variant, sectors, wavefronts):
     report = ops.plan(torch.randn(64, 96), variant=variant).profile("random")

@@ -38,16 +38,20 @@ def vector_run(case, tensors):
 
 
 ADD_TAIL = Exercise(
-    id="02.1", title="Vector add with a tail", language="cuda", entry="add_tail_kernel",
+    id="02.1",
+    title="Vector add with a tail",
+    language="cuda",
+    entry="add_tail_kernel",
     signature=(
-        'extern "C" __global__ void\n'
-        "add_tail_kernel(const float* x, const float* y, float* out, int num_elements)"
+        'extern "C" __global__ void\nadd_tail_kernel(const float* x, const float* y, float* out, int num_elements)'
     ),
     contract=(
         "x, y, out (num_elements,) float, contiguous; out = x + y. Any num_elements >= 1. The grid has at least "
         "as many threads as there are elements, and may have more: a thread without an element touches nothing."
     ),
-    size_lines=4, minutes=10, solution="kernels_cu/vector/02_tail.cu",
+    size_lines=4,
+    minutes=10,
+    solution="kernels_cu/vector/02_tail.cu",
     cases=(
         vector_case("one element", 1, schedules=cases.ALL_SCHEDULES),
         vector_case("one below a block", THREADS - 1, schedules=("forward", "reverse")),
@@ -57,9 +61,11 @@ ADD_TAIL = Exercise(
         vector_case("sixteen blocks and a tail", 16 * THREADS + 5, schedules=("forward",)),
         vector_case("many elements", 100_003),
     ),
-    make_inputs=vectors, make_run=vector_run,
+    make_inputs=vectors,
+    make_run=vector_run,
     oracle=lambda _case, tensors: {"out": (tensors["x"] + tensors["y"]).double()},  # one rounding: the same everywhere
-    baseline=lambda _case, tensors: {"out": tensors["x"] + tensors["y"]}, rules={"out": "exact"},
+    baseline=lambda _case, tensors: {"out": tensors["x"] + tensors["y"]},
+    rules={"out": "exact"},
     hints=(
         "Two questions for every thread: which element is mine, and does it exist?",
         "The place is the number of threads in all blocks before mine, plus my number in my block. The last block "
@@ -80,7 +86,8 @@ ADD_TAIL = Exercise(
         12 * case.sizes["num_elements"],
         f"x and y read once, out written once: 3 x {case.sizes['num_elements']:,} numbers of 4 bytes",
     ),
-    usual_bytes=lambda case: 12 * case.sizes["num_elements"], tile=lambda case: (1, THREADS),
+    usual_bytes=lambda case: 12 * case.sizes["num_elements"],
+    tile=lambda case: (1, THREADS),
 )
 
 
@@ -104,14 +111,19 @@ def sequential_sum(x):
 
 
 ROW_SUM = Exercise(
-    id="02.2", title="Sum of each row by warp shuffles", language="cuda", entry="row_sum_warp_kernel",
+    id="02.2",
+    title="Sum of each row by warp shuffles",
+    language="cuda",
+    entry="row_sum_warp_kernel",
     signature='extern "C" __global__ void row_sum_warp_kernel(const float* x, float* out, int num_rows, int num_cols)',
     contract=(
         "x (num_rows, num_cols) float, contiguous; out (num_rows,) float: the sum of every row. Any num_rows, num_cols "
         ">= 1. One warp a row: its 32 lanes share the columns and add up by shuffles. No shared memory, no "
         "atomics, and one lane writes: the ledger is read. The last block may have warps without a row."
     ),
-    size_lines=12, minutes=15, solution="kernels_cu/reduction/03_warp_rows.cu",
+    size_lines=12,
+    minutes=15,
+    solution="kernels_cu/reduction/03_warp_rows.cu",
     cases=(
         cases.rows_case("one element", 1, 1, schedules=cases.ALL_SCHEDULES),
         cases.rows_case("one below a warp", 3, 31, schedules=("forward", "reverse")),
@@ -128,7 +140,8 @@ ROW_SUM = Exercise(
         case, tensors, output="sums", rows_per_block=WARPS_PER_BLOCK, threads=WARPS_PER_BLOCK * cases.WARP_SIZE
     ),
     oracle=lambda _case, tensors: {"sums": tensors["x"].double().sum(dim=1)},
-    baseline=lambda _case, tensors: {"sums": sequential_sum(tensors["x"])}, rules={"sums": "forward"},
+    baseline=lambda _case, tensors: {"sums": sequential_sum(tensors["x"])},
+    rules={"sums": "forward"},
     hints=(
         "Three steps: each lane adds up its own columns in a register; five shuffles bring the 32 sums together; one "
         "lane writes.",
@@ -146,9 +159,11 @@ ROW_SUM = Exercise(
         Probe("count", cases.rows_case("count", 4, 85, "ones"), readings.first_sum),
         Probe("lanes", cases.rows_case("lanes", 32, 32, "lanes"), readings.list_of_sums),
     ),
-    diagnose=readings.diagnose_row_sum, ledger_rule=readings.only_shuffles,
+    diagnose=readings.diagnose_row_sum,
+    ledger_rule=readings.only_shuffles,
     bound_bytes=lambda case: readings.row_sum_bound(case),
-    usual_bytes=lambda case: readings.row_sum_bound(case)[0], tile=lambda case: (1, 1),
+    usual_bytes=lambda case: readings.row_sum_bound(case)[0],
+    tile=lambda case: (1, 1),
 )
 
 
@@ -162,8 +177,9 @@ def centre_rows(case, gen):
 
 def centre_run(case, tensors):
     run = cases.rows_run(case, tensors, threads=THREADS, constants={"BLOCK": THREADS})
-    return Run(run.name, run.inputs, run.outputs, run.arguments, (BLOCKS_IN_TURN, 1, 1), run.block,
-               constants=run.constants)
+    return Run(
+        run.name, run.inputs, run.outputs, run.arguments, (BLOCKS_IN_TURN, 1, 1), run.block, constants=run.constants
+    )
 
 
 def centred(x):
@@ -171,14 +187,19 @@ def centred(x):
 
 
 CENTRE_ROWS = Exercise(
-    id="02.5", title="Find the missing barrier", language="cuda", entry="centre_rows_kernel",
+    id="02.5",
+    title="Find the missing barrier",
+    language="cuda",
+    entry="centre_rows_kernel",
     signature='extern "C" __global__ void centre_rows_kernel(const float* x, float* out, int num_rows, int num_cols)',
     contract=(
         "x (num_rows, num_cols) float, contiguous; out like x: every row minus its mean. Any num_rows, num_cols >= 1. "
         "The grid has fewer blocks than there are rows: block b takes the rows b, b + gridDim.x, … in turn. The given "
         "kernel has a race: mend it without changing what it computes."
     ),
-    size_lines=1, minutes=15, solution="kernels_cu/reduction/04_rows_in_turn.cu",
+    size_lines=1,
+    minutes=15,
+    solution="kernels_cu/reduction/04_rows_in_turn.cu",
     cases=(
         cases.rows_case("one element", 1, 1, schedules=cases.ALL_SCHEDULES),
         cases.rows_case("one row a block", 2, 65, schedules=cases.ALL_SCHEDULES),
@@ -189,9 +210,11 @@ CENTRE_ROWS = Exercise(
         cases.rows_case("rising numbers", 3, 203, "rising", schedules=("forward",)),
         cases.rows_case("many rows", 61, 300),
     ),
-    make_inputs=centre_rows, make_run=centre_run,
+    make_inputs=centre_rows,
+    make_run=centre_run,
     oracle=lambda _case, tensors: centred(tensors["x"].double()),
-    baseline=lambda _case, tensors: centred(tensors["x"]), rules={"out": "forward"},
+    baseline=lambda _case, tensors: centred(tensors["x"]),
+    rules={"out": "forward"},
     hints=(
         "The verdict names the two lines that race, as soon as the TODO line is gone. Which of the two comes first, "
         "and in which turn of the loop over rows?",
@@ -208,7 +231,9 @@ CENTRE_ROWS = Exercise(
     probes=(Probe("constant rows", cases.rows_case("constant rows", 5, 37, "constant_rows"), readings.rows_of_out),),
     diagnose=readings.diagnose_centre,
     bound_bytes=lambda case: (
-        8 * case.sizes["num_rows"] * case.sizes["num_cols"], "every number read once and written once, 4 bytes each"
+        8 * case.sizes["num_rows"] * case.sizes["num_cols"],
+        "every number read once and written once, 4 bytes each",
     ),
-    usual_bytes=lambda case: 12 * case.sizes["num_rows"] * case.sizes["num_cols"], tile=lambda case: (1, THREADS),
+    usual_bytes=lambda case: 12 * case.sizes["num_rows"] * case.sizes["num_cols"],
+    tile=lambda case: (1, THREADS),
 )

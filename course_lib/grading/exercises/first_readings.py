@@ -34,8 +34,10 @@ def diagnose_add(evidence):
         return None
     no_x, no_y = not any(places[1:]), not any(ones)
     if no_x and no_y:
-        return Diagnosis("wrong_operation", "0 beside 1 gives 0, and so does any number beside 0: out is the product "
-                                            "of x and y, not their sum.")
+        return Diagnosis(
+            "wrong_operation",
+            "0 beside 1 gives 0, and so does any number beside 0: out is the product of x and y, not their sum.",
+        )
     if no_x:
         return Diagnosis("input_ignored", "With x = 0, 1, 2, … and y = 0 every element of out is 0: x does not enter.")
     if no_y:
@@ -44,13 +46,17 @@ def diagnose_add(evidence):
         return Diagnosis("wrong_operation", "With x = 0 and y = 1 every element of out is -1: y is subtracted.")
     wrong = [(i, value) for i, value in enumerate(places) if value != i]
     if wrong and wrong[0][1] == 2 * wrong[0][0]:
-        return Diagnosis("input_ignored", "With x = 0, 1, 2, … and y = 0 every element of out is twice x: x was added "
-                                          "to itself.")
+        return Diagnosis(
+            "input_ignored", "With x = 0, 1, 2, … and y = 0 every element of out is twice x: x was added to itself."
+        )
     if wrong:
         i, value = wrong[0]
-        return Diagnosis("wrong_place", f"With x = 0, 1, 2, … and y = 0, out[{i}] must be {i} and is {value:g}: "
-                                        "that is another thread's element. Which places does a thread read, and "
-                                        "which one does it write?")
+        return Diagnosis(
+            "wrong_place",
+            f"With x = 0, 1, 2, … and y = 0, out[{i}] must be {i} and is {value:g}: "
+            "that is another thread's element. Which places does a thread read, and "
+            "which one does it write?",
+        )
     return None
 
 
@@ -73,11 +79,17 @@ def _by_lanes(lanes):
     twice = [lane for lane, value in enumerate(lanes) if value > 1.0]
     if lost and len(lost) < WARP_SIZE:
         which = f"number of lane {lost[0]}" if len(lost) == 1 else f"numbers of the lanes {runs_of(lost, limit=4)}"
-        return Diagnosis("merge_incomplete", f"{start}; the {which} never reached the sum. Do the offsets run over "
-                                             "16, 8, 4, 2 and 1, and does the lane that holds the sum write it?")
+        return Diagnosis(
+            "merge_incomplete",
+            f"{start}; the {which} never reached the sum. Do the offsets run over "
+            "16, 8, 4, 2 and 1, and does the lane that holds the sum write it?",
+        )
     if twice:
-        return Diagnosis("counted_twice", f"{start}; the number of lane {twice[0]} was counted {lanes[twice[0]]:g} "
-                                          "times. Does each step add the lane `offset` further on, once?")
+        return Diagnosis(
+            "counted_twice",
+            f"{start}; the number of lane {twice[0]} was counted {lanes[twice[0]]:g} "
+            "times. Does each step add the lane `offset` further on, once?",
+        )
     return None
 
 
@@ -87,18 +99,24 @@ def _by_count(count):
         return None
     start = f"A row of {COUNT_COLS} ones must give {COUNT_COLS} and gives {count:g}"
     if near(count, WARP_SIZE):
-        return Diagnosis("no_stride_loop", f"{start}: that is the first {WARP_SIZE} columns alone; the loop over the "
-                                           "rest of the row is missing.")
+        return Diagnosis(
+            "no_stride_loop",
+            f"{start}: that is the first {WARP_SIZE} columns alone; the loop over the rest of the row is missing.",
+        )
     if near(count, COUNT_COLS // WARP_SIZE * WARP_SIZE):
-        return Diagnosis("tail_dropped", f"{start}: that is the row rounded down to whole strides of {WARP_SIZE}; its "
-                                         f"last {COUNT_COLS % WARP_SIZE} columns are missing.")
+        return Diagnosis(
+            "tail_dropped",
+            f"{start}: that is the row rounded down to whole strides of {WARP_SIZE}; its "
+            f"last {COUNT_COLS % WARP_SIZE} columns are missing.",
+        )
     if near(count, COUNT_COLS / COUNT_COLS):
         return Diagnosis("mean_for_sum", f"{start}: that is the mean; the sum was asked for.")
     if near(count, COUNT_COLS + 1):
         return Diagnosis("starts_at_one", f"{start}: one too many. The sum starts at 0.")
     if near(count, COUNT_COLS + WARP_SIZE):
-        return Diagnosis("starts_at_one", f"{start}: {WARP_SIZE} too many, one for each lane. A lane's sum "
-                                          "starts at 0.")
+        return Diagnosis(
+            "starts_at_one", f"{start}: {WARP_SIZE} too many, one for each lane. A lane's sum starts at 0."
+        )
     return Diagnosis("wrong_columns", f"{start}. Lane l takes the columns l, l + {WARP_SIZE}, l + {2 * WARP_SIZE}, …")
 
 
@@ -108,8 +126,11 @@ def _by_row(evidence):
     wrong = [c.comparisons["sums"].wrong for c in several]
     if not wrong or any(bool(w[0]) or not bool(w[1:].any()) for w in wrong):
         return None
-    return Diagnosis("row_offset", f"Row 0 is right and others are wrong (case {several[0].case.name!r}): where does "
-                                   "row r begin? r * num_cols elements after the first.")
+    return Diagnosis(
+        "row_offset",
+        f"Row 0 is right and others are wrong (case {several[0].case.name!r}): where does "
+        "row r begin? r * num_cols elements after the first.",
+    )
 
 
 def row_sum_bound(case):
@@ -125,15 +146,21 @@ def only_shuffles(case, ledger):
     where = f"Every sum is right, but this exercise asks for shuffles alone ({said})"
     shared = sum(ledger[name]["requests"] for name in ("shared_load", "shared_store"))
     if shared:
-        return Diagnosis("shared_memory_used", f"{where}: the ledger counts {shared:,} accesses to shared memory. "
-                                               "__shfl_down_sync reads another lane's register without it.")
+        return Diagnosis(
+            "shared_memory_used",
+            f"{where}: the ledger counts {shared:,} accesses to shared memory. "
+            "__shfl_down_sync reads another lane's register without it.",
+        )
     if ledger.get("atomics"):
         return Diagnosis("atomics_used", f"{where}: the ledger counts {ledger['atomics']:,} atomic operations.")
     loads, fewest = ledger["global_load"]["requests"], num_rows * -(-num_cols // WARP_SIZE)
     if loads > fewest:
-        return Diagnosis("lanes_alone", f"{where}: the ledger counts {loads:,} load requests where {fewest:,} do. A "
-                                        "request of a warp can bring 32 numbers: let every lane take a share of the "
-                                        "columns, and read each number once.")
+        return Diagnosis(
+            "lanes_alone",
+            f"{where}: the ledger counts {loads:,} load requests where {fewest:,} do. A "
+            "request of a warp can bring 32 numbers: let every lane take a share of the "
+            "columns, and read each number once.",
+        )
     return None
 
 
@@ -151,12 +178,16 @@ def diagnose_centre(evidence):
     if near(first, 2.0):
         return Diagnosis("wrong_sign", f"{start}: the mean was added.")
     if near(first, 1.0 - cols / 64) or near(first, 1.0 - cols / 128):
-        return Diagnosis("wrong_divisor", f"{start}: the sum was divided by the threads of the block instead of "
-                                          "num_cols.")
+        return Diagnosis(
+            "wrong_divisor", f"{start}: the sum was divided by the threads of the block instead of num_cols."
+        )
     off = [row for row, values in enumerate(rows) if any(values)]
     if off:
         row = off[0]
         col = next(col for col, value in enumerate(rows[row]) if value)
-        return Diagnosis("wrong_mean", f"Row {row} holds {row + 1} everywhere, and the kernel subtracted "
-                                       f"{row + 1 - rows[row][col]:.4g} in column {col}: not the mean of this row.")
+        return Diagnosis(
+            "wrong_mean",
+            f"Row {row} holds {row + 1} everywhere, and the kernel subtracted "
+            f"{row + 1 - rows[row][col]:.4g} in column {col}: not the mean of this row.",
+        )
     return None

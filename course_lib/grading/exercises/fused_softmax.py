@@ -30,11 +30,17 @@ def one_sweep(case, ledger):
     read, written = ledger["global_load"]["bytes"], ledger["global_store"]["bytes"]
     where = f"Every weight is right, but the kernel is not fused (case {case.name!r}): x holds {size:,} bytes"
     if read > _SLACK * size:
-        return Diagnosis("not_fused", f"{where} and {read:,} were read from global memory, {read / size:.3g} times as "
-                                      "many. Read the row once, keep it on chip, and work on that copy.")
+        return Diagnosis(
+            "not_fused",
+            f"{where} and {read:,} were read from global memory, {read / size:.3g} times as "
+            "many. Read the row once, keep it on chip, and work on that copy.",
+        )
     if written > _SLACK * size:
-        return Diagnosis("not_fused", f"{where} and {written:,} were written to global memory, {written / size:.3g} "
-                                      "times as many. Write each weight once, when it is finished.")
+        return Diagnosis(
+            "not_fused",
+            f"{where} and {written:,} were written to global memory, {written / size:.3g} "
+            "times as many. Write each weight once, when it is finished.",
+        )
     return None
 
 
@@ -74,22 +80,31 @@ def _by_maximum(evidence):
     counts = evidence.readings.get("count") or [math.nan]
     counted = all(near(count, len(counts)) for count in counts)  # the sum is the row's, so it is not the sum's fault
     if counted and near(within, 1.0) and near(after, math.exp(-1.0)):
-        return Diagnosis("own_maximum", "Scores 0, then 1: when both lie in one thread's columns the 0 weighs exp(-1) "
-                                        "= 0.368 times as much, as it should; when they lie in different threads' it "
-                                        "weighs the same. Each thread subtracted a maximum of its own; all need that "
-                                        "of the row.")
+        return Diagnosis(
+            "own_maximum",
+            "Scores 0, then 1: when both lie in one thread's columns the 0 weighs exp(-1) "
+            "= 0.368 times as much, as it should; when they lie in different threads' it "
+            "weighs the same. Each thread subtracted a maximum of its own; all need that "
+            "of the row.",
+        )
     if evidence.fails_only("spikes"):
-        return Diagnosis("wrong_maximum", "Right while the scores of a row are alike; with one score of 120 among "
-                                          "small ones the exponential overflows. What was subtracted is not the "
-                                          "maximum of the row.")
+        return Diagnosis(
+            "wrong_maximum",
+            "Right while the scores of a row are alike; with one score of 120 among "
+            "small ones the exponential overflows. What was subtracted is not the "
+            "maximum of the row.",
+        )
     return None
 
 
 def _by_order(evidence):
     if near(_ratio(evidence, "step within a row"), math.e):
-        return Diagnosis("order_reversed", "A score that is 1 higher should weigh e = 2.718 times as much; here it "
-                                           "weighs 0.368 times as much. Is it exp(x - m), and does every weight "
-                                           "land in the column of its score?")
+        return Diagnosis(
+            "order_reversed",
+            "A score that is 1 higher should weigh e = 2.718 times as much; here it "
+            "weighs 0.368 times as much. Is it exp(x - m), and does every weight "
+            "land in the column of its score?",
+        )
     return None
 
 
@@ -98,20 +113,27 @@ def usual(case):
 
 
 FUSED_TRITON = Exercise(
-    id="02.3", title="Fused row softmax in Triton", language="triton", entry="fused_softmax_kernel",
+    id="02.3",
+    title="Fused row softmax in Triton",
+    language="triton",
+    entry="fused_softmax_kernel",
     signature="fused_softmax_kernel(x_ptr, out_ptr, num_rows, num_cols, BLOCK_N: tl.constexpr)",
     contract=(
         "x (num_rows, num_cols) float, contiguous, finite; out like x: the softmax of every row, right for scores near "
         "+-100 too. One program a row; BLOCK_N is a power of two, at least num_cols, so that the row is one tile. The "
         "ledger is read: each score is loaded once, each weight stored once. tl.softmax is off."
     ),
-    size_lines=7, minutes=15, solution="course_lib/triton_kernels/row_softmax.py#fused_softmax_kernel",
+    size_lines=7,
+    minutes=15,
+    solution="course_lib/triton_kernels/row_softmax.py#fused_softmax_kernel",
     cases=fused_cases("power of two", WIDTH, schedules=("forward", "reverse", "random"), rows=3, many=7),
     make_inputs=cases.score_rows,
     make_run=lambda case, tensors: cases.rows_run(
         case, tensors, constants={"BLOCK_N": tile_of(case.sizes["num_cols"])}
     ),
-    oracle=cases.softmax_oracle, baseline=cases.softmax_baseline, rules={"out": "weights"},
+    oracle=cases.softmax_oracle,
+    baseline=cases.softmax_baseline,
+    rules={"out": "weights"},
     forbidden=("triton.language.softmax",),
     hints=(
         "Load the whole row as one tile, do everything with that tile, store it. Four lines of arithmetic stand "
@@ -126,21 +148,34 @@ FUSED_TRITON = Exercise(
         "shared memory, with the barriers in the right places, and you wrote none of them. What Triton does not do for "
         "you: it did not choose that the row should stay on chip, and it did not check the mask."
     ),
-    probes=_probes(WIDTH), diagnose=lambda evidence: diagnose_fused(evidence, width=WIDTH, unit="tile"),
-    ledger_rule=one_sweep, bound_bytes=softmax_bound, usual_bytes=usual, tile=lambda case: (1, WIDTH),
+    probes=_probes(WIDTH),
+    diagnose=lambda evidence: diagnose_fused(evidence, width=WIDTH, unit="tile"),
+    ledger_rule=one_sweep,
+    bound_bytes=softmax_bound,
+    usual_bytes=usual,
+    tile=lambda case: (1, WIDTH),
 )
 
 FUSED_CUDA = Exercise(
-    id="02.4", title="Fused row softmax in CUDA", language="cuda", entry="fused_softmax_kernel",
+    id="02.4",
+    title="Fused row softmax in CUDA",
+    language="cuda",
+    entry="fused_softmax_kernel",
     signature='extern "C" __global__ void fused_softmax_kernel(const float* x, float* out, int num_rows, int num_cols)',
     contract=(
         "x (num_rows, num_cols) float, contiguous, finite; out like x: the softmax of every row, right for scores near "
         "+-100 too. One block of BLOCK threads a row; row_smem, dynamic shared memory, holds num_cols floats. The "
         "ledger is read: each score is loaded from global memory once, each weight stored once."
     ),
-    size_lines=16, minutes=25, solution="kernels_cu/row_softmax/02_fused.cu",
-    cases=fused_cases("block", BLOCK), make_inputs=cases.score_rows, make_run=fused_run,
-    oracle=cases.softmax_oracle, baseline=cases.softmax_baseline, rules={"out": "weights"},
+    size_lines=16,
+    minutes=25,
+    solution="kernels_cu/row_softmax/02_fused.cu",
+    cases=fused_cases("block", BLOCK),
+    make_inputs=cases.score_rows,
+    make_run=fused_run,
+    oracle=cases.softmax_oracle,
+    baseline=cases.softmax_baseline,
+    rules={"out": "weights"},
     hints=(
         "Three loops over the thread's own columns: fetch the row and find the maximum; exponentials and their sum; "
         "divide and write. Between the loops stand block_max and block_sum.",
@@ -154,6 +189,10 @@ FUSED_CUDA = Exercise(
         "no longer than what a block can have. Chapter 03 lifts that limit with a second sweep, and "
         "FlashAttention lifts it without one."
     ),
-    probes=_probes(BLOCK), diagnose=lambda evidence: diagnose_fused(evidence, width=BLOCK, unit="block"),
-    ledger_rule=one_sweep, bound_bytes=softmax_bound, usual_bytes=usual, tile=lambda case: (1, BLOCK),
+    probes=_probes(BLOCK),
+    diagnose=lambda evidence: diagnose_fused(evidence, width=BLOCK, unit="block"),
+    ledger_rule=one_sweep,
+    bound_bytes=softmax_bound,
+    usual_bytes=usual,
+    tile=lambda case: (1, BLOCK),
 )

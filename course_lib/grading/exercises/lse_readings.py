@@ -28,7 +28,8 @@ def lse_probes(block):
         _step_probe("step between warps", block, block // 4),
         Probe(
             "stagnation",
-            Case("stagnation", {"num_rows": 1, "num_cols": block * STAGNATION_PER_THREAD}, "zeros", "float16"), _first,
+            Case("stagnation", {"num_rows": 1, "num_cols": block * STAGNATION_PER_THREAD}, "zeros", "float16"),
+            _first,
         ),
     )
 
@@ -44,10 +45,15 @@ def _step_probe(name, num_cols, at):
 def diagnose_lse(evidence, *, stride):
     """Diagnosis of a failing log-sum-exp over rows of half precision, or None."""
     readings = evidence.readings
-    for look in (lambda: say_lse(readings.get("count"), COUNT_COLS, readings.get("one score")),
-                 lambda: _count(readings.get("count"), stride), lambda: by_steps(evidence),
-                 lambda: _stagnation(readings.get("stagnation"), stride), lambda: by_shift(evidence),
-                 lambda: by_masked_rows(evidence), lambda: by_row_offset(evidence)):
+    for look in (
+        lambda: say_lse(readings.get("count"), COUNT_COLS, readings.get("one score")),
+        lambda: _count(readings.get("count"), stride),
+        lambda: by_steps(evidence),
+        lambda: _stagnation(readings.get("stagnation"), stride),
+        lambda: by_shift(evidence),
+        lambda: by_masked_rows(evidence),
+        lambda: by_row_offset(evidence),
+    ):
         found = look()
         if found is not None:
             return found
@@ -67,12 +73,16 @@ def say_lse(equal, num_keys, single):
     log = math.log(num_keys)
     start = f"{num_keys} scores of 0 must give ln({num_keys}) = {log:.4g}; here it is {equal:.4g}"
     if near(equal, log * LOG2_E):
-        return Diagnosis("lse_base_2", f"{start}, which is the logarithm to the base 2. The course's lse is natural "
-                                       "(logf).")
+        return Diagnosis(
+            "lse_base_2", f"{start}, which is the logarithm to the base 2. The course's lse is natural (logf)."
+        )
     if near(equal, log) and abs(single) < 1e-3:
-        return Diagnosis("lse_without_max", "A single score of 1 must give 1; here it is 0: log(l) alone. l was "
-                                            "divided by "
-                                            "exp(m), so m has to be added again: lse = m + log(l).")
+        return Diagnosis(
+            "lse_without_max",
+            "A single score of 1 must give 1; here it is 0: log(l) alone. l was "
+            "divided by "
+            "exp(m), so m has to be added again: lse = m + log(l).",
+        )
     if near(equal, num_keys):
         return Diagnosis("lse_without_log", f"{start}: that is l itself; its logarithm is missing.")
     if abs(equal) < 1e-3:
@@ -90,13 +100,17 @@ def _stagnation(lse, stride):
         return None
     seen = math.exp(min(lse, 80.0))
     if near(seen, expected / 2):
-        return Diagnosis("half_accumulator", f"{expected:,} equal scores were counted as {seen:,.0f}: each thread "
-                                             "stopped at 2048, "
-                                             "since in half precision 2048 + 1 is 2048. Keep m and l in float.")
+        return Diagnosis(
+            "half_accumulator",
+            f"{expected:,} equal scores were counted as {seen:,.0f}: each thread "
+            "stopped at 2048, "
+            "since in half precision 2048 + 1 is 2048. Keep m and l in float.",
+        )
     if math.isinf(lse):
-        return Diagnosis("half_accumulator", f"{expected:,} equal scores give an infinite sum: half precision ends at "
-                                             "65504. "
-                                             "Keep m and l in float.")
+        return Diagnosis(
+            "half_accumulator",
+            f"{expected:,} equal scores give an infinite sum: half precision ends at 65504. Keep m and l in float.",
+        )
     return None
 
 

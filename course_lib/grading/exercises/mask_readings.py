@@ -21,7 +21,8 @@ def _seen(_inputs, outputs):
     """Keys that each row saw, from equal scores: 1/weight of its first key, and how many weights are not 0."""
     out = outputs["out"].double()
     return {
-        "weights": (out != 0).sum(dim=-1).tolist(), "sums": _inverse(out[..., 0]).tolist(),
+        "weights": (out != 0).sum(dim=-1).tolist(),
+        "sums": _inverse(out[..., 0]).tolist(),
         "lse": outputs["lse"].tolist(),
     }
 
@@ -65,26 +66,48 @@ def diagnose_masked(evidence):
     """Diagnosis of a failing masked softmax, or None."""
     seen = evidence.readings.get("seen")
     looks = (
-        lambda: _by_rule(seen), lambda: _lse(seen, evidence.readings.get("one score")), lambda: by_steps(evidence),
-        lambda: _reads_masked(evidence), lambda: _empty(seen), lambda: by_shift(evidence),
+        lambda: _by_rule(seen),
+        lambda: _lse(seen, evidence.readings.get("one score")),
+        lambda: by_steps(evidence),
+        lambda: _reads_masked(evidence),
+        lambda: _empty(seen),
+        lambda: by_shift(evidence),
         lambda: by_masked_rows(evidence),
     )
     return next((found for look in looks if (found := look()) is not None), None)
 
 
 _RULES = (
-    ("causal_off_by_one", lambda length, q_row: visible(length, q_row) - 1,
-     "the key at the row's own position is visible too: k <= q_row + seq_lens_kv[b] - seq_len_q"),
-    ("causal_off_by_one", lambda length, q_row: visible(length, q_row) + 1,
-     "that is one key of the future: the last visible key is q_row + seq_lens_kv[b] - seq_len_q itself"),
-    ("causal_top_left", lambda length, q_row: min(q_row + 1, length),
-     "the mask is aligned to the top left; the last query sees every valid key, so add seq_lens_kv[b] - seq_len_q"),
-    ("causal_top_left", lambda length, q_row: q_row + 1,
-     "the mask is aligned to the top left; the last query sees every valid key, so add seq_lens_kv[b] - seq_len_q"),
-    ("length_ignored", lambda length, q_row: visible(NUM_KV, q_row),
-     "seq_lens_kv[b] was not used: the offset is seq_lens_kv[b] - seq_len_q, not seq_len_kv - seq_len_q"),
-    ("length_of_another", lambda length, q_row: visible(LENS[0], q_row),
-     "the length of batch entry 0 was used for every entry"),
+    (
+        "causal_off_by_one",
+        lambda length, q_row: visible(length, q_row) - 1,
+        "the key at the row's own position is visible too: k <= q_row + seq_lens_kv[b] - seq_len_q",
+    ),
+    (
+        "causal_off_by_one",
+        lambda length, q_row: visible(length, q_row) + 1,
+        "that is one key of the future: the last visible key is q_row + seq_lens_kv[b] - seq_len_q itself",
+    ),
+    (
+        "causal_top_left",
+        lambda length, q_row: min(q_row + 1, length),
+        "the mask is aligned to the top left; the last query sees every valid key, so add seq_lens_kv[b] - seq_len_q",
+    ),
+    (
+        "causal_top_left",
+        lambda length, q_row: q_row + 1,
+        "the mask is aligned to the top left; the last query sees every valid key, so add seq_lens_kv[b] - seq_len_q",
+    ),
+    (
+        "length_ignored",
+        lambda length, q_row: visible(NUM_KV, q_row),
+        "seq_lens_kv[b] was not used: the offset is seq_lens_kv[b] - seq_len_q, not seq_len_kv - seq_len_q",
+    ),
+    (
+        "length_of_another",
+        lambda length, q_row: visible(LENS[0], q_row),
+        "the length of batch entry 0 was used for every entry",
+    ),
     ("causal_missing", lambda length, q_row: length, "every valid key counts, those of the future too"),
     ("mask_missing", lambda length, q_row: NUM_KV, "every key counts, whether the row may see it or not"),
 )
@@ -132,9 +155,12 @@ def _empty(seen):
             weights, lse = seen["weights"][b][q_row], seen["lse"][b][q_row]
             start = f"With seq_len_q = {NUM_Q} and seq_lens_kv[{b}] = {length}, row {q_row} sees no key"
             if weights:
-                return Diagnosis("masked_row", f"{start}, and yet {weights} of its weights are not 0; the contract "
-                                               "asks for 0 "
-                                               "everywhere. Is it 0 / 0, or a large negative number in place of -inf?")
+                return Diagnosis(
+                    "masked_row",
+                    f"{start}, and yet {weights} of its weights are not 0; the contract "
+                    "asks for 0 "
+                    "everywhere. Is it 0 / 0, or a large negative number in place of -inf?",
+                )
             if lse != -math.inf:
                 return Diagnosis("masked_row", f"{start}; its lse must be -inf and is {lse:.4g}.")
     return None
@@ -146,11 +172,14 @@ def _reads_masked(evidence):
     square = [case for case in normal if case.case.sizes["seq_len_q"] <= min(case.case.options["seq_lens_kv"])]
     if not square or square[0].elements <= 2:  # a single key: nothing is masked there
         return None
-    return Diagnosis("reads_masked", "Right when the keys that a row may not see hold 0, wrong when they hold NaN "
-                                     "(case "
-                                     f"{square[0].case.name!r}). NaN times 0 and NaN plus -inf are NaN: choose with a "
-                                     "condition "
-                                     "instead of multiplying by the mask or adding it.")
+    return Diagnosis(
+        "reads_masked",
+        "Right when the keys that a row may not see hold 0, wrong when they hold NaN "
+        "(case "
+        f"{square[0].case.name!r}). NaN times 0 and NaN plus -inf are NaN: choose with a "
+        "condition "
+        "instead of multiplying by the mask or adding it.",
+    )
 
 
 def _lse(seen, single):

@@ -11,18 +11,25 @@ from . import roofline_readings, sector_readings
 from .sector_readings import PATTERNS
 
 SECTORS = Exercise(
-    id="01.1", title="Count the sectors of a warp load", language="python", entry="sectors_per_request",
+    id="01.1",
+    title="Count the sectors of a warp load",
+    language="python",
+    entry="sectors_per_request",
     signature="sectors_per_request() -> (one_further, every_third, backwards, vectors, repeated)",
     contract=(
         "Returns five whole numbers: how many sectors of 32 bytes one load of a warp touches, for x[lane + 1], "
         "x[3 * lane], x[31 - lane], x4[lane] and x[lane / 8]; lane is 0 to 31, x holds floats of 4 bytes, x4 float4 of "
         "16 bytes, and both start at a multiple of 128 bytes."
     ),
-    size_lines=5, minutes=10, solution="solutions/answers/01_1.py",
+    size_lines=5,
+    minutes=10,
+    solution="solutions/answers/01_1.py",
     cases=tuple(Case(pattern.load, {}, name, "whole number") for name, pattern in PATTERNS.items()),
     make_inputs=lambda case, gen: {},
     make_run=lambda case, tensors: Run(case.name, tensors, {name: ((), "float32") for name in PATTERNS}, ()),
-    oracle=lambda case, tensors: {}, baseline=lambda case, tensors: {}, rules={},
+    oracle=lambda case, tensors: {},
+    baseline=lambda case, tensors: {},
+    rules={},
     hints=(
         "Write down the first and the last byte that the warp reads. In which sectors do they lie? Are all sectors in "
         "between touched?",
@@ -74,7 +81,10 @@ def _machine_case(name, num_kernels, peak_tflops, memory_gbps, **options):
 
 
 ROOFLINE = Exercise(
-    id="01.4", title="The roofline", language="python", entry="roofline",
+    id="01.4",
+    title="The roofline",
+    language="python",
+    entry="roofline",
     signature="roofline(flops, num_bytes, peak_tflops, memory_gbps) -> (intensity, tflops, least_us)",
     contract=(
         "flops and num_bytes are float32 tensors of one shape, a kernel's operations and bytes of memory traffic; "
@@ -82,15 +92,19 @@ ROOFLINE = Exercise(
         "byte; the rate in TFLOP/s that the roofline allows; the least time in microseconds. A kernel without FLOP (a "
         "copy) still takes time."
     ),
-    size_lines=3, minutes=10, solution="solutions/answers/01_4.py",
+    size_lines=3,
+    minutes=10,
+    solution="solutions/answers/01_4.py",
     cases=(
         _machine_case("memory limits", 1, 989.4, 4800.0, flops=[1e9], num_bytes=[1e8]),
         _machine_case("arithmetic limits", 1, 989.4, 4800.0, flops=[1e12], num_bytes=[1e8]),
         _machine_case("a copy", 2, 989.4, 4800.0, flops=[0.0, 1e10], num_bytes=[1e9, 1e9]),
-        _machine_case("on an A100", 40, 312.0, 2039.0), _machine_case("on an H200", 40, 989.4, 4800.0),
+        _machine_case("on an A100", 40, 312.0, 2039.0),
+        _machine_case("on an H200", 40, 989.4, 4800.0),
         _machine_case("on a T4", 40, 65.0, 320.0),
     ),
-    make_inputs=_kernels, make_run=_roofline_run,
+    make_inputs=_kernels,
+    make_run=_roofline_run,
     oracle=lambda case, tensors: _roofline(case, *(tensor.double() for tensor in tensors.values())),
     baseline=lambda case, tensors: _roofline(case, *tensors.values()),
     rules={"intensity": "forward", "tflops": "forward", "least_us": "forward"},

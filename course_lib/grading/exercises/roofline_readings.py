@@ -33,13 +33,19 @@ def _division_of_zeros(case):
     empty = flops == 0
     for name in ("tflops", "least_us"):
         if bool(empty.any()) and bool((~torch.isfinite(out[name][empty])).any()):
-            return Diagnosis("zero_by_zero", f"A copy has 0 FLOP: its rate is 0 TFLOP/s, and {name} became "
-                                             f"{out[name][empty][0].item()} by a division by it. The time of a copy "
-                                             "is bytes / bandwidth.")
+            return Diagnosis(
+                "zero_by_zero",
+                f"A copy has 0 FLOP: its rate is 0 TFLOP/s, and {name} became "
+                f"{out[name][empty][0].item()} by a division by it. The time of a copy "
+                "is bytes / bandwidth.",
+            )
     if bool(empty.any()) and bool((out["least_us"][empty] == 0).all()):
-        return Diagnosis("bytes_take_no_time", "A copy of 1e+09 bytes has 0 FLOP and yet takes 208 microseconds at "
-                                               "4800 GB/s; here it takes none. The least time is the larger of two "
-                                               "times.")
+        return Diagnosis(
+            "bytes_take_no_time",
+            "A copy of 1e+09 bytes has 0 FLOP and yet takes 208 microseconds at "
+            "4800 GB/s; here it takes none. The least time is the larger of two "
+            "times.",
+        )
     return None
 
 
@@ -49,8 +55,9 @@ def _swapped(case):
     for a, b in ((0, 1), (0, 2), (1, 2)):
         first, second = names[a], names[b]
         if first in _wrong(case) and _near(out[first], ref[second]) and _near(out[second], ref[first]):
-            return Diagnosis("swapped_results", f"{first} and {second} have changed places; return (intensity, tflops, "
-                                                "least_us).")
+            return Diagnosis(
+                "swapped_results", f"{first} and {second} have changed places; return (intensity, tflops, least_us)."
+            )
     return None
 
 
@@ -84,8 +91,15 @@ def _slips(case):
     rate, whole = flops / num_bytes * bandwidth / 1e3, torch.full_like(flops, peak)
     busy, waiting = flops / peak / 1e6, num_bytes / bandwidth / 1e3
     return (
-        num_bytes / flops, (1000 * rate).clamp(max=peak), rate, whole, torch.maximum(rate, whole),
-        busy + waiting, torch.minimum(busy, waiting), busy, waiting,
+        num_bytes / flops,
+        (1000 * rate).clamp(max=peak),
+        rate,
+        whole,
+        torch.maximum(rate, whole),
+        busy + waiting,
+        torch.minimum(busy, waiting),
+        busy,
+        waiting,
     )
 
 
@@ -97,8 +111,11 @@ def _factor(case):
         ratio = (got[used] / want[used]).mean().item() if bool(used.any()) else 0.0
         for power in (-12, -9, -6, -3, 3, 6, 9, 12):
             if ratio and _near(got[used], want[used] * 10.0**power):
-                return Diagnosis("unit", f"{_facts(case, name)}: off by the factor 10^{power}. TFLOP are 10^12, GB "
-                                         f"10^9, microseconds 10^-6; {name} is in {_UNITS[name]}.")
+                return Diagnosis(
+                    "unit",
+                    f"{_facts(case, name)}: off by the factor 10^{power}. TFLOP are 10^12, GB "
+                    f"10^9, microseconds 10^-6; {name} is in {_UNITS[name]}.",
+                )
     return None
 
 

@@ -80,8 +80,13 @@ def rows_run(case, tensors, *, output="out", rows_per_block=1, threads=1, consta
     num_rows, num_cols = tensors["x"].shape
     shape = (num_rows, num_cols) if output == "out" else (num_rows,)
     return Run(
-        case.name, tensors, {output: (shape, "float32")}, (Ref("x"), Ref(output), num_rows, num_cols),
-        grid=(-(-num_rows // rows_per_block), 1, 1), block=(threads, 1, 1), constants=constants or {},
+        case.name,
+        tensors,
+        {output: (shape, "float32")},
+        (Ref("x"), Ref(output), num_rows, num_cols),
+        grid=(-(-num_rows // rows_per_block), 1, 1),
+        block=(threads, 1, 1),
+        constants=constants or {},
     )
 
 
@@ -117,7 +122,10 @@ def masked_run(case, tensors):
     batch_size, seq_len_q, seq_len_kv = tensors["scores"].shape
     outputs = {"out": ((batch_size, seq_len_q, seq_len_kv), "float32"), "lse": ((batch_size, seq_len_q), "float32")}
     return Run(
-        case.name, tensors, outputs,
+        case.name,
+        tensors,
+        outputs,
         (Ref("scores"), Ref("seq_lens_kv"), Ref("out"), Ref("lse"), seq_len_q, seq_len_kv),
-        grid=(seq_len_q, batch_size, 1), block=(WARP_SIZE, 1, 1),
+        grid=(seq_len_q, batch_size, 1),
+        block=(WARP_SIZE, 1, 1),
     )

@@ -27,22 +27,29 @@ def two_reads(case):
 
 
 ONLINE_WARP = Exercise(
-    id="03.2", title="Online softmax in CUDA, one warp a row", language="cuda", entry="online_softmax_warp_kernel",
+    id="03.2",
+    title="Online softmax in CUDA, one warp a row",
+    language="cuda",
+    entry="online_softmax_warp_kernel",
     signature=(
-        'extern "C" __global__ void\n'
-        "online_softmax_warp_kernel(const float* x, float* out, int num_rows, int num_cols)"
+        'extern "C" __global__ void\nonline_softmax_warp_kernel(const float* x, float* out, int num_rows, int num_cols)'
     ),
     contract=(
         "x (num_rows, num_cols) float, contiguous; out like x: the softmax of every row. Any num_rows, num_cols >= 1. "
         "A score of -inf has weight 0; a row of -inf only gives 0. One warp a row; the last block may have warps "
         "without a row."
     ),
-    size_lines=18, minutes=20, solution="kernels_cu/softmax/03_online_warp.cu",
-    cases=cases.row_cases("stride", cases.WARP_SIZE), make_inputs=cases.score_rows,
+    size_lines=18,
+    minutes=20,
+    solution="kernels_cu/softmax/03_online_warp.cu",
+    cases=cases.row_cases("stride", cases.WARP_SIZE),
+    make_inputs=cases.score_rows,
     make_run=lambda case, tensors: cases.rows_run(
         case, tensors, rows_per_block=WARPS_PER_BLOCK, threads=WARPS_PER_BLOCK * cases.WARP_SIZE
     ),
-    oracle=cases.softmax_oracle, baseline=cases.softmax_baseline, rules={"out": "weights"},
+    oracle=cases.softmax_oracle,
+    baseline=cases.softmax_baseline,
+    rules={"out": "weights"},
     hints=(
         "Three steps: each lane runs over its own columns and keeps its own (m, l); the 32 states become one; each "
         "lane "
@@ -65,22 +72,31 @@ ONLINE_WARP = Exercise(
         probes.step("step between lanes", {"num_rows": 4, "num_cols": 32}, 16),
     ),
     diagnose=lambda evidence: diagnose_softmax(evidence, stride=cases.WARP_SIZE),
-    bound_bytes=softmax_bound, usual_bytes=two_reads, tile=lambda case: (WARPS_PER_BLOCK, cases.WARP_SIZE),
+    bound_bytes=softmax_bound,
+    usual_bytes=two_reads,
+    tile=lambda case: (WARPS_PER_BLOCK, cases.WARP_SIZE),
 )
 
 ONLINE_TILE = Exercise(
-    id="03.4", title="Online softmax in Triton, any width", language="triton", entry="online_softmax_tile_kernel",
+    id="03.4",
+    title="Online softmax in Triton, any width",
+    language="triton",
+    entry="online_softmax_tile_kernel",
     signature="online_softmax_tile_kernel(x_ptr, out_ptr, num_rows, num_cols, BLOCK_N: tl.constexpr)",
     contract=(
         "x (num_rows, num_cols) float, contiguous; out like x: the softmax of every row. Any num_rows, num_cols >= 1. "
         "A score of -inf has weight 0; a row of -inf only gives 0. One program a row, tiles of BLOCK_N columns "
         "(a power of two), one state (m, l) for the row."
     ),
-    size_lines=15, minutes=15, solution="course_lib/triton_kernels/softmax.py#online_softmax_tile_kernel",
+    size_lines=15,
+    minutes=15,
+    solution="course_lib/triton_kernels/softmax.py#online_softmax_tile_kernel",
     cases=cases.row_cases("tile", BLOCK_N, schedules=("forward", "reverse", "random"), rows=3, many=7),
     make_inputs=cases.score_rows,
     make_run=lambda case, tensors: cases.rows_run(case, tensors, constants={"BLOCK_N": BLOCK_N}),
-    oracle=cases.softmax_oracle, baseline=cases.softmax_baseline, rules={"out": "weights"},
+    oracle=cases.softmax_oracle,
+    baseline=cases.softmax_baseline,
+    rules={"out": "weights"},
     hints=(
         "A loop over tiles that keeps m and l, then a second loop that writes. Every load and store needs a mask.",
         "What stands beyond the end of the row must change neither m nor l: load it as -inf. And m - m_new must not "
@@ -100,7 +116,9 @@ ONLINE_TILE = Exercise(
         probes.step("step within a tile", {"num_rows": 4, "num_cols": 32}, 16),
     ),
     diagnose=lambda evidence: diagnose_softmax(evidence, stride=BLOCK_N, unit="tile"),
-    bound_bytes=softmax_bound, usual_bytes=two_reads, tile=lambda case: (1, BLOCK_N),
+    bound_bytes=softmax_bound,
+    usual_bytes=two_reads,
+    tile=lambda case: (1, BLOCK_N),
 )
 
 
@@ -112,19 +130,27 @@ def lse_bound(case):
 
 
 LOG_SUM_EXP = Exercise(
-    id="03.5", title="Log-sum-exp in CUDA, half in, float out", language="cuda", entry="log_sum_exp_kernel",
+    id="03.5",
+    title="Log-sum-exp in CUDA, half in, float out",
+    language="cuda",
+    entry="log_sum_exp_kernel",
     signature='extern "C" __global__ void log_sum_exp_kernel(const __half* x, float* lse, int num_rows, int num_cols)',
     contract=(
         "x (num_rows, num_cols) half, contiguous; lse (num_rows,) float: the natural log of sum(exp(x)) of every row, "
         "computed in float. Any num_rows, num_cols >= 1. A row of -inf only gives -inf. One block of BLOCK threads a "
         "row."
     ),
-    size_lines=20, minutes=20, solution="kernels_cu/softmax/04_log_sum_exp.cu",
-    cases=cases.row_cases("block", BLOCK, dtype="float16"), make_inputs=cases.score_rows,
+    size_lines=20,
+    minutes=20,
+    solution="kernels_cu/softmax/04_log_sum_exp.cu",
+    cases=cases.row_cases("block", BLOCK, dtype="float16"),
+    make_inputs=cases.score_rows,
     make_run=lambda case, tensors: cases.rows_run(
         case, tensors, output="lse", threads=BLOCK, constants={"BLOCK": BLOCK}
     ),
-    oracle=cases.lse_oracle, baseline=cases.lse_baseline, rules={"lse": "lse"},
+    oracle=cases.lse_oracle,
+    baseline=cases.lse_baseline,
+    rules={"lse": "lse"},
     hints=(
         "Each thread keeps (m, l) of its columns, in float. Then two reductions over the block: first the maximum, "
         "then "
@@ -139,8 +165,11 @@ LOG_SUM_EXP = Exercise(
         "Attention "
         "kernels write it in the forward pass, and the backward pass and split-KV decoding start from it."
     ),
-    probes=lse_probes(BLOCK), diagnose=lambda evidence: diagnose_lse(evidence, stride=BLOCK),
-    bound_bytes=lse_bound, usual_bytes=lambda case: lse_bound(case)[0], tile=lambda case: (1, 1),
+    probes=lse_probes(BLOCK),
+    diagnose=lambda evidence: diagnose_lse(evidence, stride=BLOCK),
+    bound_bytes=lse_bound,
+    usual_bytes=lambda case: lse_bound(case)[0],
+    tile=lambda case: (1, 1),
 )
 
 
@@ -154,9 +183,11 @@ def masked_bound(case):
     return 4 * (seen + written + len(lens)), why
 
 
-
 MASKED = Exercise(
-    id="03.6", title="Masked rows: causal and length mask", language="cuda", entry="masked_softmax_kernel",
+    id="03.6",
+    title="Masked rows: causal and length mask",
+    language="cuda",
+    entry="masked_softmax_kernel",
     signature=(
         'extern "C" __global__ void masked_softmax_kernel(const float* scores, const int* seq_lens_kv, float* out,\n'
         "                                                 float* lse, int seq_len_q, int seq_len_kv)"
@@ -169,7 +200,9 @@ MASKED = Exercise(
         "scores, 0 where masked; lse (batch_size, seq_len_q) float, natural log. A row that sees nothing: out 0, lse "
         "-inf."
     ),
-    size_lines=20, minutes=20, solution="kernels_cu/softmax/05_masked.cu",
+    size_lines=20,
+    minutes=20,
+    solution="kernels_cu/softmax/05_masked.cu",
     cases=(
         cases.masked_case("one element", 1, 1, 1, (1,), schedules=cases.ALL_SCHEDULES),
         cases.masked_case("square", 1, 9, 9, (9,), schedules=("forward", "reverse")),
@@ -184,8 +217,11 @@ MASKED = Exercise(
         cases.masked_case("rows that start with -inf", 2, 6, 100, (100, 90), "leading_masked", schedules=("forward",)),
         cases.masked_case("several lengths", 5, 11, 65, (65, 64, 33, 32, 1)),
     ),
-    make_inputs=cases.masked_scores, make_run=cases.masked_run, oracle=cases.masked_oracle,
-    baseline=cases.masked_baseline, rules={"out": "weights", "lse": "lse"},
+    make_inputs=cases.masked_scores,
+    make_run=cases.masked_run,
+    oracle=cases.masked_oracle,
+    baseline=cases.masked_baseline,
+    rules={"out": "weights", "lse": "lse"},
     hints=(
         "How many keys does a row see? One formula with q_row, seq_lens_kv[batch] and seq_len_q; it may give 0 or "
         "less.",
@@ -202,6 +238,8 @@ MASKED = Exercise(
         "which a "
         "row sees nothing drops out by itself when partial results are combined."
     ),
-    probes=mask_probes(), diagnose=diagnose_masked,
-    bound_bytes=masked_bound, tile=lambda case: (1, cases.WARP_SIZE),
+    probes=mask_probes(),
+    diagnose=diagnose_masked,
+    bound_bytes=masked_bound,
+    tile=lambda case: (1, cases.WARP_SIZE),
 )

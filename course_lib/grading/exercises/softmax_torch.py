@@ -15,8 +15,15 @@ NEG_INF = float("-inf")
 LIBRARY_SOFTMAX = tuple(
     f"torch.{name}"
     for name in (
-        "softmax", "log_softmax", "logsumexp", "Tensor.softmax", "Tensor.log_softmax", "Tensor.logsumexp",
-        "nn.functional.softmax", "nn.functional.log_softmax", "nn.functional.scaled_dot_product_attention",
+        "softmax",
+        "log_softmax",
+        "logsumexp",
+        "Tensor.softmax",
+        "Tensor.log_softmax",
+        "Tensor.logsumexp",
+        "nn.functional.softmax",
+        "nn.functional.log_softmax",
+        "nn.functional.scaled_dot_product_attention",
     )
 )
 
@@ -54,23 +61,35 @@ def _merge_case(name, num_states=16, **options):
 
 
 MERGE = Exercise(
-    id="03.1", title="Merge two states", language="python", entry="merge",
+    id="03.1",
+    title="Merge two states",
+    language="python",
+    entry="merge",
     signature="merge(m_a, l_a, m_b, l_b) -> (m, l)",
     contract=(
         "Four float32 tensors of one shape: the states (m, l) of two parts of a row, element by element. Returns (m, "
         "l) of "
         "both parts together. The identity is (-inf, 0) on either side; two identities give the identity."
     ),
-    size_lines=4, minutes=5, solution="solutions/answers/03_1.py",
+    size_lines=4,
+    minutes=5,
+    solution="solutions/answers/03_1.py",
     cases=(
-        _merge_case("one pair", 1), _merge_case("many pairs", 64),
-        _merge_case("maxima near -100", m_a=-100.0, m_b=-100.0), _merge_case("maxima near +100", m_a=100.0, m_b=100.0),
+        _merge_case("one pair", 1),
+        _merge_case("many pairs", 64),
+        _merge_case("maxima near -100", m_a=-100.0, m_b=-100.0),
+        _merge_case("maxima near +100", m_a=100.0, m_b=100.0),
         _merge_case("maxima near -3000", m_a=-3000.0, m_b=-3000.0),
-        _merge_case("first far above", m_a=100.0, m_b=-100.0), _merge_case("second far above", m_a=-100.0, m_b=100.0),
-        _merge_case("first empty", empty="a"), _merge_case("second empty", empty="b"),
+        _merge_case("first far above", m_a=100.0, m_b=-100.0),
+        _merge_case("second far above", m_a=-100.0, m_b=100.0),
+        _merge_case("first empty", empty="a"),
+        _merge_case("second empty", empty="b"),
         _merge_case("both empty", 2, empty="ab"),
     ),
-    make_inputs=_states, make_run=_merge_run, oracle=_merge_oracle, baseline=_merge_baseline,
+    make_inputs=_states,
+    make_run=_merge_run,
+    oracle=_merge_oracle,
+    baseline=_merge_baseline,
     rules={"m": "exact", "l": "weights"},
     hints=(
         "The new maximum is simple. Both sums were made relative to an older maximum: what does each need?",
@@ -82,7 +101,8 @@ MERGE = Exercise(
         "merge "
         "with it. It is associative and has a neutral element, so any order and any grouping gives the same row."
     ),
-    probes=readings.merge_probes(_merge_case), diagnose=readings.diagnose_merge,
+    probes=readings.merge_probes(_merge_case),
+    diagnose=readings.diagnose_merge,
 )
 
 
@@ -108,27 +128,38 @@ def _tiles_case(name, num_rows, num_cols, head_dim, block_n, values="normal"):
 
 
 WEIGHTED_SUM = Exercise(
-    id="03.3", title="Softmax times values, in tiles", language="python", entry="softmax_weighted_sum",
+    id="03.3",
+    title="Softmax times values, in tiles",
+    language="python",
+    entry="softmax_weighted_sum",
     signature="softmax_weighted_sum(scores, values, block_n) -> out",
     contract=(
         "scores (num_rows, num_cols), values (num_cols, head_dim), float32; returns softmax(scores) @ values, "
         "(num_rows, head_dim), without holding the weights of more than block_n columns. A row of -inf only gives 0. "
         "torch's own softmax and logsumexp are off."
     ),
-    size_lines=10, minutes=15, solution="solutions/answers/03_3.py",
+    size_lines=10,
+    minutes=15,
+    solution="solutions/answers/03_3.py",
     cases=(
-        _tiles_case("one element", 1, 1, 1, 16), _tiles_case("exactly one tile", 3, 16, 4, 16),
-        _tiles_case("one below a tile", 3, 15, 4, 16), _tiles_case("one above a tile", 5, 33, 8, 16),
-        _tiles_case("row shorter than a tile", 4, 9, 5, 32), _tiles_case("tiles of one column", 3, 7, 4, 1),
-        _tiles_case("rising scores", 5, 53, 8, 8, "rising"), _tiles_case("falling scores", 5, 53, 8, 8, "falling"),
+        _tiles_case("one element", 1, 1, 1, 16),
+        _tiles_case("exactly one tile", 3, 16, 4, 16),
+        _tiles_case("one below a tile", 3, 15, 4, 16),
+        _tiles_case("one above a tile", 5, 33, 8, 16),
+        _tiles_case("row shorter than a tile", 4, 9, 5, 32),
+        _tiles_case("tiles of one column", 3, 7, 4, 1),
+        _tiles_case("rising scores", 5, 53, 8, 8, "rising"),
+        _tiles_case("falling scores", 5, 53, 8, 8, "falling"),
         _tiles_case("scores near -100", 4, 45, 8, 16, "minus_100"),
         _tiles_case("scores near -3000", 4, 45, 8, 16, "minus_3000"),
         _tiles_case("scores near +100", 4, 45, 8, 16, "plus_100"),
         _tiles_case("one large score a row", 5, 50, 8, 16, "spikes"),
         _tiles_case("masked scores", 6, 50, 8, 16, "masked"),
-        _tiles_case("rows that start masked", 5, 50, 8, 16, "leading_masked"), _tiles_case("ragged", 37, 203, 20, 24),
+        _tiles_case("rows that start masked", 5, 50, 8, 16, "leading_masked"),
+        _tiles_case("ragged", 37, 203, 20, 24),
     ),
-    make_inputs=_tiles, make_run=_tiles_run,
+    make_inputs=_tiles,
+    make_run=_tiles_run,
     oracle=lambda case, tensors: {"out": reference.weighted_sum(**tensors)},
     baseline=lambda case, tensors: {"out": reference.rounded_weighted_sum(**tensors)},
     rules={"out": "weights"},
@@ -145,21 +176,31 @@ WEIGHTED_SUM = Exercise(
         "the same alpha. With scores computed tile by tile from q and k, this loop is FlashAttention for one tile of "
         "queries."
     ),
-    probes=readings.tile_probes(), diagnose=readings.diagnose_tiles, forbidden=LIBRARY_SOFTMAX,
+    probes=readings.tile_probes(),
+    diagnose=readings.diagnose_tiles,
+    forbidden=LIBRARY_SOFTMAX,
 )
 
 COUNTER_EXAMPLE = Exercise(
-    id="03.7", title="A row that breaks a wrong kernel", language="python", entry="counter_example",
+    id="03.7",
+    title="A row that breaks a wrong kernel",
+    language="python",
+    entry="counter_example",
     signature="counter_example() -> row",
     contract=(
         "Returns a float32 tensor (num_cols,) of finite scores. On it a softmax that starts its running maximum at 0 "
         "must be "
         "off by more than 0.01 in some weight, or not a number, while the softmax that starts at -inf is right."
     ),
-    size_lines=3, minutes=10, solution="solutions/answers/03_7.py",
-    cases=(Case("your row", {}),), make_inputs=lambda case, gen: {},
+    size_lines=3,
+    minutes=10,
+    solution="solutions/answers/03_7.py",
+    cases=(Case("your row", {}),),
+    make_inputs=lambda case, gen: {},
     make_run=lambda case, tensors: Run(case.name, tensors, {"row": ((-1,), "float32")}, ()),
-    oracle=lambda case, tensors: {}, baseline=lambda case, tensors: {}, rules={},
+    oracle=lambda case, tensors: {},
+    baseline=lambda case, tensors: {},
+    rules={},
     hints=(
         "What does the wrong kernel compute when every score is positive? When the largest is negative?",
         "With m = 0 the terms are exp(score). When do they vanish in float32 although their ratio is ordinary?",

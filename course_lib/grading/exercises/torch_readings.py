@@ -16,8 +16,10 @@ from .softmax_readings import by_masked_rows, by_shift, nan_from_the_start, near
 
 E = math.e
 FACTORS = (  # what the old part was multiplied by where exp(-1) is right
-    (1.0, "not multiplied at all"), (E, "multiplied by exp(m_new - m), the inverse"),
-    (0.5, "multiplied by 2 to the -1"), (0.0, "thrown away"),
+    (1.0, "not multiplied at all"),
+    (E, "multiplied by exp(m_new - m), the inverse"),
+    (0.5, "multiplied by 2 to the -1"),
+    (0.0, "thrown away"),
 )
 VISIBLE_ERROR = 0.01  # of the counter-example's contract
 
@@ -48,18 +50,24 @@ def diagnose_merge(evidence):
     large = [case for case in failing if abs(case.case.options.get("m_a", 0.0)) >= 100.0]
     if all("empty" in case.case.options for case in failing):
         got, expected = worst_element(failing[0])
-        return Diagnosis("inf_minus_inf", "Right for two states that have seen something; in the case "
-                                          f"{failing[0].case.name!r} comes "
-                                          f"{got:.4g} instead of {expected:.4g}. (-inf, 0) must change nothing, and "
-                                          "exp(-inf - -inf) is NaN.")
+        return Diagnosis(
+            "inf_minus_inf",
+            "Right for two states that have seen something; in the case "
+            f"{failing[0].case.name!r} comes "
+            f"{got:.4g} instead of {expected:.4g}. (-inf, 0) must change nothing, and "
+            "exp(-inf - -inf) is NaN.",
+        )
     if large and all(case in large or "empty" in case.case.options for case in failing):
         case = next((c for c in large if math.isnan(worst_element(c)[0])), large[0])
         got, expected = worst_element(case)
-        return Diagnosis("no_max", f"Right for small maxima; in the case {case.case.name!r} comes {got:.4g} instead of "
-                                   f"{expected:.4g}. "
-                                   "exp(100) is more than float32 holds and exp(-200) is 0: only differences to the "
-                                   "new maximum "
-                                   "may be exponentiated.")
+        return Diagnosis(
+            "no_max",
+            f"Right for small maxima; in the case {case.case.name!r} comes {got:.4g} instead of "
+            f"{expected:.4g}. "
+            "exp(100) is more than float32 holds and exp(-200) is 0: only differences to the "
+            "new maximum "
+            "may be exponentiated.",
+        )
     return None
 
 
@@ -72,13 +80,19 @@ def _say_merge(start, m, l):
     if not math.isfinite(l) or near(l, right):
         return None
     table = (
-        (2.0, "l_not_rescaled", "the sums were added as they are; the one with the smaller maximum shrinks by "
-                                "exp(m_old - m) = 0.368"),
+        (
+            2.0,
+            "l_not_rescaled",
+            "the sums were added as they are; the one with the smaller maximum shrinks by exp(m_old - m) = 0.368",
+        ),
         (1.0 + E, "inverse_factor", "the factor is exp(m_old - m), not exp(m - m_old)"),
         (1.5, "exp_exp2_mix", "the smaller one was multiplied by 2 to the -1 instead of exp(-1)"),
         (1.0, "old_sum_lost", "one of the two sums is missing"),
-        (2.0 / E, "new_term_rescaled", "both sums were multiplied by 0.368; the one that holds the maximum keeps its "
-                                       "size"),
+        (
+            2.0 / E,
+            "new_term_rescaled",
+            "both sums were multiplied by 0.368; the one that holds the maximum keeps its size",
+        ),
         (1.0 / E, "new_term_rescaled", "the sum that holds the maximum is gone, or was multiplied as well"),
     )
     text = f"{start} must have l = exp(-1) + 1 = {right:.4g}; here it is {l:.4g}"
@@ -119,9 +133,13 @@ def diagnose_tiles(evidence):
     """Diagnosis of a wrong softmax times values, or None."""
     readings = evidence.readings
     looks = (
-        lambda: nan_from_the_start(evidence), lambda: _ignores_scores(readings.get("inside")),
-        lambda: _by_keys(readings.get("keys")), lambda: _by_step(readings.get("step")), lambda: by_shift(evidence),
-        lambda: by_masked_rows(evidence), lambda: _other_keys(readings.get("keys")),
+        lambda: nan_from_the_start(evidence),
+        lambda: _ignores_scores(readings.get("inside")),
+        lambda: _by_keys(readings.get("keys")),
+        lambda: _by_step(readings.get("step")),
+        lambda: by_shift(evidence),
+        lambda: by_masked_rows(evidence),
+        lambda: _other_keys(readings.get("keys")),
     )
     return next((found for look in looks if (found := look()) is not None), None)
 
@@ -131,9 +149,12 @@ def _by_keys(keys):
     if keys is None or not math.isfinite(keys) or near(keys, 53):
         return None
     if near(keys, 2.0 * 53 * 54 / 2 - 1.0):
-        return Diagnosis("no_division", "53 equal scores over the values 1 to 53 must give their mean, 27; here comes "
-                                        "their sum, 1431: "
-                                        "the division by l is missing.")
+        return Diagnosis(
+            "no_division",
+            "53 equal scores over the values 1 to 53 must give their mean, 27; here comes "
+            "their sum, 1431: "
+            "the division by l is missing.",
+        )
     found = say_count(keys, 53, 16, "tile", weights=False)
     return found if found.code in ("tail_dropped", "no_stride_loop") else None
 
@@ -142,19 +163,25 @@ def _other_keys(keys):
     """Equal scores, and yet not the mean of all values, in a way that no simple rule explains."""
     if keys is None or not math.isfinite(keys) or near(keys, 53):
         return None
-    return Diagnosis("wrong_keys", "53 equal scores over the values 1 to 53 must give their mean, 27; here comes "
-                                   f"{(keys + 1) / 2:.4g}: some values are taken twice, or not at all. Does every tile "
-                                   "of "
-                                   "scores meet the same columns of values?")
+    return Diagnosis(
+        "wrong_keys",
+        "53 equal scores over the values 1 to 53 must give their mean, 27; here comes "
+        f"{(keys + 1) / 2:.4g}: some values are taken twice, or not at all. Does every tile "
+        "of "
+        "scores meet the same columns of values?",
+    )
 
 
 def _ignores_scores(reading):
     """One tile, its second half higher by 1: weights that do not follow the scores."""
     if reading is None or not near(reading[0], 1.0) or not near(reading[1], 0.5):
         return None
-    return Diagnosis("ignores_scores", "8 scores 0 and 8 scores 1: the second half must get 0.731 of the weight and "
-                                       "gets 0.5, as in a "
-                                       "plain mean. The scores do not enter the result.")
+    return Diagnosis(
+        "ignores_scores",
+        "8 scores 0 and 8 scores 1: the second half must get 0.731 of the weight and "
+        "gets 0.5, as in a "
+        "plain mean. The scores do not enter the result.",
+    )
 
 
 def _by_step(reading):
@@ -177,13 +204,17 @@ def _by_step(reading):
             if abs(factor - value) < 5e-3:
                 both = " and so was l" if name == "acc" and abs(factor_l - value) < 5e-3 else ""
                 final = {1.0: code, E: "inverse_factor", 0.5: "exp_exp2_mix", 0.0: "old_sum_lost"}[value]
-                return Diagnosis(final, f"{start}. When the maximum grew, the old {name} was {words}{both}; it must be "
-                                        "multiplied by "
-                                        "alpha = exp(m - m_new) = 0.368.")
+                return Diagnosis(
+                    final,
+                    f"{start}. When the maximum grew, the old {name} was {words}{both}; it must be "
+                    "multiplied by "
+                    "alpha = exp(m - m_new) = 0.368.",
+                )
     if near(ones, 1.0) and near(second, right):
         return None
-    return Diagnosis("rescale_wrong", f"{start}. Both l and acc must be multiplied by alpha = exp(m - m_new), once a "
-                                      "tile.")
+    return Diagnosis(
+        "rescale_wrong", f"{start}. Both l and acc must be multiplied by alpha = exp(m - m_new), once a tile."
+    )
 
 
 def accept_counter_example(_case, _inputs, outputs):
@@ -192,29 +223,39 @@ def accept_counter_example(_case, _inputs, outputs):
     if row.numel() == 0:
         return Diagnosis("empty_row", "The row holds no score; return at least one.")
     if not bool(torch.isfinite(row).all()):
-        return Diagnosis("not_finite_row", "The row holds infinities or NaN; the contract asks for finite scores, on "
-                                           "which the "
-                                           "right softmax has nothing special to do.")
+        return Diagnosis(
+            "not_finite_row",
+            "The row holds infinities or NaN; the contract asks for finite scores, on "
+            "which the "
+            "right softmax has nothing special to do.",
+        )
     right = reference.softmax(row)
     good, bad = _online(row, start=-math.inf), _online(row, start=0.0)
     base, largest = reference.rounded_softmax(row), row.abs().max().item()
     if not compare(good, right, base, torch.float32, "weights", largest_score=largest).passed:
-        return Diagnosis("right_is_wrong", "On this row the kernel that starts at -inf is off as well; choose a milder "
-                                           "one.")
+        return Diagnosis(
+            "right_is_wrong", "On this row the kernel that starts at -inf is off as well; choose a milder one."
+        )
     error = (bad.double() - right).abs()
     if bool((error > VISIBLE_ERROR).any()) or bool(torch.isnan(bad).any()):
         return None
     largest = row.max().item()
     if largest >= 0.0:
-        return Diagnosis("harmless_row", f"The largest score of your row is {largest:.4g}. As soon as one score is at "
-                                         "least 0, "
-                                         "starting at 0 changes nothing: both kernels find the same maximum, or a "
-                                         "harmless one.")
-    return Diagnosis("harmless_row", f"On your row the two kernels differ by at most {error.max().item():.2g}, less "
-                                     f"than {VISIBLE_ERROR}. "
-                                     f"Its largest score is {largest:.4g}, and exp({largest:.4g}) = "
-                                     f"{math.exp(max(largest, -700)):.2g} still has "
-                                     "digits in float32. Where do they end?")
+        return Diagnosis(
+            "harmless_row",
+            f"The largest score of your row is {largest:.4g}. As soon as one score is at "
+            "least 0, "
+            "starting at 0 changes nothing: both kernels find the same maximum, or a "
+            "harmless one.",
+        )
+    return Diagnosis(
+        "harmless_row",
+        f"On your row the two kernels differ by at most {error.max().item():.2g}, less "
+        f"than {VISIBLE_ERROR}. "
+        f"Its largest score is {largest:.4g}, and exp({largest:.4g}) = "
+        f"{math.exp(max(largest, -700)):.2g} still has "
+        "digits in float32. Where do they end?",
+    )
 
 
 def _online(row, *, start):

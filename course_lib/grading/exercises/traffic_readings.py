@@ -47,7 +47,8 @@ def _global_traffic(count, ledger):
             return Diagnosis(
                 "extra_traffic",
                 f"The values are right, but {moved:,} bytes are {verb} for {count:,} numbers of 4 bytes: each is "
-                f"{verb} {moved / (4 * count):.3g} times.", _worst_line(ledger, direction, "bytes"),
+                f"{verb} {moved / (4 * count):.3g} times.",
+                _worst_line(ledger, direction, "bytes"),
             )
     wasteful = [name for name in _WORDS if ledger[name]["sectors"] > max(SLACK * fewest, fewest + 2)]
     if not wasteful:
@@ -118,8 +119,11 @@ def diagnose_places(evidence):
             continue
         x, out, ref = case.inputs["x"], case.first.outputs["out"], case.ref["out"]
         if out.dim() == 2 and torch.equal(out.flatten(), x.flatten()):
-            return Diagnosis("not_transposed", f"out holds the numbers of x in their old order (case {case.case.name!r}"
-                                               f", {tuple(x.shape)}): nothing was turned round.")
+            return Diagnosis(
+                "not_transposed",
+                f"out holds the numbers of x in their old order (case {case.case.name!r}"
+                f", {tuple(x.shape)}): nothing was turned round.",
+            )
         at, got = comparison.index, comparison.got
         source = torch.nonzero(x == got)
         if source.numel() == 0:
