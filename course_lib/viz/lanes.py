@@ -41,13 +41,14 @@ class Access:
     def sentence(self):
         """What the picture shows, in words."""
         distinct = len(set(self.places))
+        words = "1 word" if distinct == 1 else f"{distinct} different words"
         rounds = f"{self.counted} {self.unit}{'s' if self.counted != 1 else ''}"
         if self.space == "global":
             share = 100 * 4 * distinct / (32 * self.counted)
-            return f"{distinct} different words in {rounds}: {share:.0f} % of the bytes that travel are wanted."
+            return f"{words} in {rounds}: {share:.0f} % of the bytes that travel are wanted."
         banks = len({place % WORDS for place in self.places})
         conflicts = "no bank conflict" if self.counted == 1 else f"{self.counted - 1} of them bank conflicts"
-        return f"{distinct} different words in {banks} bank{'s' if banks != 1 else ''}: {rounds}, {conflicts}."
+        return f"{words} in {banks} bank{'s' if banks != 1 else ''}: {rounds}, {conflicts}."
 
 
 def lanes_picture(access, title=""):
