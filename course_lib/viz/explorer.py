@@ -48,12 +48,11 @@ class Explorer:
         for source in (self.pattern, self.number):
             source.observe(self._show, names="value")
         self.box = BoxWithStill([widgets.HBox([self.pattern, self.number]), self.picture, self.words])
-        self._show()
-        self.box.still = self._frame()[0]
+        self.box.still = self._put(pattern, number)
 
-    def _frame(self):
-        """(picture, its PNG, its sentence) of what the controls say; recorded and drawn once."""
-        key = (self.pattern.value, max(self.number.value, 1 if "group" in self.pattern.value else 0))
+    def _frame(self, name, number):
+        """(picture, its PNG, its sentence) of one pattern and number; recorded and drawn once."""
+        key = (name, max(number, 1 if "group" in name else 0))
         if key not in self.frames:
             pattern = PATTERNS[key[0]]
             access = self.record([pattern(lane, key[1]) for lane in range(WARP_SIZE)])
@@ -71,5 +70,10 @@ class Explorer:
         }[pattern]
 
     def _show(self, _change=None):
-        picture, png, sentence = self._frame()
+        self._put(self.pattern.value, self.number.value)
+
+    def _put(self, name, number):
+        """Show one access; returns its picture."""
+        picture, png, sentence = self._frame(name, number)
         self.picture.value, self.picture.alt, self.words.value = png, picture.alt, sentence
+        return picture
