@@ -9,6 +9,13 @@
 
 #define SIMT_INLINE static inline __attribute__((always_inline))
 
+// clang makes one call of the equal calls of several branches, which then has no line: not of these.
+#if defined(__clang__)
+#define SIMT_OWN_LINE __attribute__((nomerge))
+#else
+#define SIMT_OWN_LINE
+#endif
+
 struct uint3;  // vector_types.h
 struct dim3;   // vector_types.h
 
@@ -42,15 +49,15 @@ void simt_warp_gather(unsigned mask, const void* in, unsigned bytes, const void*
 
 // ldmatrix: the 16 bytes of shared memory at the lane's address into `row`, recorded as a read of which each tile of
 // eight rows passes by itself.
-void simt_matrix_row(void* row, const void* address);
+SIMT_OWN_LINE void simt_matrix_row(void* row, const void* address);
 
 // cp.async: `source_bytes` of `source` go to `destination` in shared memory, zeros to the rest of `bytes`. The source is
 // read (and counted) at once; the destination belongs to the copy until its thread has waited for its group, and holds
 // what it held before until then.
-void simt_copy_async(void* destination, const void* source, unsigned bytes, unsigned source_bytes);
+SIMT_OWN_LINE void simt_copy_async(void* destination, const void* source, unsigned bytes, unsigned source_bytes);
 void simt_copy_commit();
-void simt_copy_wait(unsigned num_groups);  // until at most the last num_groups committed groups are under way
-void simt_copy_wait_all();                 // until none is, committed or not
+SIMT_OWN_LINE void simt_copy_wait(unsigned num_groups);  // until at most the last num_groups committed groups are under way
+SIMT_OWN_LINE void simt_copy_wait_all();                 // until none is, committed or not
 
 // Atomics: one call, one recorded atomic access. kind: see SimtAtomicType. op: 0 add, 1 sub, 2 exch, 3 min, 4 max, 5 and,
 // 6 or, 7 xor, 8 inc, 9 dec, 10 cas. Writes the old value to `old`.
@@ -63,7 +70,7 @@ void simt_record(const void* address, unsigned bytes, int is_write);
 
 long long simt_clock64();
 int simt_printf(const char* format, ...);
-void simt_assert_fail(const char* expression, const char* file, int line);
+SIMT_OWN_LINE void simt_assert_fail(const char* expression, const char* file, int line);
 void simt_trap();
 }
 
