@@ -14,7 +14,8 @@ NOTEBOOKS = sorted([*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("solutions/*.ipy
 # widgets belong to Jupyter, which a GPU server may lack: a stand-in takes their calls there
 PREAMBLE = """import importlib.util, sys, unittest.mock
 if importlib.util.find_spec("ipywidgets") is None:
-    sys.modules["ipywidgets"] = unittest.mock.MagicMock()
+    stand_in = sys.modules["ipywidgets"] = unittest.mock.MagicMock()
+    stand_in.VBox = type("VBox", (), {"__init__": lambda self, *parts, **options: None})  # a class to inherit from
 import matplotlib
 matplotlib.use("Agg")
 display = print
