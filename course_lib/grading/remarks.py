@@ -36,7 +36,7 @@ def from_ledger(exercise, case, ledger, fewest_bytes):
     if usual and moved >= EXTRA_BYTES * usual:
         said.append(
             f"Right, but it moves {moved:,} bytes; the solution moves {usual:,}, and no kernel can do with less than "
-            f"{fewest_bytes:,}. Which pass over the row can go?"
+            f"{fewest_bytes:,}. {exercise.question}"
         )
     shared = [ledger.get(direction) or {} for direction in ("shared_load", "shared_store")]
     requests, conflicts = (sum(counts.get(key, 0) for counts in shared) for key in ("requests", "conflicts"))

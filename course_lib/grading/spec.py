@@ -55,6 +55,7 @@ class Exercise:
     diagnose: Callable[..., Any] | None = None  # (Evidence) -> Diagnosis or None; shared readings are in diagnosis.py
     bound_bytes: Callable[..., tuple[int, str]] | None = None  # (case) -> (fewest bytes, why)
     usual_bytes: Callable[..., int] | None = None  # (case) -> bytes that the solution moves; much more earns a remark
+    question: str = "Which pass over the row can go?"  # asked in that remark
     tile: Callable[..., tuple[int, int]] | None = None  # (case) -> tile borders of the error map
     min_launches: int = 1  # for cuda and triton
     forbidden: tuple[str, ...] = ()  # callables that are off while the answer runs: "torch.softmax"

@@ -95,13 +95,16 @@ flash_attention_1_kernel(const float* q, const float* k, const float* v, float* 
                 }
                 // endregion
 
-                // region: update
+                // region: state
                 float m_old = NEG_INF, l_old = 0.0f;
                 if (kv_start > 0 && lane == 0) {  // one lane asks for the row's state; the others hold the empty one
                     m_old = m[q_row];
                     l_old = l[q_row];
                 }
                 const float m_new = warp_max(fmaxf(m_old, m_tile));
+                // endregion
+
+                // region: update
                 float l_tile = 0.0f;
                 for (int tile_key = lane; tile_key < BLOCK_N; tile_key += WARP_SIZE) {
                     const float prob = exp_shifted(probs_row[tile_key], m_new);

@@ -63,8 +63,11 @@ def test_the_same_seed_gives_the_same_inputs_and_another_one_others(exercise_id)
 def test_oracle_and_baseline_agree_on_form(exercise_id):
     exercise = ALL[exercise_id]
     for prepared in prepare(exercise, 3):
-        assert set(prepared.ref) == set(prepared.base) == set(exercise.rules) == set(prepared.run.outputs)
+        compared = set(exercise.rules)  # a kernel may have outputs for its own use, which nobody compares
+        assert set(prepared.ref) == set(prepared.base) == compared <= set(prepared.run.outputs)
         for name, (shape, dtype) in prepared.run.outputs.items():
+            if name not in compared:
+                continue
             assert prepared.ref[name].dtype == torch.float64
             assert tuple(prepared.ref[name].shape) == tuple(prepared.base[name].shape) == tuple(shape)
             assert str(prepared.base[name].dtype) == f"torch.{dtype}"

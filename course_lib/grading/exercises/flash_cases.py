@@ -1,0 +1,76 @@
+"""Cases, inputs and runs of attention in tiles: one head in torch, whole batches in CUDA and Triton.
+
+May import: spec, protocol, inputs, reference, attention_cases.
+"""
+
+import torch
+
+from ...reference import attention as reference
+from ..protocol import Ref, Run
+from ..spec import Case
+from .attention_cases import qkv
+
+BLOCK_M, BLOCK_N = 32, 16  # tiles of the kernel exercises while they are graded
+SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "head_dim")
+SCRATCH = ("m", "l")  # outputs that nobody compares
+
+
+def heads_case(name, sizes, values="normal", schedules=(), **options):
+    """A case of (batch_size, num_heads, num_kv_heads, seq_len_q, seq_len_kv, head_dim)."""
+    return Case(name, dict(zip(SIZES, sizes, strict=True)), values, options=options, schedules=schedules)
+
+
+def heads_inputs(case, gen):
+    """{"q": (B, H, Nq, D), "k", "v": (B, Hkv, Nkv, D)}; with options["v_of_head"] v holds 10 * batch + its head."""
+    batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
+    kv_shape = (batch_size, num_kv_heads, num_kv, head_dim)
+    tensors = qkv(case, gen, (batch_size, num_heads, num_q, head_dim), kv_shape)
+    if case.options.get("v_of_head"):
+        numbers = 10.0 * torch.arange(batch_size)[:, None] + torch.arange(num_kv_heads)[None, :]
+        tensors["v"] = numbers[:, :, None, None].expand(kv_shape).clone()
+    return tensors
+
+
+def heads_run(case, tensors, *, threads=1, constants=None, **extra):
+    """(q, k, v, out, m, l, lse, num_q_per_kv, seq_len_q, seq_len_kv, softmax_scale), grid (num_heads, batch_size)."""
+    batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
+    rows = (batch_size, num_heads, num_q)
+    outputs = {"out": ((*rows, head_dim), "float32"), **{name: (rows, "float32") for name in (*SCRATCH, "lse")}}
+    arguments = tuple(Ref(name) for name in ("q", "k", "v", *outputs))
+    arguments += (num_heads // num_kv_heads, num_q, num_kv, head_dim**-0.5)
+    defines = {"HEAD_DIM": head_dim, "BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N} | (constants or {})
+    grid = (num_heads, batch_size, 1)
+    return Run(case.name, tensors, outputs, arguments, grid=grid, block=(threads, 1, 1), constants=defines, **extra)
+
+
+def head_case(name, num_q, num_kv, head_dim=8, block_m=8, block_n=16, values="normal", **options):
+    """A case of one head in torch."""
+    sizes = {"seq_len_q": num_q, "seq_len_kv": num_kv, "head_dim": head_dim, "block_m": block_m, "block_n": block_n}
+    return Case(name, sizes, values, options=options)
+
+
+def head_inputs(case, gen):
+    """{"q": (seq_len_q, head_dim), "k", "v": (seq_len_kv, head_dim)}."""
+    num_q, num_kv, head_dim = (case.sizes[name] for name in ("seq_len_q", "seq_len_kv", "head_dim"))
+    return qkv(case, gen, (num_q, head_dim), (num_kv, head_dim))
+
+
+def head_run(case, tensors):
+    """(q, k, v, block_m, block_n) -> (out, lse)."""
+    outputs = {"out": (tuple(tensors["q"].shape), "float32"), "lse": ((len(tensors["q"]),), "float32")}
+    arguments = (*(Ref(name) for name in ("q", "k", "v")), case.sizes["block_m"], case.sizes["block_n"])
+    return Run(case.name, tensors, outputs, arguments)
+
+
+def oracle(causal=False):
+    """(case, tensors) -> {"out", "lse"}, float64."""
+    return lambda case, tensors: _named(reference.attention_lse(**tensors, causal=causal))
+
+
+def baseline(causal=False):
+    """(case, tensors) -> {"out", "lse"}, in the dtype of the inputs."""
+    return lambda case, tensors: _named(reference.rounded_attention_lse(**tensors, causal=causal))
+
+
+def _named(pair):
+    return {"out": pair[0], "lse": pair[1]}

@@ -1,0 +1,125 @@
+"""Which head and which keys each row of an attention has read: grouped heads, the causal mask, rows that see nothing.
+
+May import: spec, verdict, evidence (as data), diagnosis, flash_cases, the readings of attention.
+"""
+
+import math
+
+import torch
+
+from ..diagnosis import worst_element
+from ..spec import Probe
+from ..verdict import Diagnosis
+from .attention_readings import near
+from .flash_cases import BLOCK_M
+from .flash_cases import BLOCK_N as TILE
+
+
+def head_probe(case):
+    """v of key-value head h in batch b is 10 b + h, so that every output names the head it was read from."""
+    return Probe("heads", case, lambda _inputs, outputs: outputs["out"].double()[:, :, 0, 0].tolist())
+
+
+def by_heads(evidence):
+    seen = evidence.readings.get("heads")
+    if seen is None or any(math.isnan(value) for row in seen for value in row):
+        return None
+    sizes = next(p.case for p in evidence.exercise.probes if p.name == "heads").sizes
+    num_kv, per_kv = sizes["num_kv_heads"], sizes["num_heads"] // sizes["num_kv_heads"]
+    right = [[10.0 * b + h // per_kv for h in range(sizes["num_heads"])] for b in range(sizes["batch_size"])]
+    if torch.allclose(torch.tensor(seen), torch.tensor(right), atol=1e-3):
+        return None
+    shown = [round(value, 3) for value in seen[0]]
+    start = (
+        f"{sizes['num_heads']} query heads, {num_kv} key-value heads: the heads of batch 0 must read "
+        f"{[int(value) for value in right[0]]} and read {[f'{value:g}' for value in shown]}".replace("'", "")
+    )
+    if torch.allclose(torch.tensor(seen[0]), torch.tensor([float(h % num_kv) for h in range(len(seen[0]))]), atol=1e-3):
+        return Diagnosis("gqa_modulo", f"{start}: that is h % {num_kv}. Neighbouring query heads share: h / {per_kv}.")
+    if torch.allclose(torch.tensor(seen[0]), torch.tensor(right[0]), atol=1e-3):
+        return Diagnosis(
+            "batch_stride",
+            f"Batch 0 reads the right heads; batch 1 reads head {seen[1][0]:g} where {right[1][0]:g} is right (10 * "
+            "batch + head). One batch entry of k and v has num_kv_heads heads, not num_heads.",
+        )
+    if all(any(abs(value - one) < 1e-3 for row in right for one in row) for value in seen[0]):
+        return Diagnosis("wrong_head", f"{start}. Query head h reads key-value head h / num_q_per_kv.")
+    return None
+
+
+def seen_probe(case):
+    """Equal scores under a causal mask, v = 1, 2, 3, …: how many keys each row saw, if they are the first ones."""
+    return Probe("seen", case, lambda _inputs, outputs: (2.0 * outputs["out"].double()[0, 0, :, 0] - 1.0).tolist())
+
+
+def by_seen(evidence):
+    seen = evidence.readings.get("seen")
+    if seen is None or any(math.isnan(value) for value in seen):
+        return None
+    sizes = next(p.case for p in evidence.exercise.probes if p.name == "seen").sizes
+    num_q, num_kv = sizes["seq_len_q"], sizes["seq_len_kv"]
+    offset = num_kv - num_q
+    wrong = [row for row, keys in enumerate(seen) if not near(keys, row + offset + 1)]
+    if not wrong:
+        return None
+    row = wrong[0]
+    start = (
+        f"Equal scores, seq_len_q = {num_q}, seq_len_kv = {num_kv}: row {row} may see {row + offset + 1} keys and saw "
+        f"{seen[row]:.4g}"
+    )
+    rules = (
+        (
+            "causal_off_by_one",
+            lambda r: r + offset,
+            "one too few in every row: the key at the row's own position counts",
+        ),
+        ("causal_off_by_one", lambda r: min(r + offset + 2, num_kv), "one key of the future: the last is row + offset"),
+        ("causal_top_left", lambda r: r + 1, "the mask is aligned to the top left: add seq_len_kv - seq_len_q"),
+        ("causal_missing", lambda r: num_kv, "every key, those of the future too"),
+        ("causal_reversed", lambda r: num_kv - r - offset, "the comparison is turned round"),
+    )
+    for code, rule, words in rules:
+        if all(near(keys, rule(r)) for r, keys in enumerate(seen)):
+            return Diagnosis(code, f"{start}: {words}.")
+    if all(near(seen[r], min(_visited(r, offset, num_kv), num_kv)) for r in range(min(BLOCK_M, num_q))):
+        return Diagnosis(
+            "mask_in_tile",
+            f"{start}: all keys of the tiles that were not skipped. Inside a tile that the diagonal crosses, hide the "
+            "keys beyond row + offset with a score of -inf.",
+        )
+    padded = -(-num_kv // TILE) * TILE - num_kv
+    if all(near((seen[r] + 1) / 2, (n := r + offset + 1) * (n + 1) / 2 / (n + padded)) for r in wrong):
+        return Diagnosis("tail_counted", f"{start}: {padded} places beyond the last key were counted, with v = 0.")
+    if all(keys < r + offset + 1 for r, keys in enumerate(seen) if r in wrong) and len(wrong) < num_q:
+        return Diagnosis(
+            "tile_skipped",
+            f"{start}; {num_q - len(wrong)} other rows are right. A tile of queries was skipped although its last rows "
+            "see keys of this tile: round the first row down to a whole tile, and compare with kv_start - offset.",
+        )
+    return Diagnosis("wrong_keys", f"{start}.")
+
+
+def _visited(row, offset, num_kv):
+    """Keys in the K/V tiles that the query tile of `row` is not spared."""
+    q_start = row // BLOCK_M * BLOCK_M
+    return sum(TILE for kv_start in range(0, num_kv, TILE) if max(kv_start - offset, 0) // BLOCK_M * BLOCK_M <= q_start)
+
+
+def by_masked_rows(evidence):
+    """Only rows that see nothing are wrong."""
+    for case in evidence.failing():
+        empty = torch.isneginf(case.ref["lse"])
+        for name, comparison in case.comparisons.items():
+            if comparison.passed or comparison.wrong is None or not bool(empty.any()):
+                continue
+            rows = comparison.wrong.any(dim=-1) if name == "out" else comparison.wrong
+            if bool((rows & ~empty).any()):
+                return None
+            got, expected = worst_element(case)
+            row = int(rows.nonzero()[0, -1])
+            return Diagnosis(
+                "masked_row",
+                f"Row {row} of the case {case.case.name!r} sees no key: out must be 0 and lse -inf. {name} is "
+                f"{got:.4g} there instead of {expected:g}. Is it 0 / 0, or a large negative number in place of -inf?",
+            )
+    return None

@@ -1,0 +1,208 @@
+"""What attention in tiles says about the mistake that made it: the old state's factor, the tail, lse.
+
+Two tiles of 16 keys, the second one's scores 1 higher, tell what became of the first tile's sum and of its output.
+
+May import: spec, probes, verdict, evidence (as data), diagnosis, flash_cases, flash_masks, the other readings.
+"""
+
+import math
+
+import torch
+
+from .. import probes
+from ..diagnosis import runs_of
+from ..spec import Case, Probe
+from ..verdict import Diagnosis
+from .attention_readings import diagnose_attention, near
+from .flash_cases import BLOCK_N as TILE
+from .flash_masks import by_heads, by_masked_rows, by_seen
+from .lse_readings import say_lse
+from .softmax_readings import by_shift
+
+E = math.e
+KEYS = 53  # three whole tiles and 5 keys
+ALPHA = math.exp(-1.0)
+
+
+def tile_probes(sizes):
+    """Probes for an attention with outputs out and lse.
+
+    Parameters
+    ----------
+    sizes : callable, (seq_len_q, seq_len_kv) -> the sizes of a Case
+    """
+    step = Case("tiles", sizes(1, 2 * TILE), "step", options={"v": "halves", "at": TILE})
+    counter = probes.key_counter(sizes(1, KEYS))
+    return (
+        probes.unity(sizes(1, TILE)),
+        probes.ramp(sizes(1, TILE)),
+        counter,
+        Probe("equal lse", counter.case, _first_lse),
+        Probe("one score", Case("one score", sizes(1, 1), "ones"), _first_lse),
+        Probe("tiles", step, _two_weights),
+    )
+
+
+def _first_lse(_inputs, outputs):
+    return outputs["lse"].double().flatten()[0].item()
+
+
+def _two_weights(_inputs, outputs):
+    return outputs["out"].double().reshape(-1, outputs["out"].shape[-1])[0, :2].tolist()
+
+
+def diagnose_tiles(evidence):
+    """Diagnosis of a failing attention in tiles, or None."""
+    looks = (
+        _by_rows,
+        by_heads,
+        by_seen,
+        _nan_from_the_start,
+        _by_tiles,
+        _by_tail,
+        _by_lse,
+        by_shift,
+        diagnose_attention,
+        by_masked_rows,
+    )
+    return next((found for look in looks if (found := look(evidence)) is not None), None)
+
+
+def _by_rows(evidence):
+    """Rows that still hold the empty state, out 0 and lse -inf, beside others that are right."""
+    for case in evidence.failing():
+        out, lse = case.first.outputs["out"], case.first.outputs["lse"]
+        left = torch.isneginf(lse) & (out == 0).all(dim=-1) & torch.isfinite(case.ref["lse"])
+        if bool(left.all()) or not bool(left.any()) or bool((case.comparisons["lse"].wrong & ~left).any()):
+            continue
+        rows = left.reshape(-1, left.shape[-1]).any(dim=0).nonzero().flatten().tolist()
+        return Diagnosis(
+            "rows_left",
+            f"Of {left.shape[-1]} queries in the case {case.case.name!r}, rows {runs_of(rows)} still hold the "
+            "empty state, out 0 and lse -inf: no tile of queries reaches them. The last tile may be "
+            "narrower than the others.",
+        )
+    return None
+
+
+def _nan_from_the_start(evidence):
+    """NaN for a single key, where the only old state is the empty one."""
+    single = [c for c in evidence.failing() if c.case.sizes["seq_len_q"] == c.case.sizes["seq_len_kv"] == 1]
+    if not single or not all(c.got != c.got for c in single[0].comparisons.values() if not c.passed):
+        return None
+    return Diagnosis(
+        "nan_from_the_start",
+        "NaN already for one query and one key. There the old state is (-inf, 0): exp(m - m_new) is 0, but "
+        "exp(m_new - m) is infinite, and 0 times infinite is NaN.",
+    )
+
+
+def say_factors(old, new, old_sum, start):
+    """Diagnosis from two tiles with scores 0 and 1, or None.
+
+    Parameters
+    ----------
+    old, new : float, weights that the first and the second tile got in the output, `old_sum` keys in the first
+    """
+    if not (math.isfinite(old) and math.isfinite(new)) or new == 0.0:
+        return None
+    right_new = TILE / (old_sum * ALPHA + TILE)
+    if near(old, 1.0 - right_new) and near(new, right_new):
+        return None
+    shares = f"the first must get {1.0 - right_new:.4g} of the weight and the second {right_new:.4g}"
+    start = f"{start} {shares}; they get {old:.4g} and {new:.4g}"
+    factor_out = old / new * TILE / old_sum  # what the old output was multiplied by, over what it weighed
+    factor_l = (TILE / new - TILE) / old_sum
+    if near(new, TILE):
+        return Diagnosis("no_division", f"{start}. These are sums: the division by l is missing.")
+    if near(new, 1.0) and old == 0.0:
+        return Diagnosis(
+            "old_state_lost",
+            f"{start}. That is the last tile alone: what came before was thrown away, or its m and l were never kept.",
+        )
+    if near(factor_out, ALPHA / old_sum) or near(factor_out, 1.0 / old_sum):
+        return Diagnosis(
+            "old_sum_missing",
+            f"{start}. The old output was counted as one key, not as {old_sum:g}: out is a mean already, so it enters "
+            "with the weight l * alpha. If you divide at every tile, multiply by the old l first.",
+        )
+    table = (
+        (1.0, "not_rescaled", "not multiplied by alpha"),
+        (E, "inverse", "multiplied by exp(m_new - m)"),
+        (0.5, "exp2", "multiplied by 2 to the -1, not by exp(-1)"),
+        (0.0, "lost", "thrown away"),
+    )
+    for name, factor in (("out", factor_out), ("l", factor_l)):
+        for value, code, words in table:
+            if abs(factor - value) < 5e-3:
+                both = ", and so was l" if name == "out" and abs(factor_l - value) < 5e-3 else ""
+                return Diagnosis(
+                    _CODES[code].format("o" if name == "out" else "l"),
+                    f"{start}. When the maximum grew, the old {name} was {words}{both}; "
+                    "alpha = exp(m - m_new) = 0.368.",
+                )
+    return Diagnosis(
+        "rescale_wrong",
+        f"{start}. The old output was multiplied by {factor_out * old_sum:.4g} and the old l by {factor_l:.4g}; "
+        f"it must be l * alpha = {old_sum * ALPHA:.4g} and alpha = 0.368.",
+    )
+
+
+_CODES = {
+    "not_rescaled": "{}_not_rescaled",
+    "inverse": "inverse_factor",
+    "exp2": "exp_exp2_mix",
+    "lost": "old_state_lost",
+}
+
+
+def _by_tiles(evidence):
+    reading, ramp = evidence.readings.get("tiles"), evidence.readings.get("ramp")
+    if reading is None or ramp is None or ramp["slope"] is None or not near(ramp["slope"], 1.0, 1e-2):
+        return None
+    if not near(ramp["first"] + ramp["second"], 1.0):
+        return None  # wrong within one tile: not a matter of two
+    return say_factors(*reading, TILE, f"Two tiles of {TILE} keys, scores 0 in the first and 1 in the second:")
+
+
+def _by_tail(evidence):
+    """Equal scores over 53 keys in tiles of 16, v = 1, 2, 3, …: what the mean says."""
+    seen = evidence.readings.get("key counter")
+    if seen is None or not math.isfinite(seen) or near(seen, KEYS):
+        return None
+    mean, total = (seen + 1.0) / 2.0, KEYS * (KEYS + 1) / 2.0
+    start = f"{KEYS} keys of equal weight in tiles of {TILE}, v = 1, 2, … {KEYS}: the mean must be 27 and is {mean:.4g}"
+    whole = KEYS // TILE * TILE
+    padded = whole + TILE
+    table = (
+        (
+            total / padded,
+            "tail_counted",
+            f"{total:g} / {padded}: the sum l counted {padded - KEYS} keys that are not "
+            "there. A key beyond the end has the score -inf, not 0",
+        ),
+        ((whole + 1) / 2, "tail_dropped", f"the mean of the first {whole}: the last {KEYS - whole} keys are missing"),
+        ((TILE + 1) / 2, "one_tile", "the mean of the first tile alone"),
+        ((whole + 1 + KEYS) / 2, "old_state_lost", "the mean of the last tile alone: what came before was thrown away"),
+        (total, "no_division", "the sum: the division by l is missing"),
+    )
+    for value, code, words in table:
+        if near(mean, value):
+            return Diagnosis(code, f"{start}, {words}.")
+    return None
+
+
+def _by_lse(evidence):
+    equal, single = evidence.readings.get("equal lse"), evidence.readings.get("one score")
+    found = say_lse(equal, KEYS, single)
+    if found is not None or equal is None or not math.isfinite(equal) or equal > 80.0:
+        return found
+    seen, padded = math.exp(equal), -(-KEYS // TILE) * TILE
+    if near(seen, KEYS):
+        return None
+    start = f"{KEYS} scores of 0 must give lse = ln({KEYS}); here exp(lse) is {seen:.4g}"
+    if near(seen, padded):
+        return Diagnosis("tail_counted", f"{start}, the keys rounded up to whole tiles of {TILE}.")
+    if near(seen, KEYS - KEYS // TILE * TILE):
+        return Diagnosis("lse_of_last_tile", f"{start}, the keys of the last tile alone.")
+    return Diagnosis("lse_wrong", f"{start}.")

@@ -1,0 +1,59 @@
+"""Chapter 06 says what the judge says, keeps its cells short, and its animation counts what the kernels count."""
+
+import re
+from statistics import median
+
+import pytest
+import torch
+
+from course_lib import viz
+from course_lib.build.chapters import read_chapter
+from course_lib.grading import registry
+from course_lib.ops import flash_attention_1 as ops
+
+
+@pytest.fixture(scope="module")
+def chapter(root):
+    return read_chapter(root / "chapters" / "06_flash_attention_1.md")
+
+
+@pytest.mark.parametrize("exercise_id", [f"06.{number}" for number in range(1, 6)])
+def test_every_exercise_says_what_the_judge_says(chapter, exercise_id):
+    exercise = registry.get(exercise_id)
+    text = "\n".join(cell.source for cell in chapter.part("exercises") if cell.kind == "markdown")
+    part = re.search(rf"^## {re.escape(exercise_id)} .*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)[0]
+    assert f"**Size** {exercise.size_lines} lines. **Time** {exercise.minutes} minutes." in part
+    assert f'hint("{exercise_id}")' in part
+    for words in ("**Contract.**", "**Predict first.**", "**After passing.**", "<details><summary>The prediction"):
+        assert words in part, words
+    row = next(line for line in text.splitlines() if line.startswith(f"| {exercise_id} |"))
+    assert row.endswith(f"| {exercise.size_lines} | {exercise.minutes} |")
+
+
+def test_cells_and_quotes_of_the_lecture_are_short(chapter):
+    lengths = [len(cell.source.splitlines()) for cell in chapter.part("lecture") if cell.kind == "code"]
+    assert max(lengths) <= 15 and median(lengths) <= 10, lengths
+    text = "\n".join(cell.source for cell in chapter.part("lecture") if cell.kind == "markdown")
+    pieces = re.findall(r"^```(?:c\+\+|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(pieces) >= 10 and max(len(piece.splitlines()) for piece in pieces) <= 15
+
+
+@pytest.mark.parametrize(("num_q", "num_kv", "head_dim", "block_m", "block_n"), [(8, 8, 4, 2, 2), (5, 9, 4, 4, 4)])
+def test_the_animation_counts_what_the_kernel_counts(num_q, num_kv, head_dim, block_m, block_n):
+    steps = viz.loop_steps(num_q, num_kv, head_dim, block_m, block_n)
+    q, k = torch.randn(1, 1, num_q, head_dim, device="cpu"), torch.randn(1, 1, num_kv, head_dim, device="cpu")
+    counted = sum(ops.plan(q, k, k, block_m=block_m, block_n=block_n).traffic())
+    finish = 3 * 4 * num_q  # m and l read once more, lse written
+    assert sum(steps[-1].moved_bytes.values()) == counted - finish
+    assert [(step.kv_tile, step.q_tile) for step in steps] == sorted((step.kv_tile, step.q_tile) for step in steps)
+
+
+def test_the_widget_plays_every_step_and_has_a_still_picture():
+    from course_lib.viz.tile_loops_widget import TileLoops
+
+    widget = TileLoops(viz.loop_steps(4, 6, 2, 2, 2))
+    assert widget.slider.max == widget.play.max == 6
+    before = widget.picture.value
+    widget.slider.value = 5
+    assert widget.picture.value != before and "K/V tile 3 of 3, Q tile 1 of 2" in widget.words.value
+    assert "Four moments" in widget.box.still.alt and len(widget.box.still.png()) < 60_000
