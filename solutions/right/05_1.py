@@ -1,0 +1,49 @@
+"""Right answers to 05.1 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+# Everything by one warp's worth of steps: thread 0 reduces alone, q times k with a thread a column is not needed.
+ONE_THREAD = """extern "C" __global__ void
+naive_attention_kernel(const float* q, const float* k, const float* v, float* probs, float* out, int num_heads,
+                       int seq_len_q, int seq_len_kv, int head_dim, float softmax_scale) {
+    __shared__ float m_smem, l_smem;
+    const long long head = (long long)blockIdx.z * num_heads + blockIdx.y, row = head * seq_len_q + blockIdx.x;
+    float* weights = probs + row * seq_len_kv;
+    for (int key = threadIdx.x; key < seq_len_kv; key += blockDim.x) {
+        float dot = 0.0f;
+        for (int d = head_dim - 1; d >= 0; --d)
+            dot = fmaf(q[row * head_dim + d] * softmax_scale, k[(head * seq_len_kv + key) * head_dim + d], dot);
+        weights[key] = dot;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        float m = weights[0], l = 0.0f;
+        for (int key = 1; key < seq_len_kv; ++key) m = fmaxf(m, weights[key]);
+        for (int key = 0; key < seq_len_kv; ++key) l += expf(weights[key] - m);
+        m_smem = m;
+        l_smem = l;
+    }
+    __syncthreads();
+    const float m = m_smem, l = l_smem;
+    for (int key = threadIdx.x; key < seq_len_kv; key += blockDim.x) weights[key] = expf(weights[key] - m) / l;
+    __syncthreads();
+    for (int d = threadIdx.x; d < head_dim; d += blockDim.x) {
+        float acc = 0.0f;
+        for (int key = seq_len_kv - 1; key >= 0; --key)
+            acc += weights[key] * v[(head * seq_len_kv + key) * head_dim + d];
+        out[row * head_dim + d] = acc;
+    }
+}
+"""
+
+ANSWERS = [
+    Right("one thread reduces", text=ONE_THREAD),
+    Right("base 2", (("dot * softmax_scale;", "dot * (softmax_scale * 1.4426950408889634f);"), ("expf(", "exp2f("))),
+    Right(
+        "divided at the end",
+        (
+            ("acc += probs_row[key] * v_head", "acc += (probs_row[key] * 4.0f) * v_head"),
+            ("out_row[d] = acc;", "out_row[d] = acc / 4.0f;"),
+        ),
+    ),
+]

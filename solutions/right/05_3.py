@@ -1,0 +1,27 @@
+"""Right answers to 05.3 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+ANSWERS = [
+    Right(
+        "other tiles",
+        (
+            ("for start in range(0, num_visible, BLOCK_N):", "for start in range(0, seq_len_kv, BLOCK_N):"),
+            (
+                "m_new = tl.maximum(m, tl.max(scores, axis=0))",
+                "m_new = tl.maximum(tl.maximum(m, tl.max(scores, axis=0)), -1e30)",
+            ),
+            ("        m = m_new\n", '        m = m_new\n\n    m = tl.where(l > 0.0, m, -float("inf"))\n'),
+        ),
+    ),
+    Right(
+        "base 2",
+        (
+            (
+                "l = l * tl.exp(m - m_new) + tl.sum(tl.exp(scores - m_new), axis=0)",
+                "l = l * tl.exp2((m - m_new) * 1.4426950408889634) + "
+                "tl.sum(tl.exp2((scores - m_new) * 1.4426950408889634), axis=0)",
+            ),
+        ),
+    ),
+]

@@ -1,0 +1,61 @@
+"""Wrong answers to 05.3, each an edit of scale_mask_softmax_tile_kernel in course_lib/triton_kernels/attention.py."""
+
+from course_lib.grading.contestants import Wrong
+
+VISIBLE = "num_visible = tl.where(causal != 0, q_row + seq_len_kv - seq_len_q + 1, seq_len_kv)"
+FIRST = "for start in range(0, num_visible, BLOCK_N):"
+HIDE = 'scores = tl.where(keys < num_visible, scores, -float("inf"))'
+SUM = "l = l * tl.exp(m - m_new) + tl.sum(tl.exp(scores - m_new), axis=0)"
+MAX = "m_new = tl.maximum(m, tl.max(scores, axis=0))"
+PROBS = "probs = tl.where(keys < num_visible, tl.exp(scores - m) / l_safe, 0.0)"
+SAFE = "l_safe = tl.where(l > 0.0, l, 1.0)"
+LSE = "tl.store(lse_ptr + row, m + tl.log(l_safe))"
+STORE = "tl.store(probs_ptr + row * seq_len_kv + keys, probs, mask=keys < seq_len_kv)"
+
+
+def seen(count):
+    return ((VISIBLE, VISIBLE.replace("q_row + seq_len_kv - seq_len_q + 1", count)),)
+
+
+ANSWERS = [
+    Wrong("strictly causal", seen("q_row + seq_len_kv - seq_len_q"), "causal_off_by_one", "own position"),
+    Wrong(
+        "one key of the future",
+        seen("tl.minimum(q_row + seq_len_kv - seq_len_q + 2, seq_len_kv)"),
+        "causal_off_by_one",
+        "future",
+    ),
+    Wrong("top left", seen("tl.minimum(q_row + 1, seq_len_kv)"), "causal_top_left", "top left"),
+    Wrong("mask forgotten", seen("seq_len_kv"), "causal_missing", "future"),
+    Wrong("mask always", ((VISIBLE, "num_visible = q_row + seq_len_kv - seq_len_q + 1"),), "mask_always", "causal = 0"),
+    Wrong("tail counted", ((HIDE, ""),), "tail_counted", "saw 32 keys"),
+    Wrong(
+        "last tile dropped",
+        ((FIRST, "for start in range(0, num_visible - BLOCK_N + 1, BLOCK_N):"),),
+        "keys_missing",
+        "not full",
+    ),
+    Wrong("l not rescaled", ((SUM, SUM.replace("l * tl.exp(m - m_new)", "l")),), "l_not_rescaled", "53.89"),
+    Wrong("maximum of the tile", ((MAX, "m_new = tl.max(scores, axis=0)"),), "tile_local_max", "never fall"),
+    Wrong("no division", ((PROBS, PROBS.replace(" / l_safe", "")),), "no_division", "never divided"),
+    Wrong(
+        "0 / 0",
+        ((SAFE, "l_safe = l"), (PROBS, "probs = tl.where(keys < num_visible, tl.exp(scores - m), 0.0) / l_safe")),
+        "masked_row",
+        "0 / 0",
+    ),
+    Wrong(
+        "masked keys not written",
+        ((STORE, STORE.replace("mask=keys < seq_len_kv", "mask=keys < num_visible")),),
+        "unwritten",
+        "0 has to be written",
+    ),
+    Wrong(
+        "lse without the maximum",
+        ((LSE, "tl.store(lse_ptr + row, tl.log(l))"),),
+        "lse_without_max",
+        "m has to be added",
+    ),
+    Wrong("lse in base 2", ((LSE, LSE.replace("tl.log(", "tl.log2(")),), "lse_base_2", "natural"),
+    Wrong("lse of the maximum alone", ((LSE, "tl.store(lse_ptr + row, m)"),), "lse_without_sum", "m alone"),
+]

@@ -1,0 +1,62 @@
+"""Chapter 05 says what the judge says, in short cells and short quotations, and its links lead somewhere."""
+
+import re
+from statistics import median
+
+import pytest
+import torch
+
+from course_lib.build.chapters import read_chapter
+from course_lib.device import has_gpu
+from course_lib.grading import registry
+from course_lib.measure.sdpa import sdpa_backends
+from course_lib.viz import mask_picture
+
+MAX_CELL_LINES = 15
+
+
+@pytest.fixture(scope="module")
+def chapter(root):
+    return read_chapter(root / "chapters" / "05_standard_attention.md")
+
+
+@pytest.mark.parametrize("exercise_id", [f"05.{number}" for number in range(1, 6)])
+def test_every_exercise_says_what_the_judge_says(chapter, exercise_id):
+    exercise = registry.get(exercise_id)
+    whole = "\n".join(cell.source for cell in chapter.part("exercises") if cell.kind == "markdown")
+    text = re.search(rf"^## {re.escape(exercise_id)} .*?(?=^## |\Z)", whole, re.MULTILINE | re.DOTALL)[0]
+    assert f"**Size** {exercise.size_lines} lines. **Time** {exercise.minutes} minutes." in text
+    assert f'hint("{exercise_id}")' in text
+    for part in ("**Contract.**", "**Predict first.**", "**After passing.**", "<details><summary>The prediction"):
+        assert part in text, part
+    row = next(line for line in whole.splitlines() if line.startswith(f"| {exercise_id} |"))
+    assert row.endswith(f"| {exercise.size_lines} | {exercise.minutes} |")
+
+
+def test_code_cells_and_quotations_are_short(chapter):
+    lengths = [len(cell.source.splitlines()) for cell in chapter.part("lecture") if cell.kind == "code"]
+    assert max(lengths) <= MAX_CELL_LINES and median(lengths) <= 8, lengths
+    text = "\n".join(cell.source for cell in chapter.part("lecture") if cell.kind == "markdown")
+    pieces = re.findall(r"^```(?:c\+\+|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(pieces) >= 8
+    assert max(len(piece.splitlines()) for piece in pieces) <= MAX_CELL_LINES
+
+
+def test_links_of_the_chapter_lead_somewhere(chapter, root):
+    for cell in chapter.cells:
+        folder = root / ("notebooks" if cell.part == "lecture" else "exercises")
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", cell.source if cell.kind == "markdown" else ""):
+            assert (folder / target).exists(), target
+
+
+def test_the_mask_picture_says_its_rows():
+    assert "1 1 1 1 0 / 1 1 1 1 1" in mask_picture(2, 5).alt
+    assert "1 0 0 0 0 / 1 1 0 0 0" in mask_picture(2, 5).alt
+
+
+def test_sdpa_backends_names_what_ran():
+    x = torch.randn(1, 2, 16, 32, device="cuda" if has_gpu() else "cpu")
+    rows = {row[0]: row for row in sdpa_backends(x, x, x).rows}
+    assert "flash" in rows["FLASH_ATTENTION"][1] or rows["FLASH_ATTENTION"][2] is None
+    assert "softmax" in rows["MATH"][1] and rows["MATH"][2] <= 1e-5
+    assert any(row[2] is None for row in rows.values()) or has_gpu()
