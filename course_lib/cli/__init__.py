@@ -21,6 +21,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .. import device
 from ..errors import CourseError
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -101,6 +102,8 @@ def _grade(options):
     from ..grading import client
     from ..grading.answer import from_file
 
+    if options.engine == "gpu" and not device.has_gpu():
+        raise CourseError("--engine gpu needs an NVIDIA GPU, and none is found here (`course doctor` says more)")
     verdict = client.grade(
         options.exercise, from_file(options.file), engine=options.engine, seed=options.seed, sandbox=options.sandbox
     )

@@ -65,8 +65,10 @@ def from_file(path):
     path = Path(path)
     try:
         return Answer(path.read_text(encoding="utf-8"), path.name)
-    except (OSError, UnicodeDecodeError) as error:
-        raise CourseError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise CourseError(f"{path} cannot be read: it is no text in UTF-8") from None
 
 
 def excerpt(answer, line, context=1):

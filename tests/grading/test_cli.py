@@ -8,7 +8,7 @@ import sys
 import nbformat
 import pytest
 
-from course_lib import cli
+from course_lib import cli, device
 from course_lib.cli import doctor
 from course_lib.cli.reset import reset
 from course_lib.errors import CourseError
@@ -71,6 +71,8 @@ def test_numbers_that_json_lacks_become_words():
     [
         (["grade", "03.99", "FILE"], "there is no exercise '03.99'"),
         (["grade", "03.1", "nowhere.py"], "nowhere.py cannot be read"),
+        (["grade", "03.1", __file__ + "/.."], "Not a directory"),
+        (["grade", "03.1", sys.executable], "it is no text in UTF-8"),
         (["hint", "99.1"], "there is no exercise"),
         (["reset", "99.1"], "there is no chapter 99"),
     ],
@@ -80,6 +82,12 @@ def test_a_request_that_cannot_be_met_is_a_sentence(words, said, answer, capsys)
     assert cli.main(words) == cli.BAD_REQUEST
     captured = capsys.readouterr()
     assert said in captured.err and "Traceback" not in captured.err
+
+
+def test_an_engine_that_is_not_here_is_a_sentence(answer, capsys, monkeypatch):
+    monkeypatch.setattr(device, "has_gpu", lambda: False)
+    assert cli.main(["grade", "03.1", answer(GOOD), "--engine", "gpu"]) == 2
+    assert "--engine gpu needs an NVIDIA GPU" in capsys.readouterr().err
 
 
 def test_a_sandbox_without_bubblewrap_is_a_sentence(answer, capsys, monkeypatch):

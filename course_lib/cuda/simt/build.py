@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from ...errors import ToolchainError, UnsupportedError
-from .source import compile_error, refuse_host_headers, translation_unit, with_red_zones
+from .source import compile_error, refuse_host_headers, translation_unit, with_red_zones, with_unset_nan
 
 HERE = Path(__file__).parent
 CACHE_BYTES = 256 << 20
@@ -279,8 +279,8 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
         )
         if done.returncode:
             raise compile_error(done.stderr, name, filename)
-        if mode == "checked":
-            assembly.write_text(with_red_zones(assembly.read_text()))
+        text_of_machine = with_unset_nan(assembly.read_text(), source)
+        assembly.write_text(with_red_zones(text_of_machine) if mode == "checked" else text_of_machine)
         # linked without the sanitizer's flags: its own runtime must not come in, ours answers the calls
         dynamic = [_dynamic_shared_object()] if "simt_dynamic_buffer" in text else []
         done = _run(["-shared", "-nostartfiles", "-o", path, assembly, *dynamic, runtime, "-lm"])
