@@ -1,6 +1,6 @@
 """The tensor-core and copy wrappers of kernels_cu/common on a GPU, beside the SIMT machine.
 
-The kernels are those of tests/simt; there every lane is compared with the layouts of the PTX ISA, here with the GPU.
+And the matrix products built on them, beside torch. The kernels are those of tests/simt; there every lane is compared with the layouts of the PTX ISA, here with the GPU.
 """
 
 from pathlib import Path
@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from course_lib import cuda, device
+from course_lib.ops.matmul import VARIANTS, matmul
 
 KERNELS = Path(__file__).parents[1] / "simt"
 NEEDS_80 = pytest.mark.skipif(
@@ -99,3 +100,15 @@ def test_swizzled_tile(row_bytes):
     out = torch.zeros(row_bytes // 16 * 128, dtype=torch.uint32)
     results = both("swizzle_kernels.cu", "swizzle_kernel", 32, x, out, defines={"ROW_BYTES": row_bytes})
     assert torch.equal(*(one.view(torch.int32) for one in results[1]))
+
+
+@NEEDS_80
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (70, 65, 37), (256, 192, 320)])
+def test_matmul(variant, shape):
+    size_m, size_n, size_k = shape
+    dtype = torch.float16 if variant == "06_mma" else torch.float32
+    a, b = torch.randn(size_m, size_k).to(dtype), torch.randn(size_k, size_n).to(dtype)
+    got = matmul(a.cuda(), b.cuda(), variant=variant).cpu()
+    tolerance = {"rtol": 2e-3, "atol": 1e-3} if variant == "06_mma" else {"rtol": 1e-5, "atol": 1e-4}
+    torch.testing.assert_close(got.double(), a.double() @ b.double(), **tolerance)
