@@ -23,8 +23,9 @@ def all():  # noqa: A001  (registry.all() reads as it is meant)
     for module in sorted(info.name for info in pkgutil.iter_modules(exercises.__path__) if info.name.startswith("ch")):
         for exercise in import_module(f"{exercises.__name__}.{module}").EXERCISES:
             if exercise.id in found:
-                raise CourseError(f"two exercises carry the id {exercise.id}; the second stands in "
-                                  f"exercises/{module}.py")
+                raise CourseError(
+                    f"two exercises carry the id {exercise.id}; the second stands in exercises/{module}.py"
+                )
             found[exercise.id] = exercise
     return dict(sorted(found.items()))
 
