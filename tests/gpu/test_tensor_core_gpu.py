@@ -1,6 +1,7 @@
 """The tensor-core and copy wrappers of kernels_cu/common on a GPU, beside the SIMT machine.
 
-And the matrix products built on them, beside torch. The kernels are those of tests/simt; there every lane is compared with the layouts of the PTX ISA, here with the GPU.
+The kernels are those of tests/simt; there every lane is compared with the layouts of the PTX ISA, here with the GPU.
+The matrix products built on them are compared with torch.
 """
 
 from pathlib import Path
