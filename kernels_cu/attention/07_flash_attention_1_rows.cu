@@ -1,4 +1,4 @@
-// 07_flash_attention_1_rows — FlashAttention-1 with one thread a query row: no shuffle, and two barriers a K/V tile
+// 07_flash_attention_1_rows — FlashAttention-1 with one thread a query row: nothing about a row is ever shared
 //
 // Idea      a thread owns a row of Q, its (m, l) and its row of out; the tile of K and V is what the threads share
 // Builds on 06_flash_attention_1. Changed regions: a row belongs to a thread; scores live in registers; no mask.

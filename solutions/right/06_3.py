@@ -2,7 +2,51 @@
 
 from course_lib.grading.contestants import Right
 
+# One key after the other: the state is updated for every key, and the row of out stays in registers over the tile.
+KEY_BY_KEY = """#include "common/softmax_state.cuh"
+
+extern "C" __global__ void
+flash_attention_1_rows_kernel(const float* q, const float* k, const float* v, float* out, float* m, float* l,
+                              float* lse, int num_q_per_kv, int seq_len_q, int seq_len_kv, float softmax_scale) {
+    __shared__ float kv[2][BLOCK_N * HEAD_DIM];
+    const int head = blockIdx.y * gridDim.x + blockIdx.x;
+    const long long kv_first = (long long)(head / num_q_per_kv) * seq_len_kv * HEAD_DIM;
+    const long long row_first = (long long)head * seq_len_q;
+    for (int start = 0; start < seq_len_kv; start += BLOCK_N) {
+        const int count = min(BLOCK_N, seq_len_kv - start) * HEAD_DIM;
+        for (int i = threadIdx.x; i < count; i += BLOCK_M) {
+            kv[0][i] = k[kv_first + start * HEAD_DIM + i];
+            kv[1][i] = v[kv_first + start * HEAD_DIM + i];
+        }
+        __syncthreads();
+        for (long long row = row_first + threadIdx.x; row < row_first + seq_len_q; row += BLOCK_M) {
+            float q_reg[HEAD_DIM], o[HEAD_DIM];
+            float m_row = start ? m[row] : NEG_INF, l_row = start ? l[row] : 0.0f;
+            for (int d = 0; d < HEAD_DIM; ++d) {
+                q_reg[d] = q[row * HEAD_DIM + d] * softmax_scale;
+                o[d] = start ? out[row * HEAD_DIM + d] * l_row : 0.0f;
+            }
+            for (int at = 0; at < count; at += HEAD_DIM) {
+                float score = 0.0f;
+                for (int d = 0; d < HEAD_DIM; ++d) score += q_reg[d] * kv[0][at + d];
+                const float m_new = fmaxf(m_row, score);
+                const float alpha = exp_shifted(m_row, m_new), weight = expf(score - m_new);
+                l_row = l_row * alpha + weight;
+                for (int d = 0; d < HEAD_DIM; ++d) o[d] = o[d] * alpha + weight * kv[1][at + d];
+                m_row = m_new;
+            }
+            for (int d = 0; d < HEAD_DIM; ++d) out[row * HEAD_DIM + d] = o[d] / l_row;
+            m[row] = m_row;
+            l[row] = l_row;
+            lse[row] = m_row + logf(l_row);
+        }
+        __syncthreads();
+    }
+}
+"""
+
 ANSWERS = [
+    Right("one key after the other", text=KEY_BY_KEY),
     Right(
         "base 2",
         (
