@@ -10,6 +10,7 @@ May import: errors, measure, chapters, keep, overview.
 
 import csv
 import re
+import statistics
 import sys
 from collections import Counter
 from pathlib import Path
@@ -119,6 +120,24 @@ def engines_table(root):
     )
 
 
+def verdicts_table(root):
+    """How long a check takes, by language of the exercise."""
+    rows = read_results("cpu", "verdict_times", root=Path(root) / "benchmarks" / "results").rows
+    if not rows:
+        return ""
+    lines = []
+    for language in dict.fromkeys(row["language"] for row in rows):
+        chosen = [row for row in rows if row["language"] == language]
+        middle = [statistics.median(row[column] for row in chosen) for column in ("pass_s", "fail_median_s")]
+        slowest = max(row["fail_slowest_s"] for row in chosen)
+        lines.append((language, len(chosen), *(f"{value:.1f} s" for value in (*middle, slowest))))
+    head = ("Answers in", "Exercises", "Right answer, median", "Wrong answer, median", "Slowest")
+    return (
+        "### How long does a check take?\n\nFrom the call to the verdict on 2 cores, for texts that the judge has not "
+        f"seen before.\n\n{markdown_table(head, lines)}"
+    )
+
+
 def _ms(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
@@ -134,6 +153,7 @@ TABLES = {
     "graph": graph,
     "support": support_table,
     "kills": kills_table,
+    "verdicts": verdicts_table,
     "counters": counters_table,
     "engines": engines_table,
     "speed": speed_table,

@@ -68,3 +68,9 @@ def test_refreshing_twice_changes_nothing(tiny_course):
 def test_a_missing_marker_is_named(tiny_course):
     with pytest.raises(CourseError, match="end kills"):
         readme.refreshed(EMPTY.replace("<!-- end kills -->", ""), tiny_course)
+
+
+def test_waiting_for_a_verdict_is_summed_by_language(tiny_course):
+    rows = "exercise,language,pass_s,fail_median_s,fail_slowest_s\n03.2,cuda,0.78,1.0,1.15\n03.5,cuda,1.02,2.0,2.5\n"
+    store(tiny_course, "cpu", "verdict_times", "# 2 cores\n" + rows)
+    assert "| cuda | 2 | 0.9 s | 1.5 s | 2.5 s |" in readme.refreshed(EMPTY, tiny_course)
