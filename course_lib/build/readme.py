@@ -55,7 +55,7 @@ def _seeds(root):
         rows = read_results(path.parent.name, path.stem, root=path.parents[1]).rows
         refused, runs = (sum(row[column] for row in rows) for column in ("false_alarms", "runs"))
         totals.append(f"{refused} of {runs:,} on {_device(path)}")
-    return f" With new inputs over many seeds it refused {', '.join(totals)} runs of right answers." if totals else ""
+    return f" Runs of right answers that it refused, with new inputs over many seeds: {', '.join(totals)}." if totals else ""
 
 
 def counters_table(root):

@@ -129,7 +129,11 @@ def map_summary(verdict):
     wrong = [(row, col) for row, line in enumerate(ratio) for col, value in enumerate(line) if level(value) > 0]
     total = sum(map(len, ratio))
     if not wrong:
-        return f"All {total} elements shown are within tolerance."
+        shown = f"All {total} elements shown are within tolerance"
+        if verdict.first_wrong is None:
+            return f"{shown}."
+        index = ", ".join(str(number) for number in verdict.first_wrong.index)
+        return f"{shown}; the first wrong one, {output}[{index}], lies beyond this map."
     rows, cols = [row for row, _ in wrong], [col for _, col in wrong]
     flat = verdict.first_wrong is not None and len(verdict.first_wrong.index) == 1
     where = f"at {_span('index', cols)}" if flat else f"in {_span('row', rows)} and {_span('column', cols)}"
