@@ -55,7 +55,9 @@ def _seeds(root):
         rows = read_results(path.parent.name, path.stem, root=path.parents[1]).rows
         refused, runs = (sum(row[column] for row in rows) for column in ("false_alarms", "runs"))
         totals.append(f"{refused} of {runs:,} on {_device(path)}")
-    return f" Runs of right answers that it refused, with new inputs over many seeds: {', '.join(totals)}." if totals else ""
+    if not totals:
+        return ""
+    return f" Runs of right answers that it refused, with new inputs over many seeds: {', '.join(totals)}."
 
 
 def counters_table(root):

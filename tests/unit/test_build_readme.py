@@ -43,7 +43,8 @@ def test_false_alarms_over_seeds_are_summed(tiny_course):
     store(tiny_course, *readme.KILLS, "exercise,killed,wrong,false_alarms,right\n03.1,4,4,0,2\n")
     store(tiny_course, "cpu", "false_alarms", "exercise,runs,false_alarms\n03.1,40,0\n03.2,1000,1\n")
     store(tiny_course, "h200", "false_alarms", "exercise,runs,false_alarms\n03.1,30,0\n")
-    assert "that it refused, with new inputs over many seeds: 1 of 1,040 on a CPU, 0 of 30 on an NVIDIA H200." in readme.refreshed(EMPTY, tiny_course)
+    text = readme.refreshed(EMPTY, tiny_course)
+    assert "that it refused, with new inputs over many seeds: 1 of 1,040 on a CPU, 0 of 30 on an NVIDIA H200." in text
 
 
 def test_cpu_engines_are_compared(tiny_course):
