@@ -17,23 +17,23 @@ VARIANTS = {
     "03_shared_tile": ({"TILE": TILE}, (TILE, TILE), (TILE, TILE)),
     "04_register_tile": ({**_TILES, "THREAD_M": 4, "THREAD_N": 4}, (64, 64), 256),
     "05_vectorised": (_TILES, (64, 64), 256),
-    "06_mma": ({}, (64, 64), 128),
+    "07_mma": ({}, (64, 64), 128),
 }
 
 
-def matmul(a, b, *, variant="06_mma"):
+def matmul(a, b, *, variant="07_mma"):
     """a times b, one launch; see `plan_matmul`."""
     launch = plan_matmul(a, b, variant=variant)
     launch.run()
     return launch.outputs[0]
 
 
-def plan_matmul(a, b, *, variant="06_mma"):
+def plan_matmul(a, b, *, variant="07_mma"):
     """The launch that multiplies two matrices, not yet run.
 
     Parameters
     ----------
-    a : tensor, (size_m, size_k), contiguous; float32, for 06_mma float16
+    a : tensor, (size_m, size_k), contiguous; float32, for 07_mma float16
     b : tensor, (size_k, size_n), like `a`
     variant : str, a key of VARIANTS
 
@@ -43,7 +43,7 @@ def plan_matmul(a, b, *, variant="06_mma"):
 
     Raises
     ------
-    ShapeError        not two contiguous matrices of the dtype that fit each other, or not 16-byte aligned (05, 06)
+    ShapeError        not two contiguous matrices of the dtype that fit each other, or not 16-byte aligned (05, 07)
     UnsupportedError  no such variant
 
     Notes
@@ -53,8 +53,8 @@ def plan_matmul(a, b, *, variant="06_mma"):
     if variant not in VARIANTS:
         raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
     for name, matrix in (("a", a), ("b", b)):
-        _require(matrix, name, 2, torch.float16 if variant == "06_mma" else torch.float32)
-        if variant in ("05_vectorised", "06_mma") and matrix.data_ptr() % 16:
+        _require(matrix, name, 2, torch.float16 if variant == "07_mma" else torch.float32)
+        if variant in ("05_vectorised", "07_mma") and matrix.data_ptr() % 16:
             raise ShapeError(f"{name} starts at an address that is no multiple of 16 bytes; pass {name}.clone().")
     if a.shape[1] != b.shape[0]:
         raise ShapeError(f"a has {a.shape[1]} columns and b {b.shape[0]} rows; the two must be equal.")

@@ -14,7 +14,7 @@ SHAPES = [(1, 1, 1), (5, 7, 3), (64, 64, 32), (33, 68, 20), (70, 65, 37), (3, 20
 
 def operands(variant, size_m, size_n, size_k):
     generator = torch.Generator().manual_seed(size_m + size_n)
-    dtype = torch.float16 if variant == "06_mma" else torch.float32
+    dtype = torch.float16 if variant == "07_mma" else torch.float32
     a = torch.randn(size_m, size_k, generator=generator).to(dtype)
     return a, torch.randn(size_k, size_n, generator=generator).to(dtype)
 
@@ -59,11 +59,11 @@ def test_each_step_saves_what_it_says():
     assert sectors["02_coalesced"] == 10 * sectors["03_shared_tile"]
     assert sectors["03_shared_tile"] == 4 * sectors["04_register_tile"]  # tiles of 64 instead of 16
     assert sectors["04_register_tile"] == sectors["05_vectorised"]
-    assert sectors["05_vectorised"] == 2 * sectors["06_mma"]  # halves have half the bytes
+    assert sectors["05_vectorised"] == 2 * sectors["07_mma"]  # halves have half the bytes
     shared = {variant: report.shared_load.requests for variant, report in reports.items()}
     assert shared["03_shared_tile"] == 4 * shared["04_register_tile"] == 16 * shared["05_vectorised"]
     assert reports["05_vectorised"].global_load.requests * 4 == reports["04_register_tile"].global_load.requests
-    assert reports["06_mma"].shared_load.conflicts == reports["06_mma"].shared_store.conflicts == 0
+    assert reports["07_mma"].shared_load.conflicts == reports["07_mma"].shared_store.conflicts == 0
 
 
 def test_what_does_not_fit_is_said():

@@ -1,4 +1,4 @@
-// 06_mma — matrix product of halves on tensor cores
+// 07_mma — matrix product of halves on tensor cores
 //
 // Idea      a warp multiplies 16 x 16 by 16 x 8 in one instruction; ldmatrix brings the tiles into its registers
 // Builds on 05_vectorised. Changed: tiles of half, swizzled in shared memory; multiply; store.
