@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
-from softmax import versions  # noqa: E402
+from about import versions  # noqa: E402
 
 from course_lib import cuda, measure  # noqa: E402
 
@@ -104,7 +104,7 @@ def main():
     parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
     options = parser.parse_args()
     torch.manual_seed(0)
-    about = versions(options.commit)
+    about = versions(options.commit, also=("cupy",))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
         file.write("# medians of CUDA events, middle half in low_us to high_us; python3 benchmarks/access.py\n")

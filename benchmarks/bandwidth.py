@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
+from about import versions  # noqa: E402
 
 from course_lib import cuda, measure  # noqa: E402
 
@@ -102,9 +103,7 @@ def main():
         return
     if options.out is None:
         parser.error("say where the rows go: --out benchmarks/results/<device>/bandwidth.csv")
-    from softmax import versions
-
-    about, num_sms = versions(options.commit), torch.cuda.get_device_properties(0).multi_processor_count
+    about, num_sms = versions(options.commit, also=("cupy",)), torch.cuda.get_device_properties(0).multi_processor_count
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
         file.write("# medians of CUDA events; python3 benchmarks/bandwidth.py\n")

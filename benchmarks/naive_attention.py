@@ -13,17 +13,17 @@ with the reason in `note`, where its two matrices would need more than --limit-g
 
 import argparse
 import csv
-import datetime
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from about import COLUMNS as ABOUT  # noqa: E402
+from about import versions  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 from course_lib import measure  # noqa: E402
@@ -38,7 +38,7 @@ TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 CHECKED_ROWS = 64  # query rows of the first head that are compared with float64
 COLUMNS = [
     "variant", "language", "batch_size", "num_heads", "head_dim", "seq_len", "dtype", "median_us", "low_us", "high_us",
-    "peak_bytes", "formula_bytes", "tflops", "max_error", "note", "device", "driver", "torch", "commit", "date",
+    "peak_bytes", "formula_bytes", "tflops", "max_error", "note", *ABOUT,
 ]  # fmt: skip
 
 
@@ -110,19 +110,6 @@ def rows_of(cost, dtype, variants, options):
         yield row
 
 
-def versions(options):
-    """What every row says about the machine and the software."""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    on_gpu = options.device == "cuda"
-    return {
-        "device": torch.cuda.get_device_name() if on_gpu else "CPU, dry run",
-        "driver": subprocess.run(command, capture_output=True, text=True).stdout.strip() if on_gpu else "",
-        "torch": torch.__version__,
-        "commit": options.commit,
-        "date": datetime.date.today().isoformat(),
-    }
-
-
 def parsed():
     """The command line; a dry run may not write where the course keeps its numbers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -148,7 +135,7 @@ def main():
     variants = {"naive": naive} | {name: fused(backend) for name, backend in BACKENDS.items()}
     if options.dry:
         del variants["sdpa_cudnn"]
-    about = versions(options)
+    about = versions(options.commit, on_gpu=not options.dry)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
         file.write("# medians of CUDA events, L2 flushed between runs; peak_bytes: allocated beyond the inputs; ")

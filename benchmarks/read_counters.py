@@ -92,18 +92,13 @@ def parse(text):
 def head(command, commit):
     """Comment lines that say where the readings come from."""
     import torch
+    from about import driver
 
     version = subprocess.run([command[0], "--version"], capture_output=True, text=True, check=False).stdout
-    driver = subprocess.run(
-        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
     shown = " ".join([Path(command[0]).name, *command[1:-3], "python3", *command[-2:]])
     build = [line for line in version.splitlines() if "Version" in line]
     return [
-        f"# device {torch.cuda.get_device_name()} · driver {driver} · torch {torch.__version__} · "
+        f"# device {torch.cuda.get_device_name()} · driver {driver()} · torch {torch.__version__} · "
         f"CUDA {torch.version.cuda}",
         f"# Nsight Compute {build[0].strip() if build else 'unknown'}",
         f"# commit {commit} · {datetime.date.today().isoformat()}",

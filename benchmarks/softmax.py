@@ -9,15 +9,15 @@ bytes; a kernel that reads twice cannot reach it where the row does not stay in 
 
 import argparse
 import csv
-import datetime
 import os
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
+from about import versions  # noqa: E402
 
 from course_lib import measure  # noqa: E402
 from course_lib.ops import softmax as ops  # noqa: E402
@@ -49,30 +49,6 @@ COLUMNS = [
     "commit",
     "date",
 ]
-
-
-def versions(commit):
-    """What every row says about the machine and the software."""
-    import cupy
-    import triton
-
-    return {
-        "device": torch.cuda.get_device_name(),
-        "driver": driver(),
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-        "cupy": cupy.__version__,
-        "commit": commit,
-        "date": datetime.date.today().isoformat(),
-    }
-
-
-def driver():
-    """The driver's version as nvidia-smi writes it."""
-    import subprocess
-
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def checked(variant, language, x, want):
@@ -133,7 +109,7 @@ def main():
     parser.add_argument("--runs", type=int, default=25)
     options = parser.parse_args()
     torch.manual_seed(0)
-    about = versions(options.commit)
+    about = versions(options.commit, also=("cupy",))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
         file.write(
