@@ -29,14 +29,12 @@ _PCIE = {  # GB/s in one direction: generation x 16 lanes after encoding; PCI-SI
 _L2_BYTES_PER_CYCLE = {"A100": 5120}  # read; NVIDIA A100 architecture whitepaper. Others: not published
 _HOPPER = (
     'W. Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024, arXiv:2402.13499, '
-    "latency of memory scopes (its H100 is the PCIe card)"
+    "table IV: one thread, one load after the other (its Hopper card is an H800, its A100 the PCIe card)"
 )
-_TURING = 'Z. Jia et al., "Dissecting the NVidia Turing T4 GPU via Microbenchmarking", 2019, arXiv:1903.07486'
 _LATENCY = {  # clock cycles of shared memory, L2, device memory
     "A100": ((29.0, 261.5, 466.3), _HOPPER),
     "H100": ((29.0, 263.0, 478.8), _HOPPER),
     "RTX 4090": ((30.1, 273.0, 541.5), _HOPPER),
-    "T4": ((19.0, 188.0, None), _TURING),
 }
 
 
