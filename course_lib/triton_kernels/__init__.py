@@ -30,6 +30,7 @@ REGISTRY = {
     "attention/04_fused_softmax_warp": "scale_mask_softmax_tile_kernel",
     "attention/05_grouped_query": "grouped_attention_kernel",
     "attention/06_flash_attention_1": "flash_attention_1.flash_attention_1_kernel",
+    "flash_attention_2/01_loop_order": "forward_kernel",
 }
 
 

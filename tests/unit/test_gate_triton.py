@@ -85,6 +85,13 @@ GATE = {
         | {"softmax_scale": "fp32", "causal": "i32"},
         {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32, "BLOCK_N": 32},
     ),
+    "flash_attention_2/01_loop_order": (
+        {f"{name}_ptr": "*fp16" for name in ("q", "k", "v", "out")}
+        | {"lse_ptr": "*fp32"}
+        | {name: "i32" for name in ("num_q_per_kv", "seq_len_q", "seq_len_kv", "causal")}
+        | {"softmax_scale": "fp32"},
+        {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32, "BLOCK_N": 32},
+    ),
 }
 
 
