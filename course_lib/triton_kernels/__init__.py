@@ -30,6 +30,8 @@ REGISTRY = {
     "attention/04_fused_softmax_warp": "scale_mask_softmax_tile_kernel",
     "attention/05_grouped_query": "grouped_attention_kernel",
     "attention/06_flash_attention_1": "flash_attention_1.flash_attention_1_kernel",
+    "attention/08_flash_attention_1_backward/row_dot": "flash_attention_1.row_dot_kernel",
+    "attention/08_flash_attention_1_backward/backward": "flash_attention_1.flash_attention_1_backward_kernel",
     "flash_attention_2/01_loop_order": "forward_kernel",
 }
 

@@ -1,6 +1,7 @@
-"""Triton twins of kernels_cu/attention/06 and 07: FlashAttention-1 order, K and V outside, Q inside.
+"""Triton twins of kernels_cu/attention/06 and 08: FlashAttention-1 order, K and V outside, Q inside.
 
-A program owns one (head, batch) and keeps (m, l, out) of its rows in global memory between two tiles of K and V.
+Forward, a program owns one query head and keeps (m, l, out) of its rows in global memory between two tiles of K and V.
+Backward, it owns one key-value head, holds dk and dv of a tile, and lets dq travel.
 
 May import: triton.
 """
@@ -92,3 +93,98 @@ def flash_attention_1_kernel(
         lse = m + tl.log(tl.where(l > 0.0, l, 1.0))  # a fully masked row: m is -inf, and so is the sum
         tl.store(lse_ptr + q_row_0 + rows, lse, mask=rows < seq_len_q)
     # endregion
+
+
+@triton.jit
+def row_dot_kernel(
+    out_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float, contiguous
+    d_out_ptr,  # like out
+    row_dot_ptr,  # (batch_size, num_heads, seq_len_q) float
+    num_rows,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two
+    BLOCK_M: tl.constexpr,  # rows of a program
+):
+    """08_flash_attention_1_backward/row_dot. Grid (ceil(num_rows / BLOCK_M),)."""
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
+    d = tl.arange(0, BLOCK_D)[None, :]  # (1, BLOCK_D)
+    there = (rows[:, None] < num_rows) & (d < HEAD_DIM)
+    at = rows[:, None] * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
+    product = tl.load(out_ptr + at, mask=there, other=0.0) * tl.load(d_out_ptr + at, mask=there, other=0.0)
+    tl.store(row_dot_ptr + rows, tl.sum(product, axis=1), mask=rows < num_rows)
+
+
+@triton.jit
+def flash_attention_1_backward_kernel(
+    q_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float, contiguous
+    k_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM) float, contiguous
+    v_ptr,  # like k
+    d_out_ptr,  # like q
+    lse_ptr,  # (batch_size, num_heads, seq_len_q) float, natural log
+    row_dot_ptr,  # like lse
+    dq_ptr,  # like q
+    dk_ptr,  # like k
+    dv_ptr,  # like k
+    num_q_per_kv,
+    seq_len_q,
+    seq_len_kv,
+    softmax_scale,
+    causal,  # 0 or 1; bottom-right
+    HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two, at least 16
+    BLOCK_M: tl.constexpr,  # query rows of a tile
+    BLOCK_N: tl.constexpr,  # keys of a tile
+):
+    """08_flash_attention_1_backward/backward. Grid (num_kv_heads, batch_size)."""
+    kv_head = tl.program_id(1).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)  # over all batches
+    d = tl.arange(0, BLOCK_D)[None, :]  # (1, BLOCK_D)
+    offset = seq_len_kv - seq_len_q  # causal: query q_row sees the keys up to q_row + offset
+
+    # region: outer
+    for kv_start in range(0, seq_len_kv, BLOCK_N):
+        keys = kv_start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
+        kv_at = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
+        kv_there = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
+        k = tl.load(k_ptr + kv_at, mask=kv_there, other=0.0)
+        v = tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)
+        dk = tl.zeros((BLOCK_N, BLOCK_D), dtype=tl.float32)
+        dv = tl.zeros((BLOCK_N, BLOCK_D), dtype=tl.float32)
+        first_row = tl.where((causal != 0) & (kv_start > 0), tl.maximum(kv_start - offset, 0), 0)
+        tl.debug_barrier()  # separates the writes of dq in the tile before from the reads below
+        # endregion
+
+        # region: inner
+        for turn in range(0, num_q_per_kv):
+            head_row = (kv_head * num_q_per_kv + turn) * seq_len_q  # rows before this query head's own
+            for q_start in range(first_row // BLOCK_M * BLOCK_M, seq_len_q, BLOCK_M):
+                rows = q_start + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
+                q_at = (head_row + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
+                q_there = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
+                q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)
+                d_out = tl.load(d_out_ptr + q_at, mask=q_there, other=0.0)
+                lse = tl.load(lse_ptr + head_row + rows, mask=rows < seq_len_q, other=0.0)
+                row_dot = tl.load(row_dot_ptr + head_row + rows, mask=rows < seq_len_q, other=0.0)
+                # endregion
+
+                # region: probs
+                scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale  # (BLOCK_M, BLOCK_N)
+                seen = (keys[None, :] < seq_len_kv) & (rows[:, None] < seq_len_q)
+                seen = seen & ((causal == 0) | (keys[None, :] <= rows[:, None] + offset))
+                shift = tl.where(lse == -float("inf"), 0.0, lse)  # never -inf minus -inf
+                probs = tl.exp(tl.where(seen, scores, -float("inf")) - shift[:, None])  # (BLOCK_M, BLOCK_N)
+                d_probs = tl.dot(d_out, tl.trans(v), input_precision="ieee")
+                d_scores = probs * (d_probs - row_dot[:, None]) * softmax_scale
+                # endregion
+
+                # region: products
+                dq = tl.load(dq_ptr + q_at, mask=q_there & (kv_start > 0), other=0.0)
+                dq += tl.dot(d_scores, k, input_precision="ieee")
+                tl.store(dq_ptr + q_at, dq, mask=q_there)
+                dk += tl.dot(tl.trans(d_scores), q, input_precision="ieee")
+                dv += tl.dot(tl.trans(probs), d_out, input_precision="ieee")
+                # endregion
+
+        # region: store
+        tl.store(dk_ptr + kv_at, dk, mask=kv_there)
+        tl.store(dv_ptr + kv_at, dv, mask=kv_there)
+        # endregion
