@@ -25,14 +25,15 @@ class Timing:
         return f"{self.median_ms:.3g} ms ({spread}, {self.num_runs} runs, {self.where})"
 
 
-def median_time(function, *, num_runs=25, num_warmup=5, on_gpu=False):
+def median_time(function, *, num_runs=25, num_warmup=5, on_gpu=False, flush=True):
     """Run ``function()`` and time each call by itself.
 
     Parameters
     ----------
     function : callable without arguments; on a GPU it enqueues work on the current stream
     num_runs, num_warmup : int, num_runs at least 2
-    on_gpu : bool; True times with CUDA events and writes FLUSH_BYTES between runs, so that nothing is found in L2
+    on_gpu : bool; True times with CUDA events
+    flush : bool; on a GPU, write FLUSH_BYTES between runs, so that nothing is found in L2
 
     Returns
     -------
@@ -42,7 +43,7 @@ def median_time(function, *, num_runs=25, num_warmup=5, on_gpu=False):
         raise ValueError(f"num_runs={num_runs}: a median with a spread needs at least 2 runs.")
     for _ in range(num_warmup):
         function()
-    samples = _gpu_samples(function, num_runs) if on_gpu else _cpu_samples(function, num_runs)
+    samples = _gpu_samples(function, num_runs, flush) if on_gpu else _cpu_samples(function, num_runs)
     low, median, high = quantiles(samples, n=4, method="inclusive")
     return Timing(median, low, high, num_runs, "gpu" if on_gpu else "cpu")
 
@@ -56,13 +57,13 @@ def _cpu_samples(function, num_runs):
     return samples
 
 
-def _gpu_samples(function, num_runs):
+def _gpu_samples(function, num_runs, flush):
     import torch
 
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    flushed = torch.empty(FLUSH_BYTES if flush else 0, dtype=torch.int8, device="cuda")
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(num_runs)]
     for start, end in events:
-        flush.zero_()
+        flushed.zero_()
         start.record()
         function()
         end.record()

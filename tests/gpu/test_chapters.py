@@ -12,10 +12,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted([*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("solutions/*.ipynb")])
 # widgets belong to Jupyter, which a GPU server may lack: a stand-in takes their calls there
-PREAMBLE = """import importlib.util, sys, unittest.mock
+PREAMBLE = """import importlib.util, sys, types, unittest.mock
 if importlib.util.find_spec("ipywidgets") is None:
-    stand_in = sys.modules["ipywidgets"] = unittest.mock.MagicMock()
-    stand_in.VBox = type("VBox", (), {"__init__": lambda self, *parts, **options: None})  # a class to inherit from
+    class StandIn:
+        def __init__(self, *parts, **options):
+            self.value, self.children = options.get("value", parts[0] if parts else options.get("min")), parts
+            self.__dict__.update(options)
+        def __getattr__(self, name):
+            return unittest.mock.MagicMock()
+    stand_in = sys.modules["ipywidgets"] = types.ModuleType("ipywidgets")
+    stand_in.__getattr__ = lambda name: StandIn if name[:1].isupper() else unittest.mock.MagicMock()
 import matplotlib
 matplotlib.use("Agg")
 display = print
