@@ -1,0 +1,8 @@
+"""Chapter 07, FlashAttention-2: its exercises, in order.
+
+May import: the modules that hold them.
+"""
+
+from .flash2_torch import LOOP_ORDER
+
+EXERCISES = (LOOP_ORDER,)

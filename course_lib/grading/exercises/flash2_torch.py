@@ -1,0 +1,151 @@
+"""The exercise of chapter 07 in torch: Q tiles outside, and what the two loops move.
+
+May import: spec, protocol, verdict, reference, flash_cases, flash_readings, flash2_readings, the names that are off.
+"""
+
+import torch
+
+from ..protocol import Ref, Run
+from ..spec import Exercise
+from ..verdict import Diagnosis
+from . import flash_cases as cases
+from . import flash_readings as readings
+from .flash2_readings import by_rows_of_later_tiles, by_second_division
+from .softmax_torch import LIBRARY_SOFTMAX
+
+
+def _run(case, tensors):
+    """(q, k, v, block_m, block_n) -> (out, lse, moved)."""
+    one = cases.head_run(case, tensors)
+    outputs = one.outputs | {"moved": ((), "float32")}
+    arguments = (*(Ref(name) for name in ("q", "k", "v")), case.sizes["block_m"], case.sizes["block_n"])
+    return Run(case.name, tensors, outputs, arguments)
+
+
+def _counts(case):
+    """(queries, keys, head_dim, tiles of queries, tiles of keys)."""
+    num_q, num_kv, head_dim, block_m, block_n = case.sizes.values()
+    return num_q, num_kv, head_dim, -(-num_q // block_m), -(-num_kv // block_n)
+
+
+def _moved(case):
+    """Numbers that Q outside moves: q, out and lse once, k and v once for every tile of queries."""
+    num_q, num_kv, head_dim, tiles_q, _ = _counts(case)
+    return 2 * num_q * head_dim + num_q + tiles_q * 2 * num_kv * head_dim
+
+
+def _with_moved(numbers, dtype):
+    return lambda case, tensors: numbers(case, tensors) | {"moved": torch.tensor(_moved(case), dtype=dtype)}
+
+
+def _by_moved(evidence):
+    """The values are right and the count of what was moved is not."""
+    failing = evidence.failing()
+    if not failing or any(not c.comparisons[name].passed for c in failing for name in ("out", "lse")):
+        return None
+    case = failing[-1]
+    got, right = case.comparisons["moved"].got, _moved(case.case)
+    num_q, num_kv, head_dim, tiles_q, tiles_kv = _counts(case.case)
+    start = (
+        f"out and lse are right. For {num_q} queries in {tiles_q} tiles and {num_kv} keys in {tiles_kv}, head_dim "
+        f"{head_dim}, moved must be {right:,} and is {got:,.0f}"
+    )
+    if _is_keys_outside(got, num_q, num_kv, head_dim, tiles_kv):
+        return Diagnosis(
+            "loops_not_swapped",
+            f"{start}: k and v once, q and out once for each of {tiles_kv} tiles of keys. That is FlashAttention-1's "
+            "order. Take a tile of q, walk over all of k and v, write its rows of out, then take the next one.",
+        )
+    for value, code, words in _slips(case.case, right):
+        if got == value and value != right:
+            return Diagnosis(code, f"{start}: {words}.")
+    return Diagnosis("moved_wrong", f"{start}. Count each tile where it is taken and each row where it is written.")
+
+
+def _is_keys_outside(got, num_q, num_kv, head_dim, tiles_kv):
+    """Whether a count is that of K and V outside, with any way of counting the state."""
+    rest = got - 2 * num_kv * head_dim - tiles_kv * num_q * head_dim
+    trips = (tiles_kv, 2 * tiles_kv - 1, 2 * tiles_kv)
+    states = (0, num_q, *(2 * num_q * trip for trip in trips), *(2 * num_q * trip + num_q for trip in trips))
+    return tiles_kv > 1 and any(rest == trip * num_q * head_dim + state for trip in trips for state in states)
+
+
+def _slips(case, right):
+    """[(count, code, words)]: what each way of counting wrongly gives."""
+    num_q, num_kv, head_dim, tiles_q, tiles_kv = _counts(case)
+    whole = tiles_q * tiles_kv * 2 * case.sizes["block_n"] * head_dim
+    tiles = tiles_q * 2 * num_kv * head_dim
+    return (
+        (right - num_q * head_dim - num_q, "result_forgotten", "out and lse are written once each; count them"),
+        (right - num_q, "lse_forgotten", "lse is written as well"),
+        (right - num_q * head_dim, "q_forgotten", "one of q and out is missing; each of them moves once"),
+        (right - tiles // 2, "kv_half", "k and v both come by, once for each tile of queries"),
+        (right - tiles + tiles // tiles_q, "kv_once", "k and v come by once for every tile of queries, not once"),
+        (right - tiles + whole, "tiles_rounded", "the last tile of keys is narrower than the others"),
+        (4 * right, "in_bytes", "these are bytes; count numbers"),
+    )
+
+
+def _diagnose(evidence):
+    looks = (_by_moved, by_rows_of_later_tiles, by_second_division, readings.diagnose_tiles)
+    return next((found for look in looks if (found := look(evidence)) is not None), None)
+
+
+def _one_head(num_q, num_kv):
+    return {"seq_len_q": num_q, "seq_len_kv": num_kv, "head_dim": 8, "block_m": 8, "block_n": readings.TILE}
+
+
+LOOP_ORDER = Exercise(
+    id="07.1",
+    title="The loops exchanged, in torch",
+    language="python",
+    entry="flash_attention_2",
+    signature="flash_attention_2(q, k, v, block_m, block_n) -> (out, lse, moved)",
+    contract=(
+        "q (seq_len_q, head_dim), k and v (seq_len_kv, head_dim), float32, one head, no mask. Returns out like q, lse "
+        "(seq_len_q,), natural log, and moved, how many numbers were taken from q, k and v or written to out and lse. "
+        "Tiles of block_m queries outside, tiles of block_n keys inside; no more than block_m * block_n scores at a "
+        "time, and a row of out is written once. The scale is head_dim**-0.5. torch's softmax, logsumexp and "
+        "scaled_dot_product_attention are off."
+    ),
+    size_lines=19,
+    minutes=20,
+    solution="solutions/answers/07_1.py",
+    cases=(
+        cases.head_case("one query, one key", 1, 1),
+        cases.head_case("exactly one tile", 8, 16),
+        cases.head_case("one below a tile", 7, 15),
+        cases.head_case("one above a tile", 9, 17),
+        cases.head_case("tiles of one", 3, 5, block_m=1, block_n=1),
+        cases.head_case("ragged", 37, 53, 20),
+        cases.head_case("more queries than keys", 50, 20),
+        cases.head_case("one query", 1, 45),
+        cases.head_case("rising scores", 9, 53, values="rising"),
+        cases.head_case("falling scores", 9, 53, values="falling"),
+        cases.head_case("scores near -100", 5, 45, values="minus_100"),
+        cases.head_case("scores near +100", 5, 45, values="plus_100"),
+        cases.head_case("one score of 120", 9, 50, values="spikes"),
+        cases.head_case("long", 113, 203, 16, 24, 32),
+    ),
+    make_inputs=cases.head_inputs,
+    make_run=_run,
+    oracle=_with_moved(cases.oracle(), torch.float64),
+    baseline=_with_moved(cases.baseline(), torch.float32),
+    rules={"out": "weights", "lse": "lse", "moved": "exact"},
+    hints=(
+        "Which of m, l and the rows of out belong to the tile of queries that you hold, and how long do you hold it?",
+        "m, l and acc begin anew for each tile of queries and live in plain variables. Only after the last tile of "
+        "keys does anything go to out and lse.",
+        "alpha = torch.exp(m - m_new); l = l * alpha + probs_unnorm.sum(dim=1); acc = acc * alpha[:, None] + "
+        "probs_unnorm @ v_tile; and after the inner loop out[rows] = acc / l[:, None], lse[rows] = m + torch.log(l).",
+    ),
+    explanation=(
+        "q, out and lse move once; k and v once for every tile of queries: 2 N d + N + (N / block_m) 2 N d. Against "
+        "FlashAttention-1's N / block_n trips of q and out, and of the state, the walk over k and v only reads. And "
+        "each tile of queries is a piece of work of its own: nothing is shared, so each can be a thread block."
+    ),
+    probes=readings.tile_probes(_one_head),
+    diagnose=_diagnose,
+    forbidden=LIBRARY_SOFTMAX,
+    tile=lambda case: (case.sizes["block_m"], case.sizes["head_dim"]),
+)
