@@ -3,10 +3,10 @@
     python3 benchmarks/flash_attention.py --out benchmarks/results/h200/flash_attention.csv --commit …
     python3 benchmarks/flash_attention.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
-16,384 tokens and num_heads * head_dim = 2048 in every row, as FlashAttention's own benchmark has it. All variants of one
-size are timed in turns, run after run, so that a change of the clock meets all of them; L2 is flushed before each run,
-and the GPU is kept busy while the launch is being queued, so that no host time is counted. FLOP: 4 B H N^2 D forward, 2.5
-times that backward, half of it when causal. Every variant is checked against float64 before it is timed.
+16,384 tokens and num_heads * head_dim = 2048 in every row, as FlashAttention's own benchmark has it. All variants of
+one size are timed in turns, run after run, so that a change of the clock meets all of them; L2 is flushed before each
+run, and the GPU is kept busy while the launch is being queued, so that no host time is counted. FLOP: 4 B H N^2 D
+forward, 2.5 times that backward, half of it when causal. Every variant is checked against float64 before it is timed.
 """
 
 import argparse
@@ -124,7 +124,7 @@ def timed_in_turns(calls, num_runs):
 
 
 def calls_of(size, direction, tensors, dry):
-    """({name: function without arguments}, {name: error}, {name: why it is missing}) after the check against float64."""
+    """({name: function without arguments}, {name: error}, {name: why it is missing}), checked against float64."""
     q, k, v = tensors
     grad_out = torch.randn_like(q) if direction == "backward" else None
     want = wanted(tensors, size["causal"], grad_out)
@@ -220,7 +220,7 @@ def main():
                 for row in rows_of(size, direction, options):
                     writer.writerow(row | about)
                     wrong += "wrong" in row["note"]
-                    said = row["note"] or f"{row.get('tflops', ''):>6} TFLOP/s  {row.get('ratio_to_sdpa_flash', ''):>6}"
+                    speed = f"{row.get('tflops', ''):>6} TFLOP/s  {row.get('ratio_to_sdpa_flash', ''):>6}"
                     where = f"{direction:<8} {size['dtype']:<8} d={size['head_dim']:<3} causal={row['causal']}"
                     print(
                         f"{where} N={size['seq_len']:<5} {row['language']:<6} {row['variant']:<33} {said}", flush=True
