@@ -222,10 +222,8 @@ def main():
                     wrong += "wrong" in row["note"]
                     speed = f"{row.get('tflops', ''):>6} TFLOP/s  {row.get('ratio_to_sdpa_flash', ''):>6}"
                     where = f"{direction:<8} {size['dtype']:<8} d={size['head_dim']:<3} causal={row['causal']}"
-                    print(
-                        f"{where} N={size['seq_len']:<5} {row['language']:<6} {row['variant']:<33} {row['note'] or speed}",
-                        flush=True,
-                    )
+                    name = f"{row['language']:<6} {row['variant']:<33}"
+                    print(f"{where} N={size['seq_len']:<5} {name} {row['note'] or speed}", flush=True)
                 file.flush()
     return 1 if wrong else 0
 
