@@ -1,6 +1,7 @@
-"""Launchers of the matmul family: validate shapes, pick grid and block, call the CUDA kernel.
+"""Launchers of the matmul family: validate shapes, pick grid and block, call the CUDA kernel or its Triton twin.
 
-May import: errors, cuda, torch, the Launch of the softmax family. Grid and block are written here and nowhere else.
+May import: errors, cuda, triton_kernels, torch, the Launch of the softmax family. Grid and block are written here and
+nowhere else.
 """
 
 import torch
@@ -10,6 +11,10 @@ from .softmax import Launch, _require
 
 TILE = 16  # rows and columns of a tile of 03
 _TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 16}
+# the tiles of 08, found by a sweep on an H200
+PIPELINED = {
+    "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "WARP_M": 64, "WARP_N": 64, "NUM_STAGES": 3, "GROUP_M": 8,
+}  # fmt: skip
 # variant -> (macros, rows and columns of the result of one block, threads of a block)
 VARIANTS = {
     "01_naive": ({}, (32, 8), (32, 8)),
@@ -17,25 +22,31 @@ VARIANTS = {
     "03_shared_tile": ({"TILE": TILE}, (TILE, TILE), (TILE, TILE)),
     "04_register_tile": ({**_TILES, "THREAD_M": 4, "THREAD_N": 4}, (64, 64), 256),
     "05_vectorised": (_TILES, (64, 64), 256),
+    "06_wmma": ({}, (64, 64), 128),
     "07_mma": ({}, (64, 64), 128),
+    "08_pipelined": (PIPELINED, (128, 256), 256),
 }
+HALF_VARIANTS = ("06_wmma", "07_mma", "08_pipelined")  # the others take float32
+_ALIGNED = ("05_vectorised", *HALF_VARIANTS)
 
 
-def matmul(a, b, *, variant="07_mma"):
+def matmul(a, b, *, variant="08_pipelined", language="cuda"):
     """a times b, one launch; see `plan_matmul`."""
-    launch = plan_matmul(a, b, variant=variant)
+    launch = plan_matmul(a, b, variant=variant, language=language)
     launch.run()
     return launch.outputs[0]
 
 
-def plan_matmul(a, b, *, variant="07_mma"):
+def plan_matmul(a, b, *, variant="08_pipelined", language="cuda", tiles=None):
     """The launch that multiplies two matrices, not yet run.
 
     Parameters
     ----------
-    a : tensor, (size_m, size_k), contiguous; float32, for 07_mma float16
+    a : tensor, (size_m, size_k), contiguous; float32, from 06_wmma on float16
     b : tensor, (size_k, size_n), like `a`
-    variant : str, a key of VARIANTS
+    variant : str, a key of VARIANTS; 08_pipelined wants size_k and size_n to be multiples of 8
+    language : "cuda" or "triton" (08_pipelined only; float16 or bfloat16, any sizes)
+    tiles : dict or None, other macros than PIPELINED for 08_pipelined; keys that are left out stay
 
     Returns
     -------
@@ -43,8 +54,8 @@ def plan_matmul(a, b, *, variant="07_mma"):
 
     Raises
     ------
-    ShapeError        not two contiguous matrices of the dtype that fit each other, or not 16-byte aligned (05, 07)
-    UnsupportedError  no such variant
+    ShapeError        not two contiguous matrices of the dtype that fit each other, or not 16-byte aligned (from 05 on)
+    UnsupportedError  no such variant or language
 
     Notes
     -----
@@ -53,11 +64,13 @@ def plan_matmul(a, b, *, variant="07_mma"):
     if variant not in VARIANTS:
         raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
     for name, matrix in (("a", a), ("b", b)):
-        _require(matrix, name, 2, torch.float16 if variant == "07_mma" else torch.float32)
-        if variant in ("05_vectorised", "07_mma") and matrix.data_ptr() % 16:
+        _require(matrix, name, 2, torch.float16 if variant in HALF_VARIANTS else torch.float32)
+        if variant in _ALIGNED and matrix.data_ptr() % 16:
             raise ShapeError(f"{name} starts at an address that is no multiple of 16 bytes; pass {name}.clone().")
     if a.shape[1] != b.shape[0]:
         raise ShapeError(f"a has {a.shape[1]} columns and b {b.shape[0]} rows; the two must be equal.")
+    if variant == "08_pipelined":
+        return _plan_pipelined(a, b, PIPELINED | (tiles or {}))
     from .. import cuda
 
     defines, (rows, cols), block = VARIANTS[variant]
@@ -67,3 +80,20 @@ def plan_matmul(a, b, *, variant="07_mma"):
     out = a.new_empty(size_m, size_n)
     kernel = cuda.load(f"matmul/{variant}.cu", defines=defines)
     return Launch("cuda", kernel, grid, block, (a, b, out, size_m, size_n, size_k), {}, (out,))
+
+
+def _plan_pipelined(a, b, tiles):
+    """The launch of 08: one row of blocks, tiles in dynamic shared memory."""
+    from .. import cuda
+
+    (size_m, size_k), size_n = a.shape, b.shape[1]
+    for name, size in (("size_k, the columns of a", size_k), ("size_n, the columns of b", size_n)):
+        if size % 8:
+            raise ShapeError(f"{name}, is {size}; 08_pipelined copies 8 halves at a time and needs a multiple of 8.")
+    block_m, block_n = tiles["BLOCK_M"], tiles["BLOCK_N"]
+    block = 32 * block_m * block_n // (tiles["WARP_M"] * tiles["WARP_N"])
+    shared_bytes = tiles["NUM_STAGES"] * (block_m + block_n) * tiles["BLOCK_K"] * 2
+    out = a.new_empty(size_m, size_n)
+    kernel = cuda.load("matmul/08_pipelined.cu", defines=tiles)
+    grid = -(-size_m // block_m) * -(-size_n // block_n)
+    return Launch("cuda", kernel, grid, block, (a, b, out, size_m, size_n, size_k), {}, (out,), shared_bytes)

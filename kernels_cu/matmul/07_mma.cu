@@ -1,7 +1,7 @@
 // 07_mma — matrix product of halves on tensor cores
 //
 // Idea      a warp multiplies 16 x 16 by 16 x 8 in one instruction; ldmatrix brings the tiles into its registers
-// Builds on 05_vectorised. Changed: tiles of half, swizzled in shared memory; multiply; store.
+// Builds on 06_wmma. Changed: tiles swizzled in shared memory; multiply and store know which lane holds what.
 // Contract  a (size_m, size_k) half · b (size_k, size_n) half · out (size_m, size_n) half = a b, summed in float
 //           all contiguous and 16-byte aligned, any sizes >= 1; rows whose length is no multiple of 8 are read number by number
 // Launch    grid (ceil(size_n / 64), ceil(size_m / 64)) · block 128 · static shared memory of 8192 bytes
