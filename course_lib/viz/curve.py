@@ -53,10 +53,10 @@ def _empty(title):
 
 
 def _name_lines(axes, series):
-    """The name of each line beside its last point, moved apart where two would overlap."""
+    """The name of each line beside its last point, moved apart where two would overlap and up from the axis."""
     low, high = axes.get_ylim()
     ends = sorted((points[-1][1], points[-1][0], name) for name, points in series.items())
-    at = -float("inf")
+    at = low - 0.5 * _LEAST_GAP * (high - low)
     for value, last, name in ends:
         at = max(value, at + _LEAST_GAP * (high - low))
         axes.annotate(f"  {name}", (last, at), fontsize=9, color=INK, va="center", annotation_clip=False)

@@ -36,12 +36,16 @@ def waiting_bars(times, *, title="", unit="us"):
         axes.barh(
             row + 0.19, memory, color=ORANGE, hatch=HATCHES[1], label="bytes, at least" if first else None, **look
         )
-        axes.text(arithmetic, row - 0.19, f"  {arithmetic:.3g}", va="center", fontsize=9, color=INK)
-        axes.text(memory, row + 0.19, f"  {memory:.3g}", va="center", fontsize=9, color=INK)
+        axes.text(arithmetic, row - 0.19, f"  {_short(arithmetic)}", va="center", fontsize=9, color=INK)
+        axes.text(memory, row + 0.19, f"  {_short(memory)}", va="center", fontsize=9, color=INK)
         if measured is not None:
             style = {"color": VERMILION, "linewidth": 2, "label": "measured" if first else None}
             axes.plot([measured, measured], [row - 0.42, row + 0.42], **style)
     longest = max(value for values in times.values() for value in values if value is not None)
+    for row, (_, _, measured) in enumerate(times.values()):
+        if measured is not None:
+            side = "right" if measured > 0.9 * longest else "left"
+            axes.text(measured, row, f"  {_short(measured)}  ", va="center", ha=side, fontsize=9, color=INK)
     axes.set_yticks(range(len(times)), list(times))
     axes.set_xlim(0, 1.12 * longest)
     axes.invert_yaxis()
@@ -55,5 +59,10 @@ def waiting_bars(times, *, title="", unit="us"):
 
 
 def _say(arithmetic, memory, measured, unit):
-    words = f"arithmetic {arithmetic:.3g} {unit}, bytes {memory:.3g} {unit}"
-    return words if measured is None else f"{words}, measured {measured:.3g} {unit}"
+    words = f"arithmetic {_short(arithmetic)} {unit}, bytes {_short(memory)} {unit}"
+    return words if measured is None else f"{words}, measured {_short(measured)} {unit}"
+
+
+def _short(value):
+    """ "69.5", "1,398": three digits, and all of those before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

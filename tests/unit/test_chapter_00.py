@@ -134,6 +134,28 @@ def test_the_formula_counts_what_four_kernels_touch():
     assert cost.microseconds(10**9, peak_tflops=1.0, memory_gbps=1000.0) == pytest.approx((cost.flop / 1e6, 1000.0))
 
 
+def test_the_numbers_of_the_text_are_those_of_the_stored_rows(chapter):
+    text = markdown(chapter, "lecture")
+    stored = measure.read_results("h200", "naive_attention").where(head_dim=64, dtype="bfloat16")
+    naive, flash, cudnn = (
+        {row["seq_len"]: row for row in stored.where(variant=variant).rows}
+        for variant in ("naive", "sdpa_flash", "sdpa_cudnn")
+    )
+    slow, fast = naive[4096]["median_us"], flash[4096]["median_us"]
+    assert f"{slow:,.0f} µs for the four steps" in text and f"{fast:.0f} µs for the one kernel" in text
+    rates = {"peak_tflops": 989, "memory_gbps": 4800}
+    arithmetic, memory = measure.AttentionCost(4096, 64, 16, 2).microseconds(naive[4096]["formula_bytes"], **rates)
+    assert slow / memory == pytest.approx(2, abs=0.1) and 3 < fast / arithmetic < 4
+    faster = {n: naive[n]["median_us"] / flash[n]["median_us"] for n in (512, 2048, 4096, 8192)}
+    assert faster[512] < 2 and all(4.5 < faster[n] < 7 for n in (2048, 4096, 8192))
+    assert all(flash[n]["median_us"] / cudnn[n]["median_us"] == pytest.approx(1.5, abs=0.11) for n in flash)
+    carried = {n: naive[n]["formula_bytes"] / naive[n]["median_us"] / 1e6 for n in (8192, 16384)}
+    assert f"at {carried[16384]:.1f} TB/s, at 8,192 at {carried[8192]:.1f}" in text
+    peaks = naive[16384]["peak_bytes"] / 2**30, flash[16384]["peak_bytes"] / 2**20
+    assert "need {:.0f} GiB beyond their inputs, the fused kernel {:.0f} MiB".format(*peaks) in text
+    assert naive[32768]["median_us"] is None and "they would take 64 GiB" in text
+
+
 def test_peak_memory_is_what_lives_at_the_worst_moment():
     x = torch.randn(1024)
 

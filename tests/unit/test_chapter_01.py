@@ -66,6 +66,21 @@ def test_the_numbers_of_the_text_are_those_of_the_stored_rows(chapter):
     assert one / aligned == pytest.approx(1.03, abs=0.005) and eight / aligned == pytest.approx(1.03, abs=0.005)
 
 
+def test_waiting_and_conflicts_are_those_of_the_stored_rows(chapter):
+    text, stored = markdown(chapter, "lecture"), measure.read_results("h200", "bandwidth")
+    cycles = [stored.where(case=case).rows[0]["cycles"] for case in ("L1", "L2", "device memory")]
+    assert "from L1 takes {:.0f} cycles, from L2 {:.0f}, from device memory {:.0f},".format(*cycles) in text
+    paper = [level.cycles for level in measure.memory_levels("H100")[1:4]]
+    assert "41, {:.0f} and {:.0f} on its H800".format(*paper[1:]) in text
+    rates = dict(stored.where(kind="shared").pairs("stride", "gbps"))
+    for stride in (2, 4, 8, 16):
+        assert rates[1] / rates[stride] == pytest.approx(stride, rel=0.12)
+    assert f"down to stride 32 with a {rates[1] / rates[32]:.0f}th of it" in text
+    assert rates[31] == pytest.approx(rates[1], rel=0.01) and f"{rates[1] / 1000:.1f} TB/s is seven times" in text
+    copy = measure.read_results("h200", "access").where(case="1024 MiB").rows[0]["useful_gbps"]
+    assert rates[1] / copy == pytest.approx(7, rel=0.02)
+
+
 def test_ridge_points_are_those_of_the_syllabus():
     ridges = {
         key: round(measure.ridge_intensity(peak_tflops=gpu.bf16_tflops, memory_gbps=gpu.memory_gbps))

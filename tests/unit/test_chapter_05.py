@@ -6,6 +6,7 @@ from statistics import median
 import pytest
 import torch
 
+from course_lib import measure
 from course_lib.build.chapters import read_chapter
 from course_lib.device import has_gpu
 from course_lib.measure.sdpa import sdpa_backends
@@ -33,6 +34,17 @@ def test_links_of_the_chapter_lead_somewhere(chapter, root):
         folder = root / ("notebooks" if cell.part == "lecture" else "exercises")
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", cell.source if cell.kind == "markdown" else ""):
             assert (folder / target).exists(), target
+
+
+def test_the_times_of_the_text_are_those_of_the_stored_rows(chapter):
+    text = "\n".join(cell.source for cell in chapter.part("lecture") if cell.kind == "markdown")
+    stored = measure.read_results("h200", "naive_attention").where(seq_len=4096, dtype="bfloat16")
+    for variant, words in (
+        ("naive", "take {:,.0f} µs instead of {:,.0f}"),
+        ("sdpa_flash", "takes {:.0f} µs instead of {:.0f}"),
+    ):
+        times = [stored.where(variant=variant, head_dim=width).rows[0]["median_us"] for width in (128, 64)]
+        assert words.format(*times) in text
 
 
 def test_the_mask_picture_says_its_rows():
