@@ -40,9 +40,9 @@ def sanitize(tool, *command):
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])
 def test_every_kernel_is_clean(tool):
-    code, output = sanitize(tool, "benchmarks/read_counters.py", "--launch")
+    code, output = sanitize(tool, "benchmarks/launches.py")
     assert code == 0, output[-3000:]
 
 

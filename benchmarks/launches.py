@@ -1,0 +1,207 @@
+"""One small, ragged launch of every step of the course: what the sanitizer watches and both engines are held to.
+
+    python3 benchmarks/launches.py            launches everything once where the course runs, and says what
+
+A step is a `.cu` file or a Triton twin. tests/unit/test_launches.py fails when a file has no launch here.
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+import torch  # noqa: E402
+
+from course_lib import cuda  # noqa: E402
+from course_lib.ops import (  # noqa: E402
+    attention,
+    first_kernels,
+    flash_attention_1,
+    flash_attention_1_backward,
+    matmul,
+    movement,
+    softmax,
+)
+from course_lib.ops.softmax import Launch  # noqa: E402
+
+LANGUAGES = ("cuda", "triton")
+
+
+def random(device, *shape, dtype=torch.float32, seed=0):
+    """N(0, 1), the same numbers on every device."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype).to(device)
+
+
+def direct(device, path, kernel, grid, block, make, defines=None):
+    """A launch that no launcher of course_lib.ops makes: `make()` gives the arguments, tensors on the CPU."""
+    arguments = tuple(item.to(device) if isinstance(item, torch.Tensor) else item for item in make())
+    tensors = tuple(item for item in arguments if isinstance(item, torch.Tensor))
+    return Launch("cuda", cuda.load(path, kernel, defines=defines or {}), grid, block, arguments, {}, tensors)
+
+
+def _counted(device):
+    """The micro-kernels of access/, as counter_cases.py launches them: the first case of each file."""
+    from counter_cases import CASES
+
+    found = {}
+    for case in CASES:
+        if case.path.startswith("access/"):
+            make = partial(direct, device, case.path, case.kernel, case.grid, case.block, case.make, case.defines)
+            found.setdefault((case.path.removesuffix(".cu"), "cuda"), make)
+    return found
+
+
+def _ints(*shape):
+    return torch.zeros(*shape, dtype=torch.int32)
+
+
+def _chain():
+    """(next, out, number of steps) of a pointer chase through 64 places."""
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(0))
+    after = torch.empty(64, dtype=torch.int32)
+    after[order] = order.roll(-1).to(torch.int32)
+    return after, torch.zeros(2, dtype=torch.int64), 64
+
+
+def _bare(device):
+    """Steps that have no launcher."""
+    places = torch.arange(32, dtype=torch.int32) * 3
+    words = torch.arange(2048, dtype=torch.float32)
+    rows = torch.randn(7, 100, generator=torch.Generator().manual_seed(0))
+    cases = {
+        "access/10_global_read": ("global_read_kernel", 1, 32, lambda: (words, places, torch.zeros(32)), {}),
+        "access/11_shared_read": ("shared_read_places_kernel", 1, 32, lambda: (words, places, torch.zeros(32)), {}),
+        "bandwidth/01_shared_read": (
+            "shared_read_kernel", 2, 64, lambda: (words[:1024].clone(), torch.zeros(128)), {"STRIDE": 3, "REPEATS": 8},
+        ),
+        "bandwidth/02_pointer_chase": ("pointer_chase_kernel", 1, 1, _chain, {}),
+        "vector/00_who": ("who_kernel", 3, 40, lambda: (_ints(120), _ints(120), _ints(120)), {}),
+        "reduction/00_tree_steps": (
+            "tree_steps_kernel", 1, 8, lambda: (torch.arange(8.0), torch.zeros(4, 8)), {"BLOCK": 8},
+        ),
+        "reduction/04_rows_in_turn": (
+            "centre_rows_kernel", 3, 64, lambda: (rows, torch.zeros(7, 100), 7, 100), {"BLOCK": 64},
+        ),
+    }  # fmt: skip
+    return {
+        (stem, "cuda"): partial(direct, device, f"{stem}.cu", kernel, grid, block, make, defines)
+        for stem, (kernel, grid, block, make, defines) in cases.items()
+    }
+
+
+def _first_kernels(device):
+    found = {}
+    for language in LANGUAGES:
+        for variant, length in (("01_add", 256), ("02_tail", 301)):
+            x, y = random(device, length), random(device, length, seed=1)
+            plan = partial(first_kernels.plan_add, x, y, variant=variant, language=language)
+            found[f"vector/{variant}", language] = plan
+        x = random(device, 5, 133)
+        for variant in ("01_shared_tree", "02_warp_shuffle", "03_warp_rows"):
+            plan = partial(first_kernels.plan_row_sum, x, variant=variant, language=language)
+            found[f"reduction/{variant}", language] = plan
+        for variant in ("01_unfused", "02_fused"):
+            plan = partial(first_kernels.plan_row_softmax, x, variant=variant, language=language)
+            found[f"row_softmax/{variant}", language] = plan
+    for variant in movement.VARIANTS:
+        found[variant, "cuda"] = partial(movement.plan, random(device, 37, 53), variant=variant)
+    return found
+
+
+def _softmax(device):
+    found, x = {}, random(device, 5, 133)
+    lengths = torch.tensor([53, 20], dtype=torch.int32, device=device)
+    for language in LANGUAGES:
+        for variant in softmax.VARIANTS:
+            if variant == "05_masked":
+                inputs = (random(device, 2, 37, 53), lengths)
+            else:
+                inputs = (x.half() if variant == "04_log_sum_exp" else x,)
+            found[f"softmax/{variant}", language] = partial(softmax.plan, *inputs, variant=variant, language=language)
+    return found
+
+
+def heads(device, dtype=torch.float32, seq_len_q=37, seq_len_kv=53, head_dim=64, num_heads=4, num_kv_heads=2):
+    """q, k, v of a ragged attention with grouped heads."""
+    return (
+        random(device, 1, num_heads, seq_len_q, head_dim, dtype=dtype),
+        random(device, 1, num_kv_heads, seq_len_kv, head_dim, dtype=dtype, seed=1),
+        random(device, 1, num_kv_heads, seq_len_kv, head_dim, dtype=dtype, seed=2),
+    )
+
+
+def _attention(device):
+    found, small = {}, heads(device, head_dim=24)
+    plain = heads(device, head_dim=24, num_kv_heads=4)
+    for variant in attention.VARIANTS:
+        for language in LANGUAGES:
+            if variant == "03_row_in_block":
+                if language == "cuda":
+                    found[f"attention/{variant}", language] = partial(attention.plan, *plain, variant=variant)
+                continue
+            found[f"attention/{variant}", language] = partial(
+                attention.plan, *small, causal=True, variant=variant, language=language
+            )
+    return found
+
+
+def _flash_attention_1(device):
+    small = heads(device, head_dim=24)
+    plan = partial(flash_attention_1.plan, *small)
+    found = {("attention/06_flash_attention_1", language): partial(plan, causal=True, language=language)
+             for language in LANGUAGES}  # fmt: skip
+    found["attention/07_flash_attention_1_rows", "cuda"] = partial(plan, variant="07_flash_attention_1_rows")
+
+    def backward(language):
+        out, lse = flash_attention_1.flash_attention_1(*small, causal=True)
+        d_out = random(device, *out.shape, seed=3)
+        return flash_attention_1_backward.plan(*small, out, lse, d_out, causal=True, language=language)
+
+    return found | {(flash_attention_1_backward.STEM, language): partial(backward, language) for language in LANGUAGES}
+
+
+def _matmul(device):
+    found = {}
+    for variant in matmul.VARIANTS:
+        dtype = torch.float32 if variant[:2] < "06" else torch.float16
+        size_n = 53 if variant[:2] < "08" else 56
+        a, b = random(device, 37, 40, dtype=dtype), random(device, 40, size_n, dtype=dtype, seed=1)
+        found[f"matmul/{variant}", "cuda"] = partial(matmul.plan_matmul, a, b, variant=variant)
+    return found
+
+
+def launches(device):
+    """Every small launch.
+
+    Parameters
+    ----------
+    device : "cuda" or "cpu", where the tensors lie
+
+    Returns
+    -------
+    dict, (stem, "cuda" or "triton") -> function without arguments that gives the Launch or Launches, not yet run
+    """
+    rooms = (_counted, _bare, _first_kernels, _softmax, _attention, _flash_attention_1, _matmul)
+    found = {}
+    for room in rooms:
+        found |= room(device)
+    return found
+
+
+def main():
+    """Launch everything once."""
+    from course_lib.device import engine
+
+    device = "cuda" if engine() == "gpu" else "cpu"
+    found = launches(device)
+    for make in found.values():
+        make().run()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    print(f"{len(found)} launches on {device}")
+
+
+if __name__ == "__main__":
+    main()

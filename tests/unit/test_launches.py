@@ -1,0 +1,25 @@
+"""benchmarks/launches.py has a launch of every step, so that what the sanitizer watches is the whole course."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from launches import launches  # noqa: E402
+
+from course_lib.triton_kernels import REGISTRY  # noqa: E402
+
+
+def test_every_cuda_file_is_launched():
+    stems = {
+        str(path.relative_to(ROOT / "kernels_cu").with_suffix("")) for path in (ROOT / "kernels_cu").glob("*/*.cu")
+    }
+    launched = {stem for stem, language in launches("cpu") if language == "cuda"}
+    assert launched == stems, f"missing: {sorted(stems - launched)}; unknown: {sorted(launched - stems)}"
+
+
+def test_every_triton_twin_is_launched():
+    steps = {"/".join(stem.split("/")[:2]) for stem in REGISTRY}  # a step of several launches counts once
+    launched = {stem for stem, language in launches("cpu") if language == "triton"}
+    assert launched == steps, f"missing: {sorted(steps - launched)}; unknown: {sorted(launched - steps)}"
