@@ -1,6 +1,6 @@
 """Launchers of the backward pass of FlashAttention-1: validate shapes, pick grid and block, call either twin.
 
-May import: errors, ops.softmax and ops.first_kernels (the launches), ops.flash_attention_1, cuda, triton_kernels, torch.
+May import: errors, ops.softmax, ops.first_kernels and ops.flash_attention_1, cuda, triton_kernels, torch.
 """
 
 import torch

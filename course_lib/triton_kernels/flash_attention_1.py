@@ -156,7 +156,8 @@ def flash_attention_1_backward_kernel(
         # region: inner
         for turn in range(0, num_q_per_kv):
             head_row = (kv_head * num_q_per_kv + turn) * seq_len_q  # rows before this query head's own
-            for q_start in range(first_row // BLOCK_M * BLOCK_M, seq_len_q, BLOCK_M):
+            # num_stages=1: tiles fetched ahead of their turn would not fit into the registers
+            for q_start in tl.range(first_row // BLOCK_M * BLOCK_M, seq_len_q, BLOCK_M, num_stages=1):
                 rows = q_start + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
                 q_at = (head_row + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
                 q_there = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)

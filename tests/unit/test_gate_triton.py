@@ -85,6 +85,16 @@ GATE = {
         | {"softmax_scale": "fp32", "causal": "i32"},
         {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32, "BLOCK_N": 32},
     ),
+    "attention/08_flash_attention_1_backward/row_dot": (
+        {"out_ptr": "*fp32", "d_out_ptr": "*fp32", "row_dot_ptr": "*fp32", "num_rows": "i64"},
+        {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32},
+    ),
+    "attention/08_flash_attention_1_backward/backward": (
+        {f"{name}_ptr": "*fp32" for name in ("q", "k", "v", "d_out", "lse", "row_dot", "dq", "dk", "dv")}
+        | {name: "i32" for name in ("num_q_per_kv", "seq_len_q", "seq_len_kv")}
+        | {"softmax_scale": "fp32", "causal": "i32"},
+        {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32, "BLOCK_N": 32},
+    ),
     "flash_attention_2/01_loop_order": (
         {f"{name}_ptr": "*fp16" for name in ("q", "k", "v", "out")}
         | {"lse_ptr": "*fp32"}
