@@ -27,7 +27,10 @@ def main(descriptor):
     except Exception as error:  # a contributor's slip in course_lib must be seen in the notebook
         wire.send(connection, {"error": f"the judge cannot start: {error}", "trace": traceback.format_exc()[-4000:]})
         return
-    wire.send(connection, {"ready": os.getpid(), "engine": engine})
+    try:
+        wire.send(connection, {"ready": os.getpid(), "engine": engine})
+    except OSError:  # the client went away while torch was loaded
+        return
     while (request := wire.receive(connection)) is not None:
         if request.get("op") == "ping":
             from . import registry

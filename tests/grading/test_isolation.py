@@ -1,6 +1,9 @@
 """run_task: what goes in comes out as data, inside limits, and the next answer finds everything as before."""
 
 import os
+import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -155,3 +158,13 @@ def test_the_sandbox_hides_the_network_and_locks_the_files(tmp_path):
     assert result.fault is None and result.runs[0].outputs is not None
     assert result.printed.split("\n")[:2] == ["files are locked", "no network"]
     assert not target.exists()
+
+
+def test_a_judge_whose_notebook_is_gone_ends_without_a_word():
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-P", "-m", "course_lib.grading.server", str(theirs.fileno())]
+    server = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True)
+    theirs.close()
+    ours.close()
+    _, said = server.communicate(timeout=60)
+    assert server.returncode == 0 and said == ""
