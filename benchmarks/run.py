@@ -2,8 +2,8 @@
 
     python3 benchmarks/run.py [--device h200] [--commit …]
 
-Writes softmax.csv, access.csv, bandwidth.csv, naive_attention.csv and readings.csv (which needs Nsight Compute) to
-benchmarks/results/<device>. Where there is no GPU it says so and ends with exit code 2: numbers of a CPU would not
+Writes softmax.csv, access.csv, bandwidth.csv, naive_attention.csv, flash_attention_1.csv and readings.csv (which needs
+Nsight Compute) to benchmarks/results/<device>. Where there is no GPU it says so and ends with exit code 2: numbers of a CPU would not
 belong beside those of a GPU.
 """
 
@@ -43,7 +43,7 @@ def main():
         return 2
     folder = ROOT / "benchmarks" / "results" / (options.device or folder_name(device.current().name))
     name = options.commit or commit()
-    families = ("softmax", "access", "bandwidth", "naive_attention")
+    families = ("softmax", "access", "bandwidth", "naive_attention", "flash_attention_1")
     scripts = [(f"{family}.py", folder / f"{family}.csv") for family in families]
     if shutil.which("ncu") or Path("/usr/local/cuda/bin/ncu").exists():
         scripts.append(("read_counters.py", folder / "readings.csv"))
