@@ -70,7 +70,28 @@ ANSWERS = [
         "no_stride_loop",
         "32",
     ),
+    Wrong(
+        "columns begin at threadIdx.x", ((LOOP, LOOP.replace("= lane", "= threadIdx.x")),), "wrong_columns", "its lane"
+    ),
+    Wrong(
+        "columns of the block",
+        ((LOOP, "for (int col = threadIdx.x; col < num_cols; col += blockDim.x)"),),
+        "wrong_columns",
+        "first warp of each block",
+    ),
+    Wrong(
+        "last two steps missing",
+        ((TREE, TREE.replace("offset > 0", "offset > 2")),),
+        "merge_incomplete",
+        "1 to 3, 5 to 7",
+    ),
     # rows
+    Wrong(
+        "every warp takes the first row of its block",
+        (("x + (size_t)row * num_cols", "x + (size_t)(row / 4 * 4) * num_cols"),),
+        "row_offset",
+        "where does row r begin",
+    ),
     Wrong("no row guard", ((GUARD, ""),), "out_of_bounds", ""),
     Wrong(
         "row of the block",

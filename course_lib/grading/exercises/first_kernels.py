@@ -11,7 +11,6 @@ from . import first_readings as readings
 from . import softmax_cases as cases
 
 THREADS = 64  # of a block, while 02.1 and 02.5 are graded
-WARPS_PER_BLOCK = 4  # rows of a block, while 02.2 is graded
 EXTRA_BLOCKS = 3  # more than needed, in one case of 02.1
 BLOCKS_IN_TURN = 2  # of 02.5: fewer than rows, so that a block takes one row after the other
 
@@ -137,7 +136,11 @@ ROW_SUM = Exercise(
     ),
     make_inputs=sum_rows,
     make_run=lambda case, tensors: cases.rows_run(
-        case, tensors, output="sums", rows_per_block=WARPS_PER_BLOCK, threads=WARPS_PER_BLOCK * cases.WARP_SIZE
+        case,
+        tensors,
+        output="sums",
+        rows_per_block=readings.WARPS_PER_BLOCK,
+        threads=readings.WARPS_PER_BLOCK * cases.WARP_SIZE,
     ),
     oracle=lambda _case, tensors: {"sums": tensors["x"].double().sum(dim=1)},
     baseline=lambda _case, tensors: {"sums": sequential_sum(tensors["x"])},
