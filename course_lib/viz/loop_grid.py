@@ -1,4 +1,4 @@
-"""The two loops of FlashAttention-1 on the grid of tiles, with the bytes that each tensor has moved so far.
+"""The two loops of FlashAttention on the grid of tiles, in either order, with the bytes moved so far by each tensor.
 
 May import: style, matplotlib.
 """
@@ -16,31 +16,34 @@ _HATCHES = dict(zip(PARTS, ("", "///", "xx", ".."), strict=True))
 
 @dataclass(frozen=True)
 class LoopStep:
-    """One turn of the inner loop: tile `kv_tile` of K and V is held, tile `q_tile` of Q passes by."""
+    """One turn of the inner loop: tile `kv_tile` of K and V meets tile `q_tile` of Q; the outer one of them is held."""
 
     kv_tile: int
     q_tile: int
     num_kv_tiles: int
     num_q_tiles: int
     moved_bytes: dict[str, int]  # part -> bytes since the start, both directions
+    q_outside: bool = False
 
     def sentence(self):
         """The step in words."""
         total = sum(self.moved_bytes.values())
         parts = ", ".join(f"{part} {count:,}" for part, count in self.moved_bytes.items())
-        return (
-            f"K/V tile {self.kv_tile + 1} of {self.num_kv_tiles}, Q tile {self.q_tile + 1} of {self.num_q_tiles}: "
-            f"{total:,} bytes moved so far ({parts})."
-        )
+        names = [
+            f"K/V tile {self.kv_tile + 1} of {self.num_kv_tiles}",
+            f"Q tile {self.q_tile + 1} of {self.num_q_tiles}",
+        ]
+        return f"{', '.join(names[:: -1 if self.q_outside else 1])}: {total:,} bytes moved so far ({parts})."
 
 
-def loop_steps(seq_len_q=8, seq_len_kv=8, head_dim=4, block_m=2, block_n=2, *, itemsize=4):
-    """Every turn of the two loops, K and V outside, for one head without a mask.
+def loop_steps(seq_len_q=8, seq_len_kv=8, head_dim=4, block_m=2, block_n=2, *, itemsize=4, q_outside=False):
+    """Every turn of the two loops for one head without a mask.
 
     Parameters
     ----------
     seq_len_q, seq_len_kv, head_dim, block_m, block_n : int, at least 1
     itemsize : bytes of one number
+    q_outside : bool; False: K and V in the outer loop (FlashAttention-1), True: Q (FlashAttention-2)
 
     Returns
     -------
@@ -48,6 +51,8 @@ def loop_steps(seq_len_q=8, seq_len_kv=8, head_dim=4, block_m=2, block_n=2, *, i
     """
     num_kv, num_q = -(-seq_len_kv // block_n), -(-seq_len_q // block_m)
     moved, steps = dict.fromkeys(PARTS, 0), []
+    if q_outside:
+        return _steps_q_outside((seq_len_q, seq_len_kv), head_dim * itemsize, (block_m, block_n), (num_q, num_kv))
     for kv_tile in range(num_kv):
         keys = min(block_n, seq_len_kv - kv_tile * block_n)
         moved["K and V"] += 2 * keys * head_dim * itemsize
@@ -58,6 +63,21 @@ def loop_steps(seq_len_q=8, seq_len_kv=8, head_dim=4, block_m=2, block_n=2, *, i
             moved["out"] += ways * rows * head_dim * itemsize
             moved["m and l"] += ways * 2 * rows * itemsize
             steps.append(LoopStep(kv_tile, q_tile, num_kv, num_q, dict(moved)))
+    return steps
+
+
+def _steps_q_outside(seq_lens, row_bytes, blocks, counts):
+    """The same walk with Q held: a row's state never leaves the chip, and `out` is written when its tile is done."""
+    moved, steps = dict.fromkeys(PARTS, 0), []
+    for q_tile in range(counts[0]):
+        rows = min(blocks[0], seq_lens[0] - q_tile * blocks[0])
+        moved["Q"] += rows * row_bytes
+        for kv_tile in range(counts[1]):
+            keys = min(blocks[1], seq_lens[1] - kv_tile * blocks[1])
+            moved["K and V"] += 2 * keys * row_bytes
+            if kv_tile == counts[1] - 1:
+                moved["out"] += rows * row_bytes
+            steps.append(LoopStep(kv_tile, q_tile, counts[1], counts[0], dict(moved), q_outside=True))
     return steps
 
 
@@ -86,18 +106,20 @@ def loop_picture(steps):
 def _draw_grid(axes, step, number):
     for kv_tile in range(step.num_kv_tiles):
         for q_tile in range(step.num_q_tiles):
-            at = kv_tile * step.num_q_tiles + q_tile
+            at = q_tile * step.num_kv_tiles + kv_tile if step.q_outside else kv_tile * step.num_q_tiles + q_tile
             now, done = at == number, at < number
             look = {"facecolor": ORANGE if now else PALE if done else "white", "hatch": "///" if now else ""}
             axes.add_patch(Rectangle((kv_tile, q_tile), 1, 1, edgecolor=INK if now else GREY, **look))
             if done:
                 axes.text(kv_tile + 0.5, q_tile + 0.5, f"{at + 1}", ha="center", va="center", fontsize=7, color=INK)
-    axes.add_patch(Rectangle((step.kv_tile, 0), 1, step.num_q_tiles, fill=False, edgecolor=BLUE, linewidth=2.5))
+    held = ((0, step.q_tile), step.num_kv_tiles, 1) if step.q_outside else ((step.kv_tile, 0), 1, step.num_q_tiles)
+    axes.add_patch(Rectangle(*held, fill=False, edgecolor=BLUE, linewidth=2.5))
     axes.set_xlim(-0.1, step.num_kv_tiles + 0.1)
     axes.set_ylim(step.num_q_tiles + 0.1, -0.1)
     axes.set_aspect("equal")
     clean(axes, left=False, bottom=False)
-    name_axes(axes, "K and V tiles, outer loop", "Q tiles, inner", f"step {number + 1}")
+    kv_loop, q_loop = ("inner", "outer loop") if step.q_outside else ("outer loop", "inner")
+    name_axes(axes, f"K and V tiles, {kv_loop}", f"Q tiles, {q_loop}", f"step {number + 1}")
 
 
 def _draw_bytes(axes, steps, number, *, names=True):
