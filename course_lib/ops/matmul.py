@@ -15,6 +15,7 @@ _TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 16}
 PIPELINED = {
     "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "WARP_M": 64, "WARP_N": 64, "NUM_STAGES": 3, "GROUP_M": 8,
 }  # fmt: skip
+TRITON_TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8}  # where autotune has nothing to time
 # variant -> (macros, rows and columns of the result of one block, threads of a block)
 VARIANTS = {
     "01_naive": ({}, (32, 8), (32, 8)),
@@ -46,7 +47,8 @@ def plan_matmul(a, b, *, variant="08_pipelined", language="cuda", tiles=None):
     b : tensor, (size_k, size_n), like `a`
     variant : str, a key of VARIANTS; 08_pipelined wants size_k and size_n to be multiples of 8
     language : "cuda" or "triton" (08_pipelined only; float16 or bfloat16, any sizes)
-    tiles : dict or None, other macros than PIPELINED for 08_pipelined; keys that are left out stay
+    tiles : dict or None, other macros than PIPELINED for 08_pipelined, other constants than TRITON_TILES for its twin;
+        keys that are left out stay
 
     Returns
     -------
@@ -63,12 +65,11 @@ def plan_matmul(a, b, *, variant="08_pipelined", language="cuda", tiles=None):
     """
     if variant not in VARIANTS:
         raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
-    for name, matrix in (("a", a), ("b", b)):
-        _require(matrix, name, 2, torch.float16 if variant in HALF_VARIANTS else torch.float32)
-        if variant in _ALIGNED and matrix.data_ptr() % 16:
-            raise ShapeError(f"{name} starts at an address that is no multiple of 16 bytes; pass {name}.clone().")
-    if a.shape[1] != b.shape[0]:
-        raise ShapeError(f"a has {a.shape[1]} columns and b {b.shape[0]} rows; the two must be equal.")
+    if language not in ("cuda", "triton") or (language == "triton" and variant != "08_pipelined"):
+        raise UnsupportedError(f'language={language!r}: "cuda", or for 08_pipelined "triton" as well.')
+    _check(a, b, variant, language)
+    if language == "triton":
+        return _plan_triton(a, b, tiles)
     if variant == "08_pipelined":
         return _plan_pipelined(a, b, PIPELINED | (tiles or {}))
     from .. import cuda
@@ -80,6 +81,19 @@ def plan_matmul(a, b, *, variant="08_pipelined", language="cuda", tiles=None):
     out = a.new_empty(size_m, size_n)
     kernel = cuda.load(f"matmul/{variant}.cu", defines=defines)
     return Launch("cuda", kernel, grid, block, (a, b, out, size_m, size_n, size_k), {}, (out,))
+
+
+def _check(a, b, variant, language):
+    """The contract of the operands, as sentences."""
+    dtype = torch.float16 if variant in HALF_VARIANTS else torch.float32
+    if language == "triton" and a.dtype == torch.bfloat16:
+        dtype = torch.bfloat16
+    for name, matrix in (("a", a), ("b", b)):
+        _require(matrix, name, 2, dtype)
+        if variant in _ALIGNED and language == "cuda" and matrix.data_ptr() % 16:
+            raise ShapeError(f"{name} starts at an address that is no multiple of 16 bytes; pass {name}.clone().")
+    if a.shape[1] != b.shape[0]:
+        raise ShapeError(f"a has {a.shape[1]} columns and b {b.shape[0]} rows; the two must be equal.")
 
 
 def _plan_pipelined(a, b, tiles):
@@ -97,3 +111,23 @@ def _plan_pipelined(a, b, tiles):
     kernel = cuda.load("matmul/08_pipelined.cu", defines=tiles)
     grid = -(-size_m // block_m) * -(-size_n // block_n)
     return Launch("cuda", kernel, grid, block, (a, b, out, size_m, size_n, size_k), {}, (out,), shared_bytes)
+
+
+def _plan_triton(a, b, tiles):
+    """The launch of the Triton twin; autotune chooses the tiles where there is a GPU and none are given."""
+    from ..triton.mode import is_interpreted
+    from ..triton_kernels import load
+    from ..triton_kernels.matmul import tuned_matmul_kernel
+
+    out = a.new_empty(a.shape[0], b.shape[1])
+    arguments = (a, b, out, a.shape[0], b.shape[1], a.shape[1])
+    if tiles is None and not is_interpreted():
+        return Launch("triton", tuned_matmul_kernel, _triton_grid, 0, arguments, {}, (out,))
+    constants = TRITON_TILES | (tiles or {})
+    grid = _triton_grid(constants | {"size_m": a.shape[0], "size_n": b.shape[1]})
+    return Launch("triton", load("matmul/08_pipelined"), grid, 0, arguments, constants, (out,))
+
+
+def _triton_grid(chosen):
+    """The grid for the tiles that were chosen; Triton calls this with every argument of the launch by name."""
+    return (-(-chosen["size_m"] // chosen["BLOCK_M"]) * -(-chosen["size_n"] // chosen["BLOCK_N"]),)

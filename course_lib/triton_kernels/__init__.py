@@ -21,6 +21,7 @@ REGISTRY = {
     "softmax/03_online_warp": "online_softmax_tile_kernel",
     "softmax/04_log_sum_exp": "log_sum_exp_kernel",
     "softmax/05_masked": "masked_softmax_kernel",
+    "matmul/08_pipelined": "matmul_kernel",
     "attention/01_naive/scores": "scores_kernel",
     "attention/01_naive/scale": "scale_kernel",
     "attention/01_naive/mask": "mask_kernel",

@@ -67,6 +67,10 @@ GATE = {
     "softmax/02_online": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "softmax/03_online_warp": ({"x_ptr": "*fp32", "out_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
     "softmax/04_log_sum_exp": ({"x_ptr": "*fp16", "lse_ptr": "*fp32", **ROWS}, {"BLOCK_N": 1024}),
+    "matmul/08_pipelined": (
+        dict.fromkeys(("a_ptr", "b_ptr", "out_ptr"), "*fp16") | dict.fromkeys(("size_m", "size_n", "size_k"), "i32"),
+        {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "GROUP_M": 8},  # small: sm_75 has no tensor cores for Triton
+    ),
     **ATTENTION,
     "softmax/05_masked": (
         {
