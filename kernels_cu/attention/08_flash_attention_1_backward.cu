@@ -74,7 +74,7 @@ flash_attention_1_backward_kernel(const float* q, const float* k, const float* v
     // region: outer
     for (int kv_start = 0; kv_start < seq_len_kv; kv_start += BLOCK_N) {
         const size_t kv_row = kv_head * seq_len_kv + kv_start;
-        __syncthreads();  // separates the last reads of the old K and V tile from the loads of the new one
+        // No barrier: the last reads of the old K and V come before the one that stands in front of dk_dv.
         load_tile(k_smem, k + kv_row * HEAD_DIM, BLOCK_N, seq_len_kv - kv_start, KV_STRIDE);
         load_tile(v_smem, v + kv_row * HEAD_DIM, BLOCK_N, seq_len_kv - kv_start, KV_STRIDE);
         float dk_reg[KEYS_PER_WARP][COLS_PER_LANE] = {};  // keys warp, warp + NUM_WARPS, …; columns lane, lane + 32, …
