@@ -20,6 +20,7 @@ from course_lib.ops import (  # noqa: E402
     first_kernels,
     flash_attention_1,
     flash_attention_1_backward,
+    flash_attention_2_backward,
     matmul,
     movement,
     softmax,
@@ -162,6 +163,25 @@ def _flash_attention_1(device):
     return found | {(flash_attention_1_backward.STEM, language): partial(backward, language) for language in LANGUAGES}
 
 
+def _flash_attention_2(device):
+    small = heads(device, head_dim=24)
+    sizes = {"HEAD_DIM": 24, "BLOCK_M": 16, "BLOCK_N": 32}
+
+    def forward():
+        q, k, v = (tensor.cpu() for tensor in small)
+        return q, k, v, torch.empty_like(q), torch.empty(q.shape[:3]), 2, q.shape[2], k.shape[2], 24**-0.5, 1
+
+    def backward():
+        out, lse = flash_attention_1.flash_attention_1(*small, causal=True)
+        return flash_attention_2_backward.plan(*small, out, lse, random(device, *out.shape, seed=3), causal=True)
+
+    stem, kernel = "flash_attention_2/01_loop_order", "flash_attention_2_kernel"
+    return {
+        (stem, "cuda"): partial(direct, device, f"{stem}.cu", kernel, 12, 128, forward, sizes),  # 3 tiles, 4 heads
+        (flash_attention_2_backward.STEM, "cuda"): backward,
+    }
+
+
 def _matmul(device):
     found = {}
     for variant in matmul.VARIANTS:
@@ -183,7 +203,7 @@ def launches(device):
     -------
     dict, (stem, "cuda" or "triton") -> function without arguments that gives the Launch or Launches, not yet run
     """
-    rooms = (_counted, _bare, _first_kernels, _softmax, _attention, _flash_attention_1, _matmul)
+    rooms = (_counted, _bare, _first_kernels, _softmax, _attention, _flash_attention_1, _flash_attention_2, _matmul)
     found = {}
     for room in rooms:
         found |= room(device)
