@@ -81,6 +81,28 @@ def test_product_through_shared_memory():
 
 
 @NEEDS_80
+@pytest.mark.parametrize("layouts", [(a, b) for a in ("row_major", "col_major") for b in ("row_major", "col_major")])
+@pytest.mark.parametrize("shape", [(16, 16), (32, 8), (8, 32)])
+@pytest.mark.parametrize("kinds", [("__half", "float"), ("__half", "__half"), ("__nv_bfloat16", "float")])
+def test_wmma_of_whole_numbers(shape, layouts, kinds):
+    """Every shape, layout and type of nvcuda::wmma that the course's header promises, both engines."""
+    (size_m, size_n), (a_layout, b_layout), (operand, total) = shape, layouts, kinds
+    dtype = torch.bfloat16 if operand == "__nv_bfloat16" else torch.float16
+    a, b = torch.randint(-9, 10, (size_m, 16)).to(dtype), torch.randint(-9, 10, (16, size_n)).to(dtype)
+    c = torch.randint(-9, 10, shape).to(torch.float32 if total == "float" else torch.float16)
+    a_memory, b_memory = (
+        (x if layout == "row_major" else x.T).contiguous() for x, layout in ((a, a_layout), (b, b_layout))
+    )
+    defines = {"SIZE_M": size_m, "SIZE_N": size_n, "A_LAYOUT": a_layout, "B_LAYOUT": b_layout, "OPERAND": operand}
+    defines |= {"SUM": total, "A_LD": a_memory.shape[1], "B_LD": b_memory.shape[1]}
+    operands = (x.view(torch.int16).view(torch.uint16) for x in (a_memory, b_memory))
+    results = both("wmma_kernels.cu", "wmma_kernel", 32, *operands, c, c.new_zeros(size_n, size_m), defines=defines)
+    gpu, machine = results[3]
+    assert torch.equal(gpu, machine)
+    assert torch.equal(gpu.T.double(), (c.double() + a.double() @ b.double()) / 2)
+
+
+@NEEDS_80
 def test_copies_of_every_size_and_tail():
     x, lengths = torch.randint(0, 200, (32, 32), dtype=torch.uint8), torch.arange(32, dtype=torch.int32) % 17
     out = torch.zeros(6, 32, 16, dtype=torch.uint8)
