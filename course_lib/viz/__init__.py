@@ -25,6 +25,7 @@ _LAZY = {
     "loop_step_picture": ".loop_grid",
     "loop_steps": ".loop_grid",
     "mask_picture": ".masks",
+    "memory_curves": ".memory_curve",
     "roofline": ".roof",
     "step_picture": ".steps",
     "stepper": ".widgets",
