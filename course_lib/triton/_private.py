@@ -188,8 +188,11 @@ def _listen_to_accesses(builder, handle, np_dtype):
             return load(self, ptrs, mask, other, *rest, **options)
         active, allowed = _active.load(ptrs.data, _mask(mask, ptrs), dtype.itemsize, author_line())
         result = load(self, ptrs, handle(allowed, _int1(ptrs)), other, *rest, **options)
-        if allowed is not active:
-            result.data = np.where(active & ~allowed, _poison(dtype), result.data).astype(dtype)
+        nobody_set = active & ~allowed
+        if other is None and dtype.kind == "f":
+            nobody_set = ~allowed  # without `other` a place that the mask hides holds anything at all
+        if nobody_set.any():
+            result.data = np.where(nobody_set, _poison(dtype), result.data).astype(dtype)
         return result
 
     def create_masked_store(self, ptrs, value, mask, *rest, **options):
