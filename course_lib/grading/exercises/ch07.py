@@ -3,6 +3,7 @@
 May import: the modules that hold them.
 """
 
+from .flash2_forward import FORWARD_TRITON
 from .flash2_torch import LOOP_ORDER
 
-EXERCISES = (LOOP_ORDER,)
+EXERCISES = (LOOP_ORDER, FORWARD_TRITON)

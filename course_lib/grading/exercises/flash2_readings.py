@@ -1,12 +1,40 @@
 """What FlashAttention-2's order says about a mistake: state that leaks from one tile of queries into the next.
 
-May import: verdict, evidence (as data), the readings of attention.
+May import: spec, verdict, evidence (as data), the readings of attention and of FlashAttention-1.
 """
 
 import math
 
+from ..spec import Probe
 from ..verdict import Diagnosis
 from .attention_readings import near
+from .flash_readings import diagnose_tiles
+
+
+def diagnose_forward(evidence):
+    """Diagnosis of a failing forward pass in FlashAttention-2's order, or None."""
+    looks = (_by_undefined, by_rows_of_later_tiles, by_second_division, diagnose_tiles)
+    return next((found for look in looks if (found := look(evidence)) is not None), None)
+
+
+def whole_probe(case, output):
+    """A case in which every place of every tile is there. Reading: whether all of `output` is finite."""
+    return Probe("whole tiles", case, lambda _inputs, outputs: bool(outputs[output].isfinite().all()))
+
+
+def _by_undefined(evidence):
+    """NaN wherever a tile is not full, and nowhere else."""
+    failing = [c for case in evidence.failing() for c in case.comparisons.values() if not c.passed]
+    counter = evidence.readings.get("key counter", math.nan)  # its last tile is not full
+    if not evidence.readings.get("whole tiles") or not failing or failing[0].got == failing[0].got:
+        return None
+    if not math.isnan(counter):
+        return None
+    return Diagnosis(
+        "undefined_places",
+        f"NaN in the case {evidence.failing()[0].case.name!r}, and right numbers where all tiles are full. What a "
+        "masked load leaves out is undefined unless you say other=0.0, and 0 times NaN is NaN.",
+    )
 
 
 def by_second_division(evidence):

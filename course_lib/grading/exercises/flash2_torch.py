@@ -10,7 +10,7 @@ from ..spec import Exercise
 from ..verdict import Diagnosis
 from . import flash_cases as cases
 from . import flash_readings as readings
-from .flash2_readings import by_rows_of_later_tiles, by_second_division
+from .flash2_readings import diagnose_forward
 from .softmax_torch import LIBRARY_SOFTMAX
 
 
@@ -87,8 +87,7 @@ def _slips(case, right):
 
 
 def _diagnose(evidence):
-    looks = (_by_moved, by_rows_of_later_tiles, by_second_division, readings.diagnose_tiles)
-    return next((found for look in looks if (found := look(evidence)) is not None), None)
+    return _by_moved(evidence) or diagnose_forward(evidence)
 
 
 def _one_head(num_q, num_kv):
