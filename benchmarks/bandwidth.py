@@ -5,8 +5,8 @@
 
 shared rows: `gbps` counts 4 bytes for each read of each lane, on the whole card; `cycles` and `ns` are empty.
 latency rows: one thread follows a chain of places 256 bytes apart in random order. For one load, `cycles` of the SM's
-clock in the second walk, and `ns` of the whole launch by its number of loads, L2 not flushed between runs. A chain that
-fits into a cache is served from it.
+clock in the second walk, and `ns` of the whole launch by its number of loads. A chain that fits into a cache is served
+from it: L2 is flushed between runs only for the one that does not.
 """
 
 import argparse
@@ -29,6 +29,7 @@ STRIDES = (1, 2, 4, 8, 16, 32, 31)
 WORDS = 1024  # of shared memory, as the kernel says
 STEP = 64  # ints between two places of a chain: 256 bytes
 LATENCY_CASES = (("L1", 16 << 10), ("L2", 8 << 20), ("device memory", 1 << 30))
+BEYOND_L2 = 128 << 20  # bytes
 NUM_STEPS = 1 << 15  # of a walk; a chain with fewer places is walked round and round
 
 
@@ -83,7 +84,8 @@ def latency_rows(cases, device, timed):
             sys.exit(f"{name}: the chain ended at {int(out[1])}, not at {last}: nothing wrong is timed")
         found = {"kind": "latency", "case": name, "kernel": kernel.name, "working_set_bytes": num_bytes}
         if timed:
-            timing = measure.median_time(lambda: kernel(1, 1, places, out, steps), on_gpu=True, flush=False)  # noqa: B023
+            options = {"on_gpu": True, "flush": num_bytes > BEYOND_L2}
+            timing = measure.median_time(lambda: kernel(1, 1, places, out, steps), **options)  # noqa: B023
             found |= {"median_us": f"{timing.median_ms * 1e3:.2f}", "cycles": f"{int(out[0]) / steps:.1f}"}
             found["ns"] = f"{timing.median_ms * 1e6 / (2 * steps):.1f}"
         yield found

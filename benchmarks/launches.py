@@ -1,10 +1,11 @@
 """One small, ragged launch of every step of the course: what the sanitizer watches and both engines are held to.
 
-    python3 benchmarks/launches.py            launches everything once where the course runs, and says what
+    python3 benchmarks/launches.py [--language cuda]      launches everything once where the course runs, and says what
 
 A step is a `.cu` file or a Triton twin. tests/unit/test_launches.py fails when a file has no launch here.
 """
 
+import argparse
 import sys
 from functools import partial
 from pathlib import Path
@@ -214,8 +215,12 @@ def main():
     """Launch everything once."""
     from course_lib.device import engine
 
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--language", choices=("all", *LANGUAGES), default="all")
+    wanted = parser.parse_args().language
+
     device = "cuda" if engine() == "gpu" else "cpu"
-    found = launches(device)
+    found = {name: make for name, make in launches(device).items() if wanted in ("all", name[1])}
     for make in found.values():
         make().run()
     if device == "cuda":

@@ -24,17 +24,18 @@ MAX_WATCHED = 64  # configurations of one kernel; a loop over growing sizes must
 # what the driver says -> (error class, what it means and what to do)
 _REPLAY = "On the SIMT machine kernel.profile(…) with the same arguments names the line."
 _LOST = "The GPU takes no more work from this process: restart it."
+_FAILED = (
+    "failed while running: shared memory out of bounds, a barrier used wrongly, or a "
+    f"pointer gone wrong. {_REPLAY} {_LOST}"
+)
 _FAULTS = {
     "ILLEGAL_ADDRESS": (KernelFault, f"read or wrote an address outside its tensors. {_REPLAY} {_LOST}"),
     "MISALIGNED_ADDRESS": (KernelFault, f"accessed a vector at a misaligned address. {_REPLAY} {_LOST}"),
     "ILLEGAL_INSTRUCTION": (KernelFault, f"stopped itself (trap) or ran an illegal instruction. {_REPLAY} {_LOST}"),
     "LAUNCH_TIMEOUT": (KernelFault, f"ran into the driver's time limit; look for a loop that never ends. {_LOST}"),
     "ASSERT": (KernelFault, f"failed an assert. {_LOST}"),
-    "LAUNCH_FAILED": (
-        KernelFault,
-        "failed while running: shared memory out of bounds, a barrier used wrongly, or a "
-        f"pointer gone wrong. {_REPLAY} {_LOST}",
-    ),
+    "LAUNCH_FAILED": (KernelFault, _FAILED),
+    "LAUNCH_FAILURE": (KernelFault, _FAILED),  # torch's word for it
     "LAUNCH_OUT_OF_RESOURCES": (
         LaunchError,
         "needs more registers for this block than an SM has; take fewer threads, "
@@ -133,7 +134,9 @@ class CupyModule:
     def _fault(self, error, grid, block, shared_bytes):
         """The driver's error as ours, with the launch that met it; cupy and torch spell the same error differently."""
         text, launch = str(error), f"{self.name}<<<{grid}, {block}, {shared_bytes}>>>"
-        said = re.sub(r"[^A-Z]", "", text.upper())
+        advice = "TORCH_USE_CUDA_DSA"  # a line that torch ends every error with; it speaks of assertions
+        named = "".join(line for line in text.splitlines() if advice not in line)
+        said = re.sub(r"[^A-Z]", "", named.upper())
         for key, (kind, meaning) in _FAULTS.items():
             if key.replace("_", "") in said:
                 return kind(f"{launch} {meaning} (driver: {text.splitlines()[0]})")

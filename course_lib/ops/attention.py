@@ -8,7 +8,7 @@ import torch
 
 from ..errors import ShapeError, UnsupportedError
 from .first_kernels import Launches, _cuda, _known, _tile, _triton
-from .softmax import _require
+from .softmax import _require, row_bytes
 
 BLOCK = 128  # threads of a block
 BLOCK_N = 64  # keys of a tile of the Triton twins that walk over keys
@@ -117,7 +117,7 @@ def _middle(variant, language, scores, probs, scale, causal):
     """([launches from raw scores to weights], (lse,) or ())."""
     seq_len_q, seq_len_kv = scores.shape[2:]
     num_rows = scores.numel() // seq_len_kv
-    row = {"constants": {"BLOCK_N": _tile(seq_len_kv)}, "shared_bytes": 4 * seq_len_kv}
+    row = {"constants": {"BLOCK_N": _tile(seq_len_kv)}, "shared_bytes": row_bytes(seq_len_kv)}
     if variant == "04_fused_softmax_warp":
         lse = scores.new_empty(scores.shape[:3])
         arguments = (scores, probs, lse, seq_len_q, seq_len_kv, scale, int(causal))
@@ -157,7 +157,7 @@ def _grouped_query(q, k, v, sizes, scale, causal, language):
     grid = (seq_len_q, num_heads, batch_size)
     launch = _launch(
         "05_grouped_query", None, language, grid, arguments, (out, lse), constants=constants,
-        shared_bytes=4 * seq_len_kv,
+        shared_bytes=row_bytes(seq_len_kv),
     )  # fmt: skip
     return Launches((launch,), (out, lse))
 

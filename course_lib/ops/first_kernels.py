@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import ShapeError, UnsupportedError
-from .softmax import Launch, _require
+from .softmax import Launch, _require, row_bytes
 
 BLOCK = 128  # threads of a block
 WARPS_PER_BLOCK = 4  # rows of one block in reduction/03
@@ -149,7 +149,7 @@ def _row_softmax_step(variant, name, tensors, shape, language):
     if language == "triton":
         step = "" if variant == "02_fused" else "/" + name.removesuffix("_kernel")
         return _triton(f"row_softmax/{variant}{step}", grid, arguments, {"BLOCK_N": _tile(num_cols)}, written)
-    shared_bytes = 4 * num_cols if variant == "02_fused" else 0
+    shared_bytes = row_bytes(num_cols) if variant == "02_fused" else 0
     file = f"row_softmax/{variant}.cu"
     return _cuda(file, name, grid, BLOCK, arguments, written, defines={"BLOCK": BLOCK}, shared_bytes=shared_bytes)
 

@@ -184,6 +184,11 @@ def _launch(variant, language, grid, block, arguments, outputs, num_cols):
     return Launch("triton", load(f"softmax/{variant}"), grid, 0, arguments, constants, outputs)
 
 
+def row_bytes(num_floats):
+    """Dynamic shared memory for a row of float32: whole 16-byte words, since ptxas reads the end of a row in such."""
+    return 16 * -(-num_floats // 4)
+
+
 def _require(tensor, name, ndim, dtype):
     """The common contract of the family, as sentences."""
     if tensor.ndim != ndim:

@@ -13,7 +13,14 @@ from launches import launches  # noqa: E402
 
 NAMES = [stem for stem, language in launches("cpu") if language == "cuda"]
 # relative to the largest number: float32 differs by the order of sums, halves by their own rounding as well
-TOLERANCE = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.int32: 0.0, torch.int64: 0.0}
+TOLERANCE = {
+    torch.float32: 2e-5,
+    torch.float16: 2e-3,
+    torch.bfloat16: 1.6e-2,
+    torch.int16: 0.0,
+    torch.int32: 0.0,
+    torch.int64: 0.0,
+}
 CLOCKS = "bandwidth/02_pointer_chase"  # its first output is a time
 
 

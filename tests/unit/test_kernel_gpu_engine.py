@@ -76,6 +76,12 @@ def test_large_dynamic_shared_memory_is_asked_for(hopper, module):
         ("CUDA error: x\nSearch for `cudaErrorIllegalAddress'", KernelFault, "outside its tensors"),
         ("cudaErrorMisalignedAddress: misaligned address", KernelFault, "misaligned address"),
         ("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: too many", LaunchError, "declare __launch_bounds__"),
+        (
+            "CUDA error: unspecified launch failure\nSearch for `cudaErrorLaunchFailure'\n"
+            "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
+            KernelFault,
+            "failed while running",
+        ),
         ("cudaErrorMemoryAllocation: out of memory", LaunchError, "found no room on the GPU"),
         ("CUDA_ERROR_NOT_IN_THE_LIST: odd", LaunchError, "failed: CUDA_ERROR_NOT_IN_THE_LIST"),
     ],
