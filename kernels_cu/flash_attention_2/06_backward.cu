@@ -111,8 +111,7 @@ dk_dv_kernel(const float* q, const float* k, const float* v, const float* d_out,
 #pragma unroll
             for (int i = 0; i < KEYS_PER_WARP; ++i) {
                 // region: dk_dv_probs
-                const int tile_key = warp * KEYS_PER_WARP + i;  // one warp a key; its lanes share the queries
-                const int key = kv_start + tile_key;
+                const int tile_key = warp * KEYS_PER_WARP + i, key = kv_start + tile_key;  // one warp a key: lanes share queries
                 for (int tile_row = lane; tile_row < num_rows; tile_row += WARP_SIZE) {
                     float prob = 0.0f, d_score = 0.0f;
                     if (key < seq_len_kv && (!causal || key <= q_start + tile_row + offset)) {
