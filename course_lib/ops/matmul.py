@@ -1,20 +1,22 @@
 """Launchers of the matmul family: validate shapes, pick grid and block, call the CUDA kernel or its Triton twin.
 
-May import: errors, cuda, triton_kernels, torch, the Launch of the softmax family. Grid and block are written here and
-nowhere else.
+May import: errors, device, cuda, triton, triton_kernels, torch, the Launch of the softmax family. Grid and block are
+written here and nowhere else.
 """
 
 import torch
 
+from .. import device
 from ..errors import ShapeError, UnsupportedError
 from .softmax import Launch, _require
 
 TILE = 16  # rows and columns of a tile of 03
 _TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 16}
-# the tiles of 08, found by a sweep on an H200
+# the tiles of 08, and those for cards whose blocks have less than 144 KiB of shared memory (8.6, 8.9, 12.0)
 PIPELINED = {
     "BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "WARP_M": 64, "WARP_N": 64, "NUM_STAGES": 3, "GROUP_M": 8,
 }  # fmt: skip
+SMALL_PIPELINED = PIPELINED | {"BLOCK_N": 128, "BLOCK_K": 32}
 TRITON_TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8}  # where autotune has nothing to time
 # variant -> (macros, rows and columns of the result of one block, threads of a block)
 VARIANTS = {
@@ -71,7 +73,7 @@ def plan_matmul(a, b, *, variant="08_pipelined", language="cuda", tiles=None):
     if language == "triton":
         return _plan_triton(a, b, tiles)
     if variant == "08_pipelined":
-        return _plan_pipelined(a, b, PIPELINED | (tiles or {}))
+        return _plan_pipelined(a, b, _pipelined_tiles() | (tiles or {}))
     from .. import cuda
 
     defines, (rows, cols), block = VARIANTS[variant]
@@ -96,6 +98,16 @@ def _check(a, b, variant, language):
         raise ShapeError(f"a has {a.shape[1]} columns and b {b.shape[0]} rows; the two must be equal.")
 
 
+def _shared_bytes(tiles):
+    """Dynamic shared memory of a block of 08."""
+    return tiles["NUM_STAGES"] * (tiles["BLOCK_M"] + tiles["BLOCK_N"]) * tiles["BLOCK_K"] * 2
+
+
+def _pipelined_tiles():
+    """The tiles of 08 that fit the card in hand."""
+    return PIPELINED if _shared_bytes(PIPELINED) <= device.current().shared_bytes_per_block else SMALL_PIPELINED
+
+
 def _plan_pipelined(a, b, tiles):
     """The launch of 08: one row of blocks, tiles in dynamic shared memory."""
     from .. import cuda
@@ -106,11 +118,10 @@ def _plan_pipelined(a, b, tiles):
             raise ShapeError(f"{name}, is {size}; 08_pipelined copies 8 halves at a time and needs a multiple of 8.")
     block_m, block_n = tiles["BLOCK_M"], tiles["BLOCK_N"]
     block = 32 * block_m * block_n // (tiles["WARP_M"] * tiles["WARP_N"])
-    shared_bytes = tiles["NUM_STAGES"] * (block_m + block_n) * tiles["BLOCK_K"] * 2
     out = a.new_empty(size_m, size_n)
     kernel = cuda.load("matmul/08_pipelined.cu", defines=tiles)
     grid = -(-size_m // block_m) * -(-size_n // block_n)
-    return Launch("cuda", kernel, grid, block, (a, b, out, size_m, size_n, size_k), {}, (out,), shared_bytes)
+    return Launch("cuda", kernel, grid, block, (a, b, out, size_m, size_n, size_k), {}, (out,), _shared_bytes(tiles))
 
 
 def _plan_triton(a, b, tiles):

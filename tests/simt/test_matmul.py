@@ -1,10 +1,12 @@
 """The ladder of kernels_cu/matmul: right for any sizes, clean in every schedule, and each step saves what it says."""
 
+import dataclasses
 import functools
 
 import pytest
 import torch
 
+from course_lib import device
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops.matmul import HALF_VARIANTS, VARIANTS, matmul, plan_matmul
 
@@ -12,7 +14,7 @@ SCHEDULES = ["forward", "reverse", "random", "resident"]
 SHAPES = [(1, 1, 1), (5, 7, 3), (64, 64, 32), (33, 68, 20), (70, 65, 37), (3, 200, 8)]  # size_m, size_n, size_k
 # of whole 16-byte chunks, for 08: one tile and less, ragged in every direction, more tiles of k than stages
 CHUNKED = [(1, 8, 8), (64, 64, 32), (33, 72, 24), (130, 264, 40), (3, 200, 328)]
-SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "WARP_M": 32, "WARP_N": 32, "NUM_STAGES": 2, "GROUP_M": 2}
+SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "WARP_M": 32, "WARP_N": 32, "NUM_STAGES": 3, "GROUP_M": 2}
 MORE_STAGES = {"BLOCK_N": 128, "BLOCK_K": 32, "NUM_STAGES": 4, "GROUP_M": 3}
 
 
@@ -54,14 +56,25 @@ def test_clean_in_every_schedule(variant, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("tiles", [SMALL, MORE_STAGES], ids=["small", "more_stages"])
 def test_other_tiles_of_the_pipeline(tiles, schedule):
-    """Several blocks in ragged groups, and every number of tiles of k from fewer than the stages to more."""
-    for shape in [(140, 136, 8), (70, 72, 64), (8, 264, 232)]:
+    """Several blocks in ragged groups; fewer tiles of k than stages and more, so that the last lies in any stage."""
+    for shape in [(140, 136, 8), (70, 72, 64), (8, 72, 96), (8, 264, 232)]:
         a, b = operands("08_pipelined", *shape)
         launch = plan_matmul(a, b, variant="08_pipelined", tiles=tiles)
         report = launch.profile(schedule)
         assert report.ok, str(report)
         assert report.shared_load.conflicts == report.shared_store.conflicts == 0
         assert_right(a, b, launch.outputs[0])
+
+
+def test_a_card_with_little_shared_memory_gets_smaller_tiles(monkeypatch):
+    a, b = operands("08_pipelined", 130, 72, 40)
+    assert plan_matmul(a, b).shared_bytes == 3 * (128 + 256) * 64 * 2
+    small = dataclasses.replace(device.current(), shared_bytes_per_block=99 * 1024)
+    monkeypatch.setattr(device, "current", lambda: small)
+    launch = plan_matmul(a, b)
+    assert launch.shared_bytes <= 99 * 1024
+    launch.run()
+    assert_right(a, b, launch.outputs[0])
 
 
 @functools.cache
