@@ -1,8 +1,9 @@
 """Runs a Python answer: a function of torch tensors whose return values are the outputs.
 
-May import: protocol, wire, loading, faults, tensors, torch.
+May import: protocol, wire, loading, faults, tensors, watch, torch.
 """
 
+import contextlib
 import inspect
 import types
 
@@ -11,6 +12,7 @@ import torch
 from . import loading
 from .faults import ForbiddenCall, Problem, fault_of
 from .tensors import Bindings
+from .watch import Watch
 from .wire import dtype_name, dtype_named
 
 
@@ -61,8 +63,10 @@ class Runner:
     def run(self, run, result):
         bound = Bindings(run)
         check_signature(self.function, bound.arguments, run.constants, self.task.entry)
+        watch = Watch() if self.task.watched else None
         try:
-            returned = self.function(*bound.arguments, **run.constants)
+            with watch or contextlib.nullcontext():
+                returned = self.function(*bound.arguments, **run.constants)
         except BaseException as error:
             result.fault = fault_of(error)
             returned = None
@@ -70,6 +74,7 @@ class Runner:
         result.inputs_modified = bound.modified()
         if result.fault is None:
             result.returned = describe(returned)
+            result.ledger = watch.ledger() if watch else None
             result.outputs = take_outputs(returned, run, self.task.entry)
 
 

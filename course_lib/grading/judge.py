@@ -131,6 +131,7 @@ class _Session:
             engine=self.engine,
             wall_seconds=WALL_SECONDS[self.engine],
             forbidden=exercise.forbidden,
+            watched=exercise.language == "python" and exercise.ledger_rule is not None,
             **self.where,
         )
 

@@ -51,6 +51,7 @@ class ChildTask:
     memory_bytes: int = 4 << 30
     output_bytes: int = 16 << 10
     forbidden: tuple[str, ...] = ()  # callables that raise: "torch.softmax"
+    watched: bool = False  # python: count what torch's operators make (watch.py)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class RunResult:
     fault: Fault | None = None
     findings: tuple[Fault, ...] = ()  # from the SIMT machine, all schedules, without repeats
     schedule_outputs: dict[str, dict[str, Any]] = field(default_factory=dict)  # schedule -> outputs
-    ledger: dict[str, Any] | None = None  # report.ledger() of the first schedule: bytes, sectors, wavefronts, conflicts
+    ledger: dict[str, Any] | None = None  # report.ledger() of the first schedule: bytes, sectors, …; python: watch.py
     seconds: float = 0.0
 
 

@@ -59,5 +59,5 @@ class Exercise:
     tile: Callable[..., tuple[int, int]] | None = None  # (case) -> tile borders of the error map
     min_launches: int = 1  # for cuda and triton
     forbidden: tuple[str, ...] = ()  # callables that are off while the answer runs: "torch.softmax"
-    ledger_rule: Callable[..., Any] | None = None  # (case, ledger) -> Diagnosis or None: judges the traffic
+    ledger_rule: Callable[..., Any] | None = None  # (case, ledger) -> Diagnosis or None: judges the way
     accept: Callable[..., Any] | None = None  # (case, inputs, outputs) -> Diagnosis or None: judges a property

@@ -32,10 +32,43 @@ def softmax_weighted_sum(scores, values, block_n):
     return out
 """
 
+PADDED_TO_WHOLE_TILES = """import torch
+
+
+def softmax_weighted_sum(scores, values, block_n):
+    missing = -scores.shape[1] % block_n
+    scores = torch.nn.functional.pad(scores, (0, missing), value=-torch.inf)
+    values = torch.nn.functional.pad(values, (0, 0, 0, missing))
+    m = scores.amax(dim=1, keepdim=True).nan_to_num(neginf=0.0)
+    l, acc = 0.0, 0.0
+    for start in range(0, scores.shape[1], block_n):
+        weights = torch.exp(scores[:, start : start + block_n] - m)
+        l, acc = l + weights.sum(1, keepdim=True), acc + weights @ values[start : start + block_n]
+    return acc / torch.where(l > 0, l, 1.0)
+"""
+
+STATES_MERGED_AT_THE_END = """import torch
+
+
+def softmax_weighted_sum(scores, values, block_n):
+    states = []
+    for tile, rows in zip(scores.split(block_n, dim=1), values.split(block_n), strict=True):
+        m = tile.amax(dim=1)
+        weights = torch.exp(tile - torch.where(m == -torch.inf, 0.0, m)[:, None])
+        states.append((m, weights.sum(dim=1), weights @ rows))
+    m, l, acc = (torch.stack(part) for part in zip(*states, strict=True))
+    top = m.amax(dim=0)
+    alpha = torch.exp(m - torch.where(top == -torch.inf, 0.0, top))
+    l = (alpha * l).sum(dim=0)
+    return torch.einsum("tr,trd->rd", alpha, acc) / torch.where(l > 0, l, 1.0)[:, None]
+"""
+
 LOOP = "for start in range(0, num_cols, block_n):"
 
 ANSWERS = [
     Right("two passes", text=TWO_PASSES),
+    Right("padded to whole tiles", text=PADDED_TO_WHOLE_TILES),
+    Right("states merged at the end", text=STATES_MERGED_AT_THE_END),
     Right("normalised in every tile", text=NORMALISED_EVERY_TILE),
     Right("tiles from right to left", ((LOOP, "for start in reversed(range(0, num_cols, block_n)):"),)),
     Right("half tiles", ((LOOP, "block_n = max(block_n // 2, 1)\n    for start in range(0, num_cols, block_n):"),)),

@@ -55,6 +55,48 @@ ANSWERS = [
     Wrong("-inf minus -inf", ((SHIFT, "shift = m_new"),), "inf_minus_inf"),
     Wrong("0 / 0", ((RETURN, "return acc / l"),), "masked_row", "0 / 0"),
     Wrong("maximum of the tile alone", ((M_NEW, "m_new = tile.amax(dim=1, keepdim=True)"),), "tile_local_max"),
+    Wrong("one tile for all", ((LOOP, "block_n = num_cols\n    " + LOOP),), "all_weights_held", "one exponential"),
+    Wrong(
+        "whole rows without a loop",
+        (
+            (
+                RETURN,
+                "weights = torch.exp(scores - torch.where(m == -torch.inf, 0.0, m))\n"
+                "    return weights @ values / torch.where(l > 0, l, 1.0)",
+            ),
+        ),
+        "all_weights_held",
+        "37 x 203",
+    ),
+    Wrong(
+        "weights collected tile by tile",
+        (
+            ("# (num_rows, head_dim) running weighted sum", "\n    weights = torch.zeros_like(scores)"),
+            (
+                RETURN,
+                "for start in range(0, num_cols, block_n):\n"
+                "        tile = scores[:, start : start + block_n]\n"
+                "        weights[:, start : start + block_n] = torch.exp(tile - torch.where(m == -torch.inf, 0.0, m))\n"
+                "    return weights @ values / torch.where(l > 0, l, 1.0)",
+            ),
+        ),
+        "all_weights_held",
+        "one product added up 203 columns",
+    ),
+    Wrong(
+        "row by row",
+        (
+            (
+                RETURN,
+                "weights = [torch.exp(row - torch.where(top == -torch.inf, 0.0, top)) for row, top in "
+                "zip(scores, m, strict=True)]\n"
+                "    acc = torch.stack([(row[:, None] * values).sum(0) for row in weights])\n"
+                "    return acc / torch.where(l > 0, l, 1.0)",
+            ),
+        ),
+        "all_weights_held",
+        "along 203 columns",
+    ),
     Wrong("library", ((RETURN, "return torch.softmax(scores, dim=1) @ values"),), "forbidden_call", "torch.softmax"),
     Wrong("library by method", ((RETURN, "return scores.softmax(-1) @ values"),), "forbidden_call", "softmax"),
     Wrong(

@@ -136,7 +136,7 @@ WEIGHTED_SUM = Exercise(
     contract=(
         "scores (num_rows, num_cols), values (num_cols, head_dim), float32; returns softmax(scores) @ values, "
         "(num_rows, head_dim), without holding the weights of more than block_n columns. A row of -inf only gives 0. "
-        "torch's own softmax and logsumexp are off."
+        "torch's own softmax and logsumexp are off, and the judge watches what its other operators make."
     ),
     size_lines=10,
     minutes=15,
@@ -178,6 +178,7 @@ WEIGHTED_SUM = Exercise(
     ),
     probes=readings.tile_probes(),
     diagnose=readings.diagnose_tiles,
+    ledger_rule=readings.one_tile_of_weights,
     forbidden=LIBRARY_SOFTMAX,
 )
 

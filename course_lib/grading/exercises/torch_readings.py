@@ -217,6 +217,40 @@ def _by_step(reading):
     )
 
 
+def one_tile_of_weights(case, ledger):
+    """Refuses right values whose weights were held for more than a tile of columns at a time.
+
+    Only in cases with more than one tile, and no more tiles than a tile has columns: factors, one a tile, are an
+    exponential as well.
+    """
+    num_rows, num_cols, block_n = (case.sizes[name] for name in ("num_rows", "num_cols", "block_n"))
+    if num_cols <= block_n or -(-num_cols // block_n) > block_n:
+        return None
+    start = (
+        f"Every value is right, but the weights of at most {block_n} columns may be held at a time (case "
+        f"{case.name!r}, {num_rows} x {num_cols}, block_n = {block_n})"
+    )
+    if ledger["exponentials"] > num_rows * block_n:
+        return Diagnosis(
+            "all_weights_held",
+            f"{start}: here one exponential was taken of {ledger['exponentials']:,} numbers, and a tile has "
+            f"{num_rows * block_n:,}. Use the weights of a tile, then let them go.",
+        )
+    if ledger["longest"] > max(num_rows, block_n):
+        return Diagnosis(
+            "all_weights_held",
+            f"{start}: here one exponential was taken along {ledger['longest']:,} columns, row by row. The tile is "
+            "made of columns, so that values, too, are read a tile at a time.",
+        )
+    if ledger["terms"] > block_n:
+        return Diagnosis(
+            "all_weights_held",
+            f"{start}: here one product added up {ledger['terms']:,} columns. Multiply each tile of weights with its "
+            "rows of values, and add that to acc.",
+        )
+    return None
+
+
 def accept_counter_example(_case, _inputs, outputs):
     """None when the row is a counter-example; otherwise a Diagnosis that says what both kernels make of it."""
     row = outputs["row"]
