@@ -4,6 +4,7 @@ May import: the modules that hold them.
 """
 
 from .flash2_forward import FORWARD_TRITON
+from .flash2_skip import SKIPPING
 from .flash2_torch import LOOP_ORDER
 
-EXERCISES = (LOOP_ORDER, FORWARD_TRITON)
+EXERCISES = (LOOP_ORDER, FORWARD_TRITON, SKIPPING)

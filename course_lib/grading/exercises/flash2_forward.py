@@ -70,8 +70,8 @@ FORWARD_TRITON = Exercise(
     hints=(
         "Your 07.1 without its outer loop: the grid is the outer loop. What is left are addresses, and what is not "
         "there.",
-        "q_at = (q_head * seq_len_q + rows[:, None]) * HEAD_DIM + d[None, :]. Load with a mask and other=0.0; scores of "
-        "keys beyond the end become -inf with tl.where. m, l and acc in tl.float32.",
+        "q_at = (q_head * seq_len_q + rows[:, None]) * HEAD_DIM + d[None, :]. Load with a mask and other=0.0; scores "
+        "of keys beyond the end become -inf with tl.where. m, l and acc in tl.float32.",
         'tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale; then m_new, alpha, l as in 07.1; acc = acc * '
         'alpha[:, None] + tl.dot(probs_unnorm.to(v.dtype), v, input_precision="ieee"). Divide once, behind the loop.',
     ),
