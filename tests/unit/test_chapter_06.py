@@ -8,6 +8,7 @@ import torch
 
 from course_lib import viz
 from course_lib.build.chapters import read_chapter
+from course_lib.measure import read_results
 from course_lib.ops import flash_attention_1 as ops
 
 
@@ -43,3 +44,27 @@ def test_the_widget_plays_every_step_and_has_a_still_picture():
     widget.slider.value = 5
     assert widget.picture.value != before and "K/V tile 3 of 3, Q tile 1 of 2" in widget.words.value
     assert "Four moments" in widget.box.still.alt and len(widget.box.still.png()) < 60_000
+
+
+def test_the_memory_curve_says_where_it_ends():
+    formula = {"matrix": [(1, 8), (2, 32), (4, 128)], "none": [(1, 4), (2, 8), (4, 16)]}
+    picture = viz.memory_curves(formula, {"matrix": [(1, 9)]}, limit=(64, "64 bytes"))
+    assert "matrix: the last of these lengths that fits is 2" in picture.alt
+    assert "none: the last of these lengths that fits is 4" in picture.alt and "matrix measured at 1" in picture.alt
+    assert len(picture.png()) < 60_000
+
+
+def test_what_the_chapter_says_of_the_gpu_stands_in_its_rows():
+    rows = read_results("h200", "flash_attention_1").where(num_heads=264, seq_len=4096)
+
+    def one(variant, language, **more):
+        return rows.where(variant=variant, language=language, **more).rows[0]
+
+    torch_tflops, cuda_tflops = (
+        one(variant, language, **{"pass": "forward"})["tflops"]
+        for variant, language in (("torch", "torch"), ("06_flash_attention_1", "cuda"))
+    )
+    assert 5.5 <= torch_tflops / cuda_tflops <= 6.5  # "about six times as many FLOP in a second"
+    both = one("torch", "torch", **{"pass": "backward"})["peak_bytes"]
+    assert both > 0.85 * 80e9  # "a training step that fills an H100"
+    assert one("08_flash_attention_1_backward", "triton")["peak_bytes"] < 1.2e9  # "little more than a gigabyte"
