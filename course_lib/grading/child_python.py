@@ -16,6 +16,9 @@ from .watch import Watch
 from .wire import dtype_name, dtype_named
 
 
+MOST_BYTES = 64 << 20  # of one returned tensor: no case is larger, and a file of results may not grow without end
+
+
 class Off:
     """Makes the callables of an exercise's `forbidden` list raise, and remembers that they were called."""
 
@@ -153,5 +156,11 @@ def _fitting(value, shape, dtype, name, entry):
             "wrong_return",
             f"{entry} returned {name} as {dtype_name(value.dtype)} of shape {shape_text(value.shape)}; "
             f"expected {dtype} of shape {shape_text(shape)}.",
+        )
+    if value.numel() * value.element_size() > MOST_BYTES:
+        raise Problem(
+            "wrong_return",
+            f"{entry} returned {name} with {value.numel():,} numbers; the judge reads at most "
+            f"{MOST_BYTES // value.element_size():,}.",
         )
     return value.detach().cpu()

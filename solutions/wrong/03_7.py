@@ -19,5 +19,7 @@ ANSWERS = [
     Wrong("double precision", ((ROW, "torch.full((8,), -200.0, dtype=torch.float64)"),), "wrong_return", "float64"),
     Wrong("a list", ((ROW, "[-200.0] * 8"),), "wrong_return"),
     Wrong("a matrix", ((ROW, "torch.full((2, 4), -200.0)"),), "wrong_return", "shape"),
+    Wrong("a long row", ((ROW, "torch.full((5000,), -200.0)"),), "long_row", "5,000 scores"),
+    Wrong("400 MB", ((ROW, "torch.full((100_000_000,), -200.0)"),), "wrong_return", "100,000,000 numbers"),
     Wrong("no score at all", ((ROW, "torch.empty(0)"),), "empty_row"),
 ]

@@ -21,7 +21,7 @@ FACTORS = (  # what the old part was multiplied by where exp(-1) is right
     (0.5, "multiplied by 2 to the -1"),
     (0.0, "thrown away"),
 )
-VISIBLE_ERROR = 0.01  # of the counter-example's contract
+VISIBLE_ERROR, LONGEST_ROW = 0.01, 4096  # of the counter-example's contract
 
 
 def merge_probes(make_case):
@@ -256,6 +256,8 @@ def accept_counter_example(_case, _inputs, outputs):
     row = outputs["row"]
     if row.numel() == 0:
         return Diagnosis("empty_row", "The row holds no score; return at least one.")
+    if row.numel() > LONGEST_ROW:
+        return Diagnosis("long_row", f"The row holds {row.numel():,} scores; the contract allows {LONGEST_ROW:,}.")
     if not bool(torch.isfinite(row).all()):
         return Diagnosis(
             "not_finite_row",
