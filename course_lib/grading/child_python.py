@@ -15,7 +15,6 @@ from .tensors import Bindings
 from .watch import Watch
 from .wire import dtype_name, dtype_named
 
-
 MOST_BYTES = 64 << 20  # of one returned tensor: no case is larger, and a file of results may not grow without end
 
 
