@@ -26,6 +26,8 @@ _LAZY = {
     "loop_steps": ".loop_grid",
     "mask_picture": ".masks",
     "memory_curves": ".memory_curve",
+    "overlap_picture": ".overlap",
+    "overlap_steps": ".overlap",
     "roofline": ".roof",
     "step_picture": ".steps",
     "stepper": ".widgets",

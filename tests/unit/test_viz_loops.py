@@ -52,3 +52,11 @@ def test_no_name_of_viz_is_hidden_by_a_module_of_the_same_name():
 
     names = {module.removeprefix(".") for module in _LAZY.values()}
     assert not names & _LAZY.keys(), "the second use of that name would find the module"
+
+
+def test_copies_hide_under_products_when_there_are_two_buffers():
+    apart = viz.overlap_steps(4, 2, 3, pipelined=False)
+    under = viz.overlap_steps(4, 2, 3, pipelined=True)
+    assert (apart[-1][3], under[-1][3]) == (4 * (2 + 3), 2 + 4 * 3)
+    assert viz.overlap_steps(4, 5, 3, pipelined=True)[-1][3] == 4 * 5 + 3  # slow copies: they decide
+    assert "End: load, barrier, multiply: 9; two buffers" in viz.overlap_picture().alt
