@@ -1,0 +1,114 @@
+"""Cases, inputs and runs of matrix products, and the probes that read their mistakes.
+
+May import: spec, protocol, torch.
+"""
+
+import torch
+
+from ..protocol import Ref, Run
+from ..spec import Case, Probe
+
+SIZES = ("size_m", "size_n", "size_k")
+
+
+def case(name, size_m, size_n, size_k, values="normal", schedules=(), dtype="float32"):
+    """A product of (size_m, size_k) and (size_k, size_n)."""
+    return Case(name, dict(zip(SIZES, (size_m, size_n, size_k), strict=True)), values, dtype, schedules=schedules)
+
+
+def inputs(case, gen):
+    """{"a": (size_m, size_k), "b": (size_k, size_n)} of the case's dtype.
+
+    values: "normal"; "positive", from 0 to 1; "ones"; "row numbers", a[r][k] = r and b = 1; "column numbers", a = 1 and
+    b[k][c] = c; "identity", a = 1 on its diagonal and b[k][c] = size_n k + c + 1, so that out shows b.
+    """
+    size_m, size_n, size_k = case.sizes.values()
+    a, b = torch.ones(size_m, size_k), torch.ones(size_k, size_n)
+    if case.values in ("normal", "positive"):
+        draw = torch.randn if case.values == "normal" else torch.rand
+        a, b = draw(a.shape, generator=gen), draw(b.shape, generator=gen)
+    elif case.values == "row numbers":
+        a *= torch.arange(size_m)[:, None]
+    elif case.values == "column numbers":
+        b *= torch.arange(size_n)
+    elif case.values == "identity":
+        a, b = torch.eye(size_m, size_k), 1.0 + torch.arange(float(size_k * size_n)).reshape(size_k, size_n)
+    dtype = getattr(torch, case.dtype)
+    return {"a": a.to(dtype), "b": b.to(dtype)}
+
+
+def transposed_inputs(case, gen):
+    """The same with b turned round: (size_n, size_k), its rows contiguous."""
+    tensors = inputs(case, gen)
+    return {"a": tensors["a"], "b": tensors["b"].T.contiguous()}
+
+
+def run(case, tensors, *, tile, block, sizes=SIZES, out_dtype="float32", **extra):
+    """(a, b, out, the named sizes), a block of threads for each tile of the result.
+
+    Parameters
+    ----------
+    tile : (rows, columns) of the result that a block has
+    block : threads of a block
+    sizes : names of the sizes that the kernel wants, in its order
+    """
+    size_m, size_n, _ = case.sizes.values()
+    outputs = {"out": ((size_m, size_n), out_dtype)}
+    arguments = (Ref("a"), Ref("b"), Ref("out"), *(case.sizes[name] for name in sizes))
+    grid = (-(-size_n // tile[1]), -(-size_m // tile[0]), 1)
+    return Run(case.name, tensors, outputs, arguments, grid=grid, block=(*block, 1, 1)[:3], **extra)
+
+
+def oracle(case, tensors):
+    """{"out": a b in float64}."""
+    return {"out": tensors["a"].double() @ tensors["b"].double()}
+
+
+def transposed_oracle(case, tensors):
+    """{"out": a b^T in float64}."""
+    return {"out": tensors["a"].double() @ tensors["b"].double().T}
+
+
+def baseline(out_dtype="float32", transposed=False):
+    """(case, tensors) -> {"out"}: products and sums in float, rounded once to `out_dtype`."""
+
+    def product(case, tensors):
+        a, b = tensors["a"].float(), tensors["b"].float()
+        return {"out": (a @ (b.T if transposed else b)).to(getattr(torch, out_dtype))}
+
+    return product
+
+
+def fewest_bytes(case, in_bytes=4, out_bytes=4):
+    """(bytes, why): both matrices read once, the result written once."""
+    size_m, size_n, size_k = case.sizes.values()
+    count = in_bytes * (size_m * size_k + size_k * size_n) + out_bytes * size_m * size_n
+    return count, f"a and b read once, {in_bytes} bytes a number, out written once, {out_bytes} bytes a number"
+
+
+def tiled_bytes(case, tile, in_bytes=4, out_bytes=4):
+    """Bytes of a kernel whose blocks each read the rows of a and the columns of b that their tile needs, once."""
+    size_m, size_n, size_k = case.sizes.values()
+    across, down = -(-size_n // tile[1]), -(-size_m // tile[0])
+    return in_bytes * (size_m * size_k * across + size_k * size_n * down) + out_bytes * size_m * size_n
+
+
+def _out(_inputs, outputs):
+    return outputs["out"].double()
+
+
+def probes(size_m, size_n, size_k, dtype="float32", square=None):
+    """Four runs whose right answers can be read: terms, rows, columns, identity. Each reading is the whole of out.
+
+    Parameters
+    ----------
+    square : size_m = size_k of the run with the identity; default size_m
+    """
+    square = square or size_m
+    sized = {"dtype": dtype}
+    return (
+        Probe("terms", case("terms", size_m, size_n, size_k, "ones", **sized), _out),
+        Probe("rows", case("rows", size_m, size_n, size_k, "row numbers", **sized), _out),
+        Probe("columns", case("columns", size_m, size_n, size_k, "column numbers", **sized), _out),
+        Probe("identity", case("identity", square, size_n, square, "identity", **sized), _out),
+    )

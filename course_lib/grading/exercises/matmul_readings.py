@@ -1,0 +1,126 @@
+"""What the probes of a wrong matrix product say: how many products were summed, of which row and which column.
+
+May import: verdict, evidence (as data), diagnosis, torch.
+"""
+
+import torch
+
+from ..diagnosis import runs_of
+from ..verdict import Diagnosis
+
+
+def diagnose_matmul(evidence, block_k):
+    """Diagnosis of a failing product, or None.
+
+    Parameters
+    ----------
+    block_k : int, numbers of k that a tile holds while the exercise is graded
+    """
+    sizes = next((probe.case.sizes for probe in evidence.exercise.probes if probe.name == "terms"), None)
+    if sizes is None:
+        return None
+    looks = (
+        lambda: _by_terms(evidence.readings.get("terms"), sizes["size_k"], block_k),
+        lambda: _by_axis(evidence.readings.get("rows"), sizes["size_k"], "row"),
+        lambda: _by_axis(evidence.readings.get("columns"), sizes["size_k"], "column"),
+        lambda: _by_identity(evidence.readings.get("identity")),
+    )
+    return next((found for look in looks if (found := look()) is not None), None)
+
+
+def _by_terms(out, size_k, block_k):
+    """a and b full of ones: every number of out counts the products that went into it."""
+    if out is None or bool((out == size_k).all()):
+        return None
+    start = f"With a and b full of ones and size_k = {size_k}, each number of out counts its products: "
+    if bool(out.isnan().all()):
+        return Diagnosis(
+            "tail_unset",
+            f"{start}NaN everywhere. Beyond the end of k a tile must hold 0 (in Triton: other=0.0); what nobody has "
+            f"set "
+            "may be anything, and even 0 times NaN is NaN.",
+        )
+    if not bool((out == out.flatten()[0]).all()):
+        return _uneven(out, size_k, start)
+    count = out.flatten()[0].item()
+    tiles = -(-size_k // block_k)
+    last = size_k - (tiles - 1) * block_k
+    if count == last == block_k:
+        words = "one step alone. Does the loop reach size_k, and does the sum live on from step to step?"
+        return Diagnosis("one_tile", f"{start}{count:g} everywhere. That is {words}")
+    table = (
+        (size_k - last, "k_tail_dropped", f"the whole tiles of {block_k} alone; the last {last} numbers of k are lost"),
+        (last, "acc_not_kept", "the last tile alone. The sum must live on from tile to tile: start it at 0 once"),
+        (block_k, "one_tile", "one tile alone: what the other tiles give never arrives in out"),
+        (tiles * block_k, "tail_counted", f"{tiles} whole tiles of {block_k}: beyond size_k a tile must hold 0"),
+        (2 * size_k, "counted_twice", "every product twice"),
+        (
+            0,
+            "nothing_summed",
+            "no sum: nothing was added, or each product replaced the one before, down to the zeros of the tail",
+        ),
+    )
+    for value, code, words in table:
+        if count == value:
+            return Diagnosis(code, f"{start}{count:g} everywhere. That is {words}.")
+    if count != count or abs(count) > 1e6:
+        return Diagnosis(
+            "not_begun", f"{start}{count:.3g} everywhere. Nobody set acc to 0: it began with what was there."
+        )
+    return Diagnosis("terms", f"{start}{count:g} everywhere, where {size_k} should stand.")
+
+
+def _uneven(out, size_k, start):
+    """Some numbers of out have another count than the others."""
+    wrong = out != size_k
+    row, col = (int(i) for i in wrong.nonzero()[0])
+    got = out[row, col].item()
+    text = f"{start}out[{row}][{col}] has {got:g}, {int(wrong.sum())} of {wrong.numel()} are wrong"
+    rows, cols = (wrong.any(dim=dim).nonzero().flatten().tolist() for dim in (1, 0))
+    where = f", in rows {runs_of(rows)} and columns {runs_of(cols)}"
+    if got != got:
+        text += f"{where}. It is not a number: some of what was multiplied was never written."
+    elif got < size_k:
+        text += f"{where}. Whose part of the tile was 0, or not yet there?"
+    else:
+        text += f"{where}. Something was added that does not belong to it."
+    return Diagnosis("terms_uneven", text)
+
+
+def _by_axis(out, size_k, word):
+    """Row numbers in a, or column numbers in b: out / size_k says which row or column went in."""
+    if out is None:
+        return None
+    seen = out / size_k
+    right = torch.arange(float(out.shape[0]))[:, None] if word == "row" else torch.arange(float(out.shape[1]))[None, :]
+    wrong = ~((seen - right.double()).abs() <= 0.1 + 0.01 * right)  # rounded sums are another matter
+    if not bool(wrong.any()):
+        return None
+    row, col = (int(i) for i in wrong.nonzero()[0])
+    got, matrix, index = seen[row, col].item(), "a" if word == "row" else "b", row if word == "row" else col
+    start = f"Where every {word} of {matrix} holds its own number, out[{row}][{col}] / size_k must be {index}; "
+    count = f"{int(wrong.sum())} of {wrong.numel()} numbers of out come from a wrong {word}"
+    if got in range(max(out.shape)):
+        said = f"it is {got:g}: this number was made from {word} {got:g} of {matrix}. {count}."
+    else:
+        said = f"it is {got:.4g}: a mixture of several {word}s of {matrix}. {count}."
+    return Diagnosis(f"wrong_{word}", start + said)
+
+
+def _by_identity(out):
+    """a is the identity and b holds its own places: out shows which number of b came where."""
+    if out is None:
+        return None
+    right = 1.0 + torch.arange(float(out.numel()), dtype=torch.float64).reshape(out.shape)
+    wrong = out != right
+    if not bool(wrong.any()):
+        return None
+    row, col = (int(i) for i in wrong.nonzero()[0])
+    got = out[row, col].item()
+    start = f"With the identity for a, out must be b; out[{row}][{col}] "
+    if got in range(1, out.numel() + 1):
+        from_row, from_col = divmod(int(got) - 1, out.shape[1])
+        said = f"holds b[{from_row}][{from_col}]: column {row} of a met row {from_row} of b."
+    else:
+        said = f"is {got:.6g} where b holds {right[row, col].item():g}: a and b are not at the same k."
+    return Diagnosis("k_mismatch", f"{start}{said} {int(wrong.sum())} of {wrong.numel()} numbers are wrong.")
