@@ -34,6 +34,10 @@ REGISTRY = {
     "attention/08_flash_attention_1_backward/row_dot": "flash_attention_1.row_dot_kernel",
     "attention/08_flash_attention_1_backward/backward": "flash_attention_1.flash_attention_1_backward_kernel",
     "flash_attention_2/01_loop_order": "forward_kernel",
+    "flash_attention_2/05_tuned": "tuned_forward_kernel",
+    "flash_attention_2/06_backward/row_dot": "flash_attention_2_backward.row_dot_kernel",
+    "flash_attention_2/06_backward/dk_dv": "flash_attention_2_backward.dk_dv_kernel",
+    "flash_attention_2/06_backward/dq": "flash_attention_2_backward.dq_kernel",
 }
 
 

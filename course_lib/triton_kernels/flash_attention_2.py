@@ -1,6 +1,7 @@
 """Triton twins of kernels_cu/flash_attention_2: the Q tile outside, (m, l, acc) in registers for the whole walk.
 
-`forward_kernel` is the version to read aloud, twin of 01_loop_order.
+`forward_kernel` is the version to read aloud, twin of 01_loop_order; `tuned_forward_kernel`, twin of 05_tuned, walks in
+the same order and adds what a launcher can know: which tiles need no mask, where a tile's rows lie, which tile is long.
 
 May import: triton, notation.
 """
@@ -74,4 +75,159 @@ def forward_kernel(
     l_safe = tl.where(l > 0.0, l, 1.0)  # a fully masked row: 0 / 1, and m stays -inf
     tl.store(out_ptr + q_at, (acc / l_safe[:, None]).to(out_ptr.dtype.element_ty), mask=q_there)
     tl.store(lse_ptr + head * seq_len_q + rows, (m + tl.log2(l_safe)) / LOG2_E, mask=rows < seq_len_q)
+    # endregion
+
+
+@triton.jit
+def _tile_and_head(num_tiles, num_heads, heads_per_turn):
+    """(tile, head) of this program: a turn of heads takes all its first tiles, then all its second ones, and so on."""
+    first_head = tl.program_id(0) // (num_tiles * heads_per_turn) * heads_per_turn
+    width = tl.minimum(heads_per_turn, num_heads - first_head)
+    rest = tl.program_id(0) - first_head * num_tiles
+    return rest // width, first_head + rest % width
+
+
+@triton.jit
+def _load_rows(
+    x,  # a pointer to the head's own rows, or a descriptor of the whole tensor
+    at,  # (BLOCK, HEAD_DIM) offsets inside a tile; a descriptor knows them
+    start,
+    stride_row,
+    batch,
+    head,
+    seq_len,
+    BLOCK: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    CHECKED: tl.constexpr,  # some rows of this tile may lie at or beyond seq_len: they read as 0
+    DESCRIPTORS: tl.constexpr,
+):
+    """Rows start .. start + BLOCK of one head, (BLOCK, HEAD_DIM)."""
+    if DESCRIPTORS:  # the copy engine of a Hopper card computes the addresses and fills with zeros
+        rows = tl.reshape(x.load([batch, head, start, 0]), [BLOCK, HEAD_DIM])
+    elif CHECKED:
+        there = (start + tl.arange(0, BLOCK))[:, None] < seq_len
+        rows = tl.load(x + start * stride_row + at, mask=there, other=0.0)
+    else:
+        rows = tl.load(x + start * stride_row + at)
+    return rows
+
+
+# fmt: off
+@triton.jit
+def _walk(
+    acc, m, l, q, k, v, k_at, v_at, stride_k_row, stride_v_row, batch, kv_head, start, end, last_key, seq_len_kv,
+    scale_log2, MASKED: tl.constexpr, CHECKED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr,
+    DESCRIPTORS: tl.constexpr
+):
+# fmt: on
+    """Fold the keys start .. end into (acc, m, l); m is in units of log2."""
+    for kv_start in range(start, end, BLOCK_N):
+        k_tile = _load_rows(
+            k, k_at, kv_start, stride_k_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
+        )
+
+        # region: scores
+        scores = tl.dot(q, tl.trans(k_tile), input_precision="ieee")  # (BLOCK_M, BLOCK_N), not yet scaled
+        if MASKED:
+            seen = (kv_start + tl.arange(0, BLOCK_N))[None, :] <= last_key[:, None]
+            scores = tl.where(seen, scores, -float("inf"))
+        # endregion
+
+        # region: update
+        m_new = tl.maximum(m, tl.max(scores, axis=1) * scale_log2)
+        shift = tl.where(m_new == -float("inf"), 0.0, m_new) if MASKED else m_new  # never -inf minus -inf
+        alpha = tl.exp2(m - shift)
+        probs_unnorm = tl.exp2(scores * scale_log2 - shift[:, None])  # one multiply-add and one exp2 each
+        l = l * alpha + tl.sum(probs_unnorm, axis=1)
+        m = m_new
+        v_tile = _load_rows(
+            v, v_at, kv_start, stride_v_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
+        )
+        acc = tl.dot(probs_unnorm.to(v_tile.dtype), v_tile, acc * alpha[:, None], input_precision="ieee")
+        # endregion
+    return acc, m, l
+
+
+# fmt: off
+@triton.jit(do_not_specialize=["heads_per_turn"])
+def tuned_forward_kernel(
+    q,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), rows contiguous; a pointer or a descriptor
+    k,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
+    v,  # like k
+    out_ptr,  # like q, always a pointer
+    lse_ptr,  # (batch_size, num_heads, seq_len_q) float, contiguous, natural log
+    batch_size,
+    num_heads,
+    num_q_per_kv,
+    seq_len_q,
+    seq_len_kv,
+    stride_q_batch, stride_q_head, stride_q_row,
+    stride_k_batch, stride_k_head, stride_k_row,
+    stride_v_batch, stride_v_head, stride_v_row,
+    stride_out_batch, stride_out_head, stride_out_row,
+    softmax_scale,  # above 0
+    CAUSAL: tl.constexpr,  # bottom-right
+    heads_per_turn,
+    EVEN_KV: tl.constexpr,  # seq_len_kv is a multiple of BLOCK_N
+    HEAD_DIM: tl.constexpr,  # a power of two, at least 16
+    BLOCK_M: tl.constexpr,  # query rows of a tile
+    BLOCK_N: tl.constexpr,  # keys of a tile
+    DESCRIPTORS: tl.constexpr,  # q, k and v are tensor descriptors
+):
+# fmt: on
+    """05_tuned. Grid (batch_size * num_heads * cdiv(seq_len_q, BLOCK_M),)."""
+    # region: heads
+    num_tiles = tl.cdiv(seq_len_q, BLOCK_M)
+    tile, batch_head = _tile_and_head(num_tiles, batch_size * num_heads, heads_per_turn)
+    if CAUSAL:
+        tile = num_tiles - 1 - tile  # the long tiles first, so that short ones fill the end
+    batch, head = batch_head // num_heads, batch_head % num_heads
+    batch_64, head_64, kv_head = batch.to(tl.int64), head.to(tl.int64), head // num_q_per_kv
+    q_start = tile * BLOCK_M
+    rows = q_start + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
+    tile_row, tile_key = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[:, None]
+    d = tl.arange(0, HEAD_DIM)[None, :]
+    # endregion
+
+    # region: load_q
+    if not DESCRIPTORS:
+        q += batch_64 * stride_q_batch + head_64 * stride_q_head
+        k += batch_64 * stride_k_batch + kv_head.to(tl.int64) * stride_k_head
+        v += batch_64 * stride_v_batch + kv_head.to(tl.int64) * stride_v_head
+    q_at, k_at, v_at = tile_row * stride_q_row + d, tile_key * stride_k_row + d, tile_key * stride_v_row + d
+    stride_k_row, stride_v_row = stride_k_row.to(tl.int64), stride_v_row.to(tl.int64)
+    q_tile = _load_rows(
+        q, q_at, q_start, stride_q_row.to(tl.int64), batch, head, seq_len_q, BLOCK_M, HEAD_DIM, True, DESCRIPTORS
+    )
+    m, l = tl.full((BLOCK_M,), -float("inf"), tl.float32), tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    # endregion
+
+    # region: loop
+    scale_log2 = softmax_scale * LOG2_E
+    last_key, end, full = tl.full((BLOCK_M,), seq_len_kv - 1, tl.int32), seq_len_kv, seq_len_kv
+    if CAUSAL:
+        offset = seq_len_kv - seq_len_q
+        last_key = tl.minimum(rows + offset, seq_len_kv - 1)  # that each row may see
+        end = tl.minimum(q_start + BLOCK_M + offset, seq_len_kv)
+        full = tl.minimum(tl.maximum(q_start + offset + 1, 0), seq_len_kv)  # the keys that every row may see
+    full = full // BLOCK_N * BLOCK_N
+    acc, m, l = _walk(
+        acc, m, l, q_tile, k, v, k_at, v_at, stride_k_row, stride_v_row, batch, kv_head, 0, full, last_key, seq_len_kv,
+        scale_log2, False, False, HEAD_DIM, BLOCK_N, DESCRIPTORS
+    )  # fmt: skip
+    if CAUSAL or not EVEN_KV:  # the diagonal, and a last tile that the keys do not fill
+        acc, m, l = _walk(
+            acc, m, l, q_tile, k, v, k_at, v_at, stride_k_row, stride_v_row, batch, kv_head, full, end, last_key,
+            seq_len_kv, scale_log2, True, not EVEN_KV, HEAD_DIM, BLOCK_N, DESCRIPTORS
+        )  # fmt: skip
+    # endregion
+
+    # region: finish
+    l_safe = tl.where(l > 0.0, l, 1.0)  # a fully masked row: 0 / 1, and m stays -inf
+    out = (acc * (1.0 / l_safe)[:, None]).to(out_ptr.dtype.element_ty)
+    out_ptr += batch_64 * stride_out_batch + head_64 * stride_out_head + q_start * stride_out_row.to(tl.int64)
+    tl.store(out_ptr + tile_row * stride_out_row + d, out, mask=rows[:, None] < seq_len_q)
+    lse_ptr += (batch_64 * num_heads + head) * seq_len_q
+    tl.store(lse_ptr + rows, (m + tl.log2(l_safe)) / LOG2_E, mask=rows < seq_len_q)
     # endregion

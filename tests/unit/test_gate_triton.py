@@ -46,6 +46,57 @@ ATTENTION = {
         {"BLOCK_N": 64, "BLOCK_D": 64},
     ),
 }
+STRIDES = {
+    name: {f"stride_{tensor}_{axis}": "i32:16" for tensor in tensors for axis in ("batch", "head", "row")}
+    for name, tensors in {
+        "forward": ("q", "k", "v", "out"),
+        "row_dot": ("out", "d_out"),
+        "backward": ("q", "k", "v", "d_out"),
+    }.items()
+}
+TUNED = {
+    **dict.fromkeys(("batch_size", "num_q_per_kv", "seq_len_q", "seq_len_kv", "heads_per_turn"), "i32"),
+    "softmax_scale": "fp32",
+}
+GRADIENTS = {
+    **dict.fromkeys(("q", "k", "v", "d_out"), "*fp16"),
+    **dict.fromkeys(("lse_log2_ptr", "row_dot_ptr"), "*fp32"),
+    **TUNED,
+    **STRIDES["backward"],
+    "padded_len": "i32",
+}
+SMALL_TILES = {"HEAD_DIM": 64, "BLOCK_M": 32, "BLOCK_N": 32, "CAUSAL": True, "DESCRIPTORS": False}
+FLASH_ATTENTION_2 = {
+    "flash_attention_2/01_loop_order": (
+        {f"{name}_ptr": "*fp16" for name in ("q", "k", "v", "out")}
+        | {"lse_ptr": "*fp32"}
+        | {name: "i32" for name in ("num_q_per_kv", "seq_len_q", "seq_len_kv", "causal")}
+        | {"softmax_scale": "fp32"},
+        {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32, "BLOCK_N": 32},
+    ),
+    "flash_attention_2/05_tuned": (
+        dict.fromkeys(("q", "k", "v", "out_ptr"), "*fp16")
+        | TUNED
+        | STRIDES["forward"]
+        | {"lse_ptr": "*fp32", "num_heads": "i32"},
+        SMALL_TILES | {"EVEN_KV": False},
+    ),
+    "flash_attention_2/06_backward/row_dot": (
+        {"out_ptr": "*fp16", "d_out_ptr": "*fp16"}
+        | {f"{name}_ptr": "*fp32" for name in ("lse", "row_dot", "lse_log2")}
+        | {name: "i32" for name in ("num_heads", "seq_len_q", "padded_len")}
+        | STRIDES["row_dot"],
+        {"HEAD_DIM": 64, "BLOCK_M": 64},
+    ),
+    "flash_attention_2/06_backward/dk_dv": (
+        GRADIENTS | {"dk_ptr": "*fp16", "dv_ptr": "*fp16", "num_kv_heads": "i32"},
+        SMALL_TILES | {"BLOCK_M": 16, "BLOCK_N": 16, "EVEN_Q": False},
+    ),
+    "flash_attention_2/06_backward/dq": (
+        GRADIENTS | {"dq_ptr": "*fp16", "num_heads": "i32"},
+        SMALL_TILES | {"BLOCK_M": 16, "BLOCK_N": 16, "EVEN_KV": False},
+    ),
+}
 # stem -> (types of the run-time parameters, compile-time constants); a twin without a row here fails the test below
 GATE = {
     "vector/01_add": (VECTOR, {"BLOCK": 1024}),
@@ -99,13 +150,7 @@ GATE = {
         | {"softmax_scale": "fp32", "causal": "i32"},
         {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32, "BLOCK_N": 32},
     ),
-    "flash_attention_2/01_loop_order": (
-        {f"{name}_ptr": "*fp16" for name in ("q", "k", "v", "out")}
-        | {"lse_ptr": "*fp32"}
-        | {name: "i32" for name in ("num_q_per_kv", "seq_len_q", "seq_len_kv", "causal")}
-        | {"softmax_scale": "fp32"},
-        {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32, "BLOCK_N": 32},
-    ),
+    **FLASH_ATTENTION_2,
 }
 
 

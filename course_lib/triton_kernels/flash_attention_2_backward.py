@@ -1,0 +1,286 @@
+"""Triton twins of kernels_cu/flash_attention_2/06_backward: gradients by recomputation, without atomics.
+
+Three launches. `row_dot_kernel` prepares two numbers a query; `dk_dv_kernel` owns a tile of keys and walks over the
+queries of its whole group; `dq_kernel` owns a tile of queries and walks over the keys. Each sum has one owner.
+
+May import: triton, the tiles and LOG2_E of flash_attention_2.
+"""
+
+import triton
+import triton.language as tl
+
+from .flash_attention_2 import LOG2_E, _load_rows, _tile_and_head
+
+
+# fmt: off
+@triton.jit
+def row_dot_kernel(
+    out_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), rows contiguous
+    d_out_ptr,  # like out
+    lse_ptr,  # (batch_size, num_heads, seq_len_q) float, contiguous, natural log
+    row_dot_ptr,  # (batch_size, num_heads, padded_len) float
+    lse_log2_ptr,  # like row_dot
+    num_heads,
+    seq_len_q,
+    padded_len,  # seq_len_q rounded up to the longest tile of queries
+    stride_out_batch, stride_out_head, stride_out_row,
+    stride_d_out_batch, stride_d_out_head, stride_d_out_row,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,  # divides padded_len
+):
+# fmt: on
+    """06_backward/row_dot. D = rowsum(dO * O), and lse * log2(e).
+
+    Grid (batch_size * num_heads * padded_len / BLOCK_M,). A row that saw no key (lse = -inf) and a row of the
+    padding get +inf: exp2(score - inf) = 0, so both weigh nothing and the kernels below need no mask for queries.
+    """
+    # region: row_dot
+    num_tiles = padded_len // BLOCK_M
+    batch_head = (tl.program_id(0) // num_tiles).to(tl.int64)
+    batch, head = batch_head // num_heads, batch_head % num_heads
+    rows = (tl.program_id(0) % num_tiles * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    d, there = tl.arange(0, HEAD_DIM)[None, :], rows < seq_len_q
+    out_at = batch * stride_out_batch + head * stride_out_head + rows[:, None] * stride_out_row + d
+    d_out_at = batch * stride_d_out_batch + head * stride_d_out_head + rows[:, None] * stride_d_out_row + d
+    out = tl.load(out_ptr + out_at, mask=there[:, None], other=0.0).to(tl.float32)
+    d_out = tl.load(d_out_ptr + d_out_at, mask=there[:, None], other=0.0).to(tl.float32)
+    lse = tl.load(lse_ptr + batch_head * seq_len_q + rows, mask=there, other=float("inf"))
+    lse = tl.where(lse == -float("inf"), float("inf"), lse)
+    tl.store(row_dot_ptr + batch_head * padded_len + rows, tl.sum(d_out * out, axis=1))
+    tl.store(lse_log2_ptr + batch_head * padded_len + rows, lse * LOG2_E)
+    # endregion
+
+
+# fmt: off
+@triton.jit
+def _walk_queries(
+    dk, dv, k, v, keys, q, d_out, lse_log2_ptr, row_dot_ptr, q_at, d_out_at, stride_q_row, stride_d_out_row, batch,
+    head, start, end, seq_len_q, offset, scale_log2, MASKED: tl.constexpr, CHECKED: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, DESCRIPTORS: tl.constexpr
+):
+# fmt: on
+    """Add what the queries start .. end of one head send to this tile of keys. All products are transposed."""
+    for q_start in range(start, end, BLOCK_M):
+        q_tile = _load_rows(
+            q, q_at, q_start, stride_q_row, batch, head, seq_len_q, BLOCK_M, HEAD_DIM, CHECKED, DESCRIPTORS
+        )
+        d_out_tile = _load_rows(
+            d_out, d_out_at, q_start, stride_d_out_row, batch, head, seq_len_q, BLOCK_M, HEAD_DIM, CHECKED, DESCRIPTORS
+        )
+        rows = q_start + tl.arange(0, BLOCK_M)
+
+        # region: probs
+        scores = tl.dot(k, tl.trans(q_tile), input_precision="ieee")  # (BLOCK_N, BLOCK_M), not yet scaled
+        probs = tl.exp2(scores * scale_log2 - tl.load(lse_log2_ptr + rows)[None, :])
+        if MASKED:
+            probs = tl.where(keys[:, None] <= rows[None, :] + offset, probs, 0.0)
+        # endregion
+
+        # region: sums
+        dv = tl.dot(probs.to(d_out_tile.dtype), d_out_tile, dv, input_precision="ieee")  # (BLOCK_N, HEAD_DIM)
+        d_probs = tl.dot(v, tl.trans(d_out_tile), input_precision="ieee")  # (BLOCK_N, BLOCK_M)
+        d_scores = probs * (d_probs - tl.load(row_dot_ptr + rows)[None, :])
+        dk = tl.dot(d_scores.to(q_tile.dtype), q_tile, dk, input_precision="ieee")  # (BLOCK_N, HEAD_DIM)
+        # endregion
+    return dk, dv
+
+
+# fmt: off
+@triton.jit(do_not_specialize=["heads_per_turn"])
+def dk_dv_kernel(
+    q,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), rows contiguous; a pointer or a descriptor
+    k,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
+    v,  # like k
+    d_out,  # like q
+    lse_log2_ptr,  # (batch_size, num_heads, padded_len) float, from row_dot_kernel
+    row_dot_ptr,  # like lse_log2
+    dk_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), contiguous
+    dv_ptr,  # like dk
+    batch_size,
+    num_kv_heads,
+    num_q_per_kv,
+    seq_len_q,
+    seq_len_kv,
+    padded_len,
+    stride_q_batch, stride_q_head, stride_q_row,
+    stride_k_batch, stride_k_head, stride_k_row,
+    stride_v_batch, stride_v_head, stride_v_row,
+    stride_d_out_batch, stride_d_out_head, stride_d_out_row,
+    softmax_scale,  # above 0
+    CAUSAL: tl.constexpr,  # bottom-right
+    heads_per_turn,
+    EVEN_Q: tl.constexpr,  # seq_len_q is a multiple of BLOCK_M
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,  # query rows of a tile; divides padded_len
+    BLOCK_N: tl.constexpr,  # keys of a tile
+    DESCRIPTORS: tl.constexpr,  # q, k, v and d_out are tensor descriptors
+):
+# fmt: on
+    """06_backward/dk_dv. Grid (batch_size * num_kv_heads * cdiv(seq_len_kv, BLOCK_N),)."""
+    # region: dk_dv_load_kv
+    num_tiles = tl.cdiv(seq_len_kv, BLOCK_N)
+    tile, batch_head = _tile_and_head(num_tiles, batch_size * num_kv_heads, heads_per_turn)
+    batch, kv_head = batch_head // num_kv_heads, batch_head % num_kv_heads
+    batch_64, kv_head_64, kv_start = batch.to(tl.int64), kv_head.to(tl.int64), tile * BLOCK_N
+    tile_row, tile_key = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[:, None]
+    d, keys = tl.arange(0, HEAD_DIM)[None, :], kv_start + tl.arange(0, BLOCK_N)
+    if not DESCRIPTORS:
+        k += batch_64 * stride_k_batch + kv_head_64 * stride_k_head
+        v += batch_64 * stride_v_batch + kv_head_64 * stride_v_head
+    k_tile = _load_rows(
+        k, tile_key * stride_k_row + d, kv_start, stride_k_row.to(tl.int64), batch, kv_head, seq_len_kv, BLOCK_N,
+        HEAD_DIM, True, DESCRIPTORS
+    )  # fmt: skip
+    v_tile = _load_rows(
+        v, tile_key * stride_v_row + d, kv_start, stride_v_row.to(tl.int64), batch, kv_head, seq_len_kv, BLOCK_N,
+        HEAD_DIM, True, DESCRIPTORS
+    )  # fmt: skip
+    dk, dv = tl.zeros((BLOCK_N, HEAD_DIM), tl.float32), tl.zeros((BLOCK_N, HEAD_DIM), tl.float32)
+    # endregion
+
+    # region: dk_dv_loop
+    scale_log2, offset = softmax_scale * LOG2_E, seq_len_kv - seq_len_q
+    q_at, d_out_at = tile_row * stride_q_row + d, tile_row * stride_d_out_row + d
+    stride_q_row, stride_d_out_row = stride_q_row.to(tl.int64), stride_d_out_row.to(tl.int64)
+    start, full = kv_start * 0, kv_start * 0  # queries before start see no key of this tile, from full on every one
+    if CAUSAL:
+        start = tl.maximum(kv_start - offset, 0) // BLOCK_M * BLOCK_M
+        full = tl.maximum(kv_start + BLOCK_N - 1 - offset, 0)
+        full = tl.cdiv(tl.minimum(full, seq_len_q), BLOCK_M) * BLOCK_M
+    for turn in range(num_q_per_kv):
+        head = kv_head * num_q_per_kv + turn
+        row_0 = (batch_64 * num_kv_heads * num_q_per_kv + head) * padded_len
+        q_head, d_out_head = q, d_out
+        if not DESCRIPTORS:
+            q_head += batch_64 * stride_q_batch + head.to(tl.int64) * stride_q_head
+            d_out_head += batch_64 * stride_d_out_batch + head.to(tl.int64) * stride_d_out_head
+        if CAUSAL:
+            dk, dv = _walk_queries(
+                dk, dv, k_tile, v_tile, keys, q_head, d_out_head, lse_log2_ptr + row_0, row_dot_ptr + row_0, q_at,
+                d_out_at, stride_q_row, stride_d_out_row, batch, head, start, full, seq_len_q, offset, scale_log2,
+                True, not EVEN_Q, HEAD_DIM, BLOCK_M, DESCRIPTORS
+            )  # fmt: skip
+        dk, dv = _walk_queries(
+            dk, dv, k_tile, v_tile, keys, q_head, d_out_head, lse_log2_ptr + row_0, row_dot_ptr + row_0, q_at,
+            d_out_at, stride_q_row, stride_d_out_row, batch, head, full, seq_len_q, seq_len_q, offset, scale_log2,
+            False, not EVEN_Q, HEAD_DIM, BLOCK_M, DESCRIPTORS
+        )  # fmt: skip
+    # endregion
+
+    # region: dk_dv_store
+    at = (batch_head.to(tl.int64) * seq_len_kv + keys[:, None]) * HEAD_DIM + d
+    tl.store(dk_ptr + at, (dk * softmax_scale).to(dk_ptr.dtype.element_ty), mask=keys[:, None] < seq_len_kv)
+    tl.store(dv_ptr + at, dv.to(dv_ptr.dtype.element_ty), mask=keys[:, None] < seq_len_kv)
+    # endregion
+
+
+# fmt: off
+@triton.jit
+def _walk_keys(
+    dq, q, d_out, lse_log2, row_dot, last_key, k, v, k_at, v_at, stride_k_row, stride_v_row, batch, kv_head, start,
+    end, seq_len_kv, scale_log2, MASKED: tl.constexpr, CHECKED: tl.constexpr, HEAD_DIM: tl.constexpr,
+    BLOCK_N: tl.constexpr, DESCRIPTORS: tl.constexpr
+):
+# fmt: on
+    """Add what the keys start .. end send to this tile of queries."""
+    for kv_start in range(start, end, BLOCK_N):
+        k_tile = _load_rows(
+            k, k_at, kv_start, stride_k_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
+        )
+        v_tile = _load_rows(
+            v, v_at, kv_start, stride_v_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
+        )
+        scores = tl.dot(q, tl.trans(k_tile), input_precision="ieee")  # (BLOCK_M, BLOCK_N), not yet scaled
+        d_probs = tl.dot(d_out, tl.trans(v_tile), input_precision="ieee")  # (BLOCK_M, BLOCK_N)
+        probs = tl.exp2(scores * scale_log2 - lse_log2[:, None])
+        if MASKED:
+            probs = tl.where((kv_start + tl.arange(0, BLOCK_N))[None, :] <= last_key[:, None], probs, 0.0)
+        d_scores = probs * (d_probs - row_dot[:, None])
+        dq = tl.dot(d_scores.to(k_tile.dtype), k_tile, dq, input_precision="ieee")  # (BLOCK_M, HEAD_DIM)
+    return dq
+
+
+# fmt: off
+@triton.jit(do_not_specialize=["heads_per_turn"])
+def dq_kernel(
+    q,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), rows contiguous; a pointer or a descriptor
+    k,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
+    v,  # like k
+    d_out,  # like q
+    lse_log2_ptr,  # (batch_size, num_heads, padded_len) float, from row_dot_kernel
+    row_dot_ptr,  # like lse_log2
+    dq_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), contiguous
+    batch_size,
+    num_heads,
+    num_q_per_kv,
+    seq_len_q,
+    seq_len_kv,
+    padded_len,
+    stride_q_batch, stride_q_head, stride_q_row,
+    stride_k_batch, stride_k_head, stride_k_row,
+    stride_v_batch, stride_v_head, stride_v_row,
+    stride_d_out_batch, stride_d_out_head, stride_d_out_row,
+    softmax_scale,  # above 0
+    CAUSAL: tl.constexpr,  # bottom-right
+    heads_per_turn,
+    EVEN_KV: tl.constexpr,  # seq_len_kv is a multiple of BLOCK_N
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,  # query rows of a tile; divides padded_len
+    BLOCK_N: tl.constexpr,  # keys of a tile
+    DESCRIPTORS: tl.constexpr,  # q, k, v and d_out are tensor descriptors
+):
+# fmt: on
+    """06_backward/dq. Grid (batch_size * num_heads * cdiv(seq_len_q, BLOCK_M),)."""
+    # region: dq_load_q
+    num_tiles = tl.cdiv(seq_len_q, BLOCK_M)
+    tile, batch_head = _tile_and_head(num_tiles, batch_size * num_heads, heads_per_turn)
+    if CAUSAL:
+        tile = num_tiles - 1 - tile  # the long tiles first
+    batch, head = batch_head // num_heads, batch_head % num_heads
+    batch_64, head_64, kv_head, q_start = batch.to(tl.int64), head.to(tl.int64), head // num_q_per_kv, tile * BLOCK_M
+    tile_row, tile_key = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[:, None]
+    d, rows = tl.arange(0, HEAD_DIM)[None, :], q_start + tl.arange(0, BLOCK_M)
+    if not DESCRIPTORS:
+        q += batch_64 * stride_q_batch + head_64 * stride_q_head
+        d_out += batch_64 * stride_d_out_batch + head_64 * stride_d_out_head
+        k += batch_64 * stride_k_batch + kv_head.to(tl.int64) * stride_k_head
+        v += batch_64 * stride_v_batch + kv_head.to(tl.int64) * stride_v_head
+    q_tile = _load_rows(
+        q, tile_row * stride_q_row + d, q_start, stride_q_row.to(tl.int64), batch, head, seq_len_q, BLOCK_M,
+        HEAD_DIM, True, DESCRIPTORS
+    )  # fmt: skip
+    d_out_tile = _load_rows(
+        d_out, tile_row * stride_d_out_row + d, q_start, stride_d_out_row.to(tl.int64), batch, head, seq_len_q, BLOCK_M,
+        HEAD_DIM, True, DESCRIPTORS
+    )  # fmt: skip
+    lse_log2 = tl.load(lse_log2_ptr + batch_head.to(tl.int64) * padded_len + rows)  # (BLOCK_M,)
+    row_dot = tl.load(row_dot_ptr + batch_head.to(tl.int64) * padded_len + rows)  # (BLOCK_M,)
+    dq = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    # endregion
+
+    # region: dq_loop
+    scale_log2 = softmax_scale * LOG2_E
+    k_at, v_at = tile_key * stride_k_row + d, tile_key * stride_v_row + d
+    stride_k_row, stride_v_row = stride_k_row.to(tl.int64), stride_v_row.to(tl.int64)
+    last_key, end, full = tl.full((BLOCK_M,), seq_len_kv - 1, tl.int32), seq_len_kv, seq_len_kv
+    if CAUSAL:
+        offset = seq_len_kv - seq_len_q
+        last_key = tl.minimum(rows + offset, seq_len_kv - 1)  # that each row may see
+        end = tl.minimum(q_start + BLOCK_M + offset, seq_len_kv)
+        full = tl.minimum(tl.maximum(q_start + offset + 1, 0), seq_len_kv)  # the keys that every row may see
+    full = full // BLOCK_N * BLOCK_N
+    dq = _walk_keys(
+        dq, q_tile, d_out_tile, lse_log2, row_dot, last_key, k, v, k_at, v_at, stride_k_row, stride_v_row, batch,
+        kv_head, 0, full, seq_len_kv, scale_log2, False, False, HEAD_DIM, BLOCK_N, DESCRIPTORS
+    )  # fmt: skip
+    if CAUSAL or not EVEN_KV:  # the diagonal, and a last tile that the keys do not fill
+        dq = _walk_keys(
+            dq, q_tile, d_out_tile, lse_log2, row_dot, last_key, k, v, k_at, v_at, stride_k_row, stride_v_row, batch,
+            kv_head, full, end, seq_len_kv, scale_log2, True, not EVEN_KV, HEAD_DIM, BLOCK_N, DESCRIPTORS
+        )  # fmt: skip
+    # endregion
+
+    # region: dq_store
+    at = (batch_head.to(tl.int64) * seq_len_q + rows[:, None]) * HEAD_DIM + d
+    tl.store(dq_ptr + at, (dq * softmax_scale).to(dq_ptr.dtype.element_ty), mask=rows[:, None] < seq_len_q)
+    # endregion
