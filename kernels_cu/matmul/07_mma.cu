@@ -61,6 +61,7 @@ matmul_kernel(const __half* a, const __half* b, __half* out, int size_m, int siz
         __syncthreads();  // separates the writes of the tiles from everybody's reads
         // region: multiply
         for (int k = 0; k < BLOCK_K; k += 16) {
+            // region: fetch
             unsigned a_reg[WARP_M / 16][4], b_reg[WARP_N / 8][2];  // fragments; lanes % 16 name rows, lanes / 16 the half
             for (int i = 0; i < WARP_M / 16; ++i) {
                 const int row = warp_row + i * 16 + lane % 16, chunk = k / CHUNK + lane / 16;
@@ -72,9 +73,12 @@ matmul_kernel(const __half* a, const __half* b, __half* out, int size_m, int siz
                 ldmatrix_x4_trans(b_reg[j][0], b_reg[j][1], b_reg[j + 1][0], b_reg[j + 1][1],
                                   b_smem + swizzle_offset<BLOCK_N * 2>(row, chunk));
             }
+            // endregion
+            // region: products
             for (int i = 0; i < WARP_M / 16; ++i) {
                 for (int j = 0; j < WARP_N / 8; ++j) mma_m16n8k16_f32_f16(acc[i][j], a_reg[i], b_reg[j], acc[i][j]);
             }
+            // endregion
         }
         // endregion
         __syncthreads();  // separates the reads of these tiles from the writes of the next

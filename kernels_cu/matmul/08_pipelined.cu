@@ -158,6 +158,7 @@ matmul_kernel(const __half* a, const __half* b, __half* out, int size_m, int siz
         // region: main_loop
 #pragma unroll
         for (int step = 0; step < NUM_STEPS; ++step) {
+            // region: step
             if (step == NUM_STEPS - 1) {  // every fragment of this tile is in registers
                 cp_async_wait_group<NUM_STAGES - 2>();
                 __syncthreads();  // separates the copies of the next tile from its reads, the reads of this from copies over it
@@ -167,6 +168,7 @@ matmul_kernel(const __half* a, const __half* b, __half* out, int size_m, int siz
             load_fragments(a_reg[(step + 1) % 2], b_reg[(step + 1) % 2], smem + read_stage * STAGE_BYTES, warp_row, warp_col,
                            (step + 1) % NUM_STEPS);
             if (step < NUM_STEPS - 1) copy_part(smem + fill_stage * STAGE_BYTES, step, NUM_STEPS - 1);
+            // endregion
 #pragma unroll
             for (int i = 0; i < NUM_ROWS; ++i) {
 #pragma unroll
