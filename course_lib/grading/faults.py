@@ -59,8 +59,11 @@ class ForbiddenCall(Exception):
 def finding_fault(finding):
     """A Finding of the machine as a Fault."""
     kind = _FINDING_KINDS.get(finding.kind, finding.kind)
-    line = None if getattr(finding, "file", "") else finding.line  # a header's line is no line of the learner's text
-    return Fault(kind, finding.message, line, getattr(finding, "other_line", None))
+    line = finding.call_line if getattr(finding, "file", "") else finding.line  # a header's line is not the learner's
+    other = getattr(finding, "other_line", None)
+    if getattr(finding, "other_file", ""):
+        other = finding.other_call_line
+    return Fault(kind, finding.message, line, other)
 
 
 def is_fatal(fault):

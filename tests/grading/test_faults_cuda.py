@@ -2,13 +2,17 @@
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
-from course_lib.grading import isolation
+from course_lib.build.regions import included, solved
+from course_lib.grading import contestants, isolation, registry
+from course_lib.grading.judge import judge
 from course_lib.grading.protocol import ChildTask, Ref, Run
 
+ROOT = Path(__file__).resolve().parents[2]
 N = 100
 X = torch.arange(float(N))
 HEAD = (
@@ -161,3 +165,14 @@ def test_constants_choose_the_build():
 def test_a_launch_that_no_gpu_accepts():
     fault = fault_of(run(GOOD, block=(2048, 1, 1)))
     assert fault.kind == "launch_configuration" and "2048" in fault.message
+
+
+def test_a_finding_in_a_shared_header_points_at_the_answers_own_call():
+    """02.4 without its barrier: both accesses are in common/block_reduce.cuh, which the learner did not write."""
+    exercise = registry.get("02.4")
+    wrong = next(w for w in contestants.load(ROOT / "solutions" / "wrong", "02.4") if w.name.startswith("no barrier"))
+    text = contestants.edited(solved(included(exercise.solution, ROOT)), wrong)
+    diagnosis, lines = judge(exercise, text, seed=3).diagnosis, text.splitlines()
+    assert diagnosis.code == "race" and "block_max(" in lines[diagnosis.line - 1]
+    other = next(number for number, line in enumerate(lines, 1) if "block_sum(" in line)
+    assert f"wrote at line {other} (in common/block_reduce.cuh" in diagnosis.sentence

@@ -168,18 +168,44 @@ def test_the_report_reads_as_a_table():
     assert ledger["global_store"] == {"requests": 8, "sectors": 32, "bytes": 1024, "ideal_sectors": 32}
 
 
-def test_a_finding_in_an_included_header_names_the_header(tmp_path, monkeypatch):
+def test_a_finding_in_an_included_header_names_the_header_and_the_call(tmp_path, monkeypatch):
     """The row state's helpers live in kernels_cu/common; a line number alone would point into the wrong file."""
+    source = '#include "common/helper.cuh"\nextern "C" __global__ void f(float* x) { x[0] = past(x); }\n'
+    helper = "// a comment\n__device__ {} float past(const float* x) {{ return x[9]; }}\n"
+    kernel = _with_helper(tmp_path, monkeypatch, helper.format("__noinline__"), source)
+    (finding,) = kernel.profile(1, 1, [torch.zeros(9)]).findings
+    assert (finding.kind, finding.line, finding.file, finding.call_line) == (
+        "out_of_bounds", 2, "common/helper.cuh", None,
+    )  # fmt: skip
+    assert finding.message.startswith("common/helper.cuh, line 2: ")
+    kernel = _with_helper(tmp_path, monkeypatch, helper.format("__forceinline__"), source)
+    (finding,) = kernel.profile(1, 1, [torch.zeros(9)]).findings
+    assert (finding.line, finding.file, finding.call_line) == (2, "common/helper.cuh", 2)
+    assert finding.message.startswith("line 2 (in common/helper.cuh, line 2): ")
+
+
+def test_two_calls_of_one_barrier_are_two_places(tmp_path, monkeypatch):
+    """The halves of a block call the same helper, and wait at its one barrier from two lines of the kernel."""
+    helper = "__device__ __forceinline__ void meet() {\n    __syncthreads();\n}\n"
+    source = (
+        '#include "common/helper.cuh"\n'
+        'extern "C" __global__ void f(float* x) {\n'
+        "    if (threadIdx.x < 32) { meet(); x[0] = 1.0f; }\n"
+        "    else { x[1] = 1.0f;\n"
+        "        meet(); }\n"
+        "}\n"
+    )
+    (finding,) = _with_helper(tmp_path, monkeypatch, helper, source).profile(1, 64, [torch.zeros(9)]).findings
+    assert (finding.kind, finding.call_line, finding.other_call_line) == ("divergent_barrier", 3, 5)
+    assert "at the barrier of line 5 (in common/helper.cuh, line 2)" in finding.message
+
+
+def _with_helper(tmp_path, monkeypatch, helper, source):
+    """A checked kernel that includes `helper` from a kernels_cu/common of its own."""
     builder = sys.modules["course_lib.cuda.simt.build"]
     folder = tmp_path / "kernels_cu"
-    (folder / "common").mkdir(parents=True)
-    (folder / "common" / "helper.cuh").write_text(
-        "// a comment\n__device__ float past(const float* x) { return x[9]; }\n"
-    )
+    (folder / "common").mkdir(parents=True, exist_ok=True)
+    (folder / "common" / "helper.cuh").write_text(helper)
     monkeypatch.setattr(builder, "KERNELS", folder)
     builder._tree_hash.cache_clear()
-    source = '#include "common/helper.cuh"\nextern "C" __global__ void f(float* x) { x[0] = past(x); }\n'
-    report = _build(source, "checked").profile(1, 1, [torch.zeros(9)])
-    (finding,) = report.findings
-    assert (finding.kind, finding.line, finding.file) == ("out_of_bounds", 2, "common/helper.cuh")
-    assert finding.message.startswith("common/helper.cuh, line 2: ")
+    return _build(source, "checked")

@@ -43,13 +43,14 @@ class Reader:
         self.lines.resolve(codes)
 
     def findings(self, raws):
-        """Without repeats of (kind, line, other_line, space)."""
+        """Without repeats of (kind, line, other_line, space), and of where these lines were called."""
         merged = {}
         for raw in raws:
             finding = self.finding(raw)
             if finding is None:
                 continue
-            key = (finding.kind, finding.line, finding.other_line, finding.space)
+            calls = finding.call_line, finding.other_call_line
+            key = (finding.kind, finding.line, finding.other_line, finding.space, *calls)
             if key in merged:
                 merged[key] = _more(merged[key], finding.count)
             else:
@@ -60,19 +61,23 @@ class Reader:
         """One Finding, or None when it turns out to be none."""
         kind, space = KINDS[raw["kind"]], SPACES[raw["space"]]
         place, other = self.lines.place(raw["code"]), self.lines.place(raw["other_code"])
-        if kind == "divergent_barrier" and raw["other_code"] and place == other:
+        call, other_call = self.lines.caller(raw["code"]), self.lines.caller(raw["other_code"])
+        if kind == "divergent_barrier" and raw["other_code"] and (place, call) == (other, other_call):
             return None  # one barrier of the source that the compiler wrote twice
-        message = getattr(self, "_" + kind)(raw, space, _where(other))
+        message = getattr(self, "_" + kind)(raw, space, _where(other, other_call))
         return Finding(
             kind,
             place[1] if place else None,
-            f"{_where(place)}: {message}",
+            f"{_where(place, call)}: {message}",
             other[1] if other else None,
             space,
             raw["count"],
             tuple(raw["thread"]),
             tuple(raw["block"]),
             place[0] if place else "",
+            other[0] if other else "",
+            call,
+            other_call,
         )
 
     def _race(self, raw, space, other):
@@ -187,11 +192,12 @@ class Reader:
         return f"{name}[{(address - low) // itemsize}], but {name} has {span // itemsize} elements"
 
 
-def _where(place):
-    """`line 7`, `common/softmax_state.cuh, line 7`."""
+def _where(place, call=None):
+    """`line 7`, `common/softmax_state.cuh, line 7`, `line 25 (in common/block_reduce.cuh, line 16)`."""
     if not place:
         return "an unknown line"
-    return f"{place[0]}, line {place[1]}" if place[0] else f"line {place[1]}"
+    there = f"{place[0]}, line {place[1]}" if place[0] else f"line {place[1]}"
+    return f"line {call} (in {there})" if call else there
 
 
 def _more(finding, count):
@@ -201,7 +207,7 @@ def _more(finding, count):
 def stop_findings(answer, reader):
     """The findings that ended a launch: crash, limit, assertion."""
     stop, detail = answer["stop"], answer["stop_detail"]
-    place = reader.lines.place(answer["stop_code"])
+    place, call = reader.lines.place(answer["stop_code"]), reader.lines.caller(answer["stop_code"])
     who = f"thread {_triple_text(answer['stop_thread'])} of block {_triple_text(answer['stop_block'])}"
     texts = {
         2: ("step_limit", f"{who} is still in a loop here after the step limit."),
@@ -220,8 +226,9 @@ def stop_findings(answer, reader):
         Finding(
             kind,
             place[1] if place else None,
-            f"{_where(place)}: {text}",
+            f"{_where(place, call)}: {text}",
             file=place[0] if place else "",
+            call_line=call,
             thread=tuple(answer["stop_thread"]),
             block=tuple(answer["stop_block"]),
         )

@@ -22,7 +22,7 @@ class LineTable:
 
     def __init__(self, path, author):
         self.path, self.author = path, author
-        self._known = {0: None}
+        self._known = {0: (None, None)}  # code address -> (place, caller)
 
     def resolve(self, codes):
         """Looks up many code addresses in one go; `line` then answers from memory."""
@@ -36,30 +36,40 @@ class LineTable:
         for entry in re.split(r"^(?=0x)", text, flags=re.MULTILINE):
             rows = entry.split("\n")
             if rows[0].startswith("0x"):
-                self._known[int(rows[0], 16)] = self._innermost(rows[1:])
+                self._known[int(rows[0], 16)] = self._read(rows[1:])
 
     def place(self, code):
         """(file, line) of a code address, or None; file is "" for the author's own."""
-        if code not in self._known:
-            self.resolve([code])
-        return self._known.get(code)
+        return self._look(code)[0]
+
+    def caller(self, code):
+        """The author's line from which code of kernels_cu/common was called; None for the author's own code."""
+        return self._look(code)[1]
 
     def line(self, code):
         """The line in the author's own file; for code of kernels_cu/common, the line there; None when unknown."""
         place = self.place(code)
         return place[1] if place else None
 
-    def _innermost(self, rows):
-        """The innermost frame that is the author's or of kernels_cu/common; frames come innermost first."""
+    def _look(self, code):
+        if code not in self._known:
+            self.resolve([code])
+        return self._known.get(code, (None, None))
+
+    def _read(self, rows):
+        """(place, caller) of an address: the innermost frame that is the author's or of kernels_cu/common, and where
+        the latter was called. Frames come innermost first; only inlined functions have more than one.
+        """
+        place = None
         for row in rows:
             found = re.match(r"(.*):(\d+)", row)
             if not found or found[2] == "0":
                 continue
             if found[1] == self.author:
-                return "", int(found[2])
-            if "/kernels_cu/" in found[1]:
-                return found[1].rpartition("/kernels_cu/")[2], int(found[2])
-        return None
+                return (place, int(found[2])) if place else (("", int(found[2])), None)
+            if place is None and "/kernels_cu/" in found[1]:
+                place = found[1].rpartition("/kernels_cu/")[2], int(found[2])
+        return place, None
 
 
 @dataclass(frozen=True)

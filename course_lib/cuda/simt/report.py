@@ -34,7 +34,8 @@ class Finding:
     space : str or None, "shared" or "global"
     count : int, how often it was seen
     thread, block : tuple of 3 ints, the first example
-    file : str, the file of `line` when it is not the kernel's own
+    file, other_file : str, the file of `line` and of `other_line` when it is not the kernel's own
+    call_line, other_call_line : int or None, the author's line from which that file's code was called
     """
 
     kind: str
@@ -46,6 +47,9 @@ class Finding:
     thread: tuple = (0, 0, 0)
     block: tuple = (0, 0, 0)
     file: str = ""
+    other_file: str = ""
+    call_line: int | None = None
+    other_call_line: int | None = None
 
     def __str__(self):
         return self.message
