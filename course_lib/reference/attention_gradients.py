@@ -1,0 +1,73 @@
+"""The gradients of attention by their formulas, to compare kernels with. Written to be read, not to be fast.
+
+With P = softmax(S), S = q k^T * scale, and an incoming gradient d_out of out = P v:
+
+    d_v = P^T d_out      d_P = d_out v^T      D = rowsum(d_out * out)      d_S = P * (d_P - D)
+    d_q = d_S k * scale  d_k = d_S^T q * scale
+
+The plain name computes in float64 and is the oracle; `rounded_…` computes in the tensors' own dtype and rounds every
+intermediate to it. The causal mask is aligned to the bottom right; d_k and d_v of a key-value head are summed over the
+query heads that read it; a row that sees no key gives and gets nothing.
+
+May import: torch, reference.attention, reference.softmax.
+"""
+
+import torch
+
+from .attention import of_each_query_head, rounded_scores
+from .softmax import rounded_softmax
+
+
+def attention_gradients(q, k, v, d_out, *, softmax_scale=None, causal=False):
+    """(d_q, d_k, d_v) of softmax(q k^T * softmax_scale) v, in float64.
+
+    Parameters
+    ----------
+    q : tensor, (batch_size, num_heads, seq_len_q, head_dim) or (seq_len_q, head_dim), any float dtype
+    k, v : tensor, (batch_size, num_kv_heads, seq_len_kv, head_dim) or (seq_len_kv, head_dim)
+    d_out : tensor, like q, the gradient of the output
+    softmax_scale : float, dimensionless; default ``head_dim**-0.5``
+    causal : bool; bottom-right aligned
+
+    Returns
+    -------
+    d_q, d_k, d_v : tensors, shapes of q, k and v, float64; 0 where no query sees the key and where a query sees no key
+    """
+    exact = (tensor.double() for tensor in (q, k, v, d_out))
+    return rounded_attention_gradients(*exact, softmax_scale=softmax_scale, causal=causal)
+
+
+def rounded_attention_gradients(q, k, v, d_out, *, softmax_scale=None, causal=False):
+    """`attention_gradients` in the dtype of its arguments, every intermediate rounded to it."""
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    k_wide, v_wide = of_each_query_head(k, q), of_each_query_head(v, q)
+    probs = rounded_softmax(rounded_scores(q, k, softmax_scale=scale, causal=causal))  # (..., seq_len_q, seq_len_kv)
+    row_dot = (d_out * (probs @ v_wide)).sum(dim=-1, keepdim=True)  # D
+    d_scores = probs * (d_out @ v_wide.transpose(-1, -2) - row_dot)
+    d_q = d_scores @ k_wide * scale
+    d_k = d_scores.transpose(-1, -2) @ q * scale
+    d_v = probs.transpose(-1, -2) @ d_out
+    return d_q, _of_each_kv_head(d_k, k), _of_each_kv_head(d_v, v)
+
+
+def _of_each_kv_head(gradient, kv):
+    """Sum over the query heads that share a key-value head: the transpose of `of_each_query_head`."""
+    if gradient.shape == kv.shape:
+        return gradient
+    shape = (*kv.shape[:-2], -1, *kv.shape[-2:])
+    return gradient.reshape(shape).sum(dim=-3)
+
+
+def probs_from_lse(q, k, lse, *, softmax_scale=None, causal=False):
+    """The weights made again from the log-sum-exp of the forward pass, exp(S - lse), in float64.
+
+    Parameters
+    ----------
+    lse : tensor, (..., num_heads, seq_len_q), natural log; -inf for a row that sees no key
+
+    Returns
+    -------
+    tensor, (..., num_heads, seq_len_q, seq_len_kv); 0 at every key that is hidden
+    """
+    scores = rounded_scores(q.double(), k.double(), softmax_scale=softmax_scale, causal=causal)
+    return torch.where(torch.isneginf(scores), torch.zeros_like(scores), torch.exp(scores - lse.double()[..., None]))
