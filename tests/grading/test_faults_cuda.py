@@ -173,6 +173,6 @@ def test_a_finding_in_a_shared_header_points_at_the_answers_own_call():
     wrong = next(w for w in contestants.load(ROOT / "solutions" / "wrong", "02.4") if w.name.startswith("no barrier"))
     text = contestants.edited(solved(included(exercise.solution, ROOT)), wrong)
     diagnosis, lines = judge(exercise, text, seed=3).diagnosis, text.splitlines()
-    assert diagnosis.code == "race" and "block_max(" in lines[diagnosis.line - 1]
-    other = next(number for number, line in enumerate(lines, 1) if "block_sum(" in line)
+    assert diagnosis.code == "race" and "= block_max(" in lines[diagnosis.line - 1]
+    other = next(number for number, line in enumerate(lines, 1) if "= block_sum(" in line)
     assert f"wrote at line {other} (in common/block_reduce.cuh" in diagnosis.sentence
