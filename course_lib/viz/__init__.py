@@ -31,6 +31,7 @@ _LAZY = {
     "overlap_picture": ".overlap",
     "overlap_steps": ".overlap",
     "product_picture": ".product",
+    "rate_bars": ".bars",
     "roofline": ".roof",
     "step_picture": ".steps",
     "stepper": ".widgets",

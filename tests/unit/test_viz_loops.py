@@ -60,3 +60,11 @@ def test_copies_hide_under_products_when_there_are_two_buffers():
     assert (apart[-1][3], under[-1][3]) == (4 * (2 + 3), 2 + 4 * 3)
     assert viz.overlap_steps(4, 5, 3, pipelined=True)[-1][3] == 4 * 5 + 3  # slow copies: they decide
     assert "End: load, barrier, multiply: 9; two buffers" in viz.overlap_picture().alt
+
+
+def test_rates_as_bars():
+    picture = viz.rate_bars(
+        {"ours": 300.0, "theirs": 350.0, "not measured": None}, marked=("theirs",), lines={"peak": 989}
+    )
+    assert picture.alt == "TFLOP/s, higher is better: ours 300; theirs 350; peak 989."
+    assert "no rows are stored yet" in viz.rate_bars({"ours": None}, title="ladder").alt
