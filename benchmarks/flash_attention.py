@@ -12,7 +12,6 @@ forward, 2.5 times that backward, half of it when causal. Every variant is check
 import argparse
 import csv
 import os
-import statistics
 import sys
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import torch.nn.functional as F  # noqa: E402
 from about import COLUMNS as ABOUT  # noqa: E402
 from about import versions  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from turns import timed_in_turns  # noqa: E402
 
 from course_lib.ops import flash_attention as ops_fast  # noqa: E402
 from course_lib.ops import flash_attention_2 as ops  # noqa: E402
@@ -33,8 +33,6 @@ SEQ_LENS = (1024, 2048, 4096, 8192, 16384)
 LADDER = ("02_mma", "03_swizzled", "04_pipelined", "05_tuned")
 PEERS = {"sdpa_flash": SDPBackend.FLASH_ATTENTION, "sdpa_cudnn": SDPBackend.CUDNN_ATTENTION}
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5}  # of the outputs; gradients: relative to the largest
-FLUSH_BYTES = 256 << 20
-BUSY_CYCLES = 600_000  # about 0.3 ms: longer than it takes to queue a launch
 COLUMNS = [
     "variant", "language", "direction", "batch_size", "num_heads", "head_dim", "seq_len", "causal", "dtype",
     "median_us", "low_us", "high_us", "tflops", "ratio_to_sdpa_flash", "max_error", "note", *ABOUT,
@@ -99,28 +97,6 @@ def error_of(got, want):
         scale = right.abs().max().item() if len(want) > 1 else 1.0
         worst = max(worst, (mine[-1, -1].double() - right).abs().max().item() / scale)
     return worst
-
-
-def timed_in_turns(calls, num_runs):
-    """{name: (median, low, high) in ms} of functions that are run in turns."""
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
-    events = {name: [] for name in calls}
-    for turn in range(num_runs + 3):
-        for name, call in calls.items():
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            flush.zero_()
-            torch.cuda._sleep(BUSY_CYCLES)
-            start.record()
-            call()
-            end.record()
-            if turn >= 3:
-                events[name].append((start, end))
-        torch.cuda.synchronize()
-    found = {}
-    for name, pairs in events.items():
-        low, median, high = statistics.quantiles([a.elapsed_time(b) for a, b in pairs], n=4, method="inclusive")
-        found[name] = (median, low, high)
-    return found
 
 
 def calls_of(size, direction, tensors, dry):
