@@ -5,7 +5,7 @@
 A table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``. Numbers come from files only; where a file is
 not there, its table is empty and takes its heading with it.
 
-May import: errors, measure, chapters, keep, overview.
+May import: errors, measure, chapters, keep, overview, speed.
 """
 
 import csv
@@ -20,6 +20,7 @@ from ..measure import read_results
 from .chapters import ROOT
 from .keep import write_atomic
 from .overview import chapters_table, graph, markdown_table, support_table
+from .speed import device_words, speed_table
 
 KILLS = ("cpu", "kills")  # device folder and family: one row an exercise, written by the kill-table test
 
@@ -54,7 +55,7 @@ def _seeds(root):
     for path in sorted((Path(root) / "benchmarks" / "results").glob("*/false_alarms.csv")):
         rows = read_results(path.parent.name, path.stem, root=path.parents[1]).rows
         refused, runs = (sum(row[column] for row in rows) for column in ("false_alarms", "runs"))
-        totals.append(f"{refused} of {runs:,} on {_device(path)}")
+        totals.append(f"{refused} of {runs:,} on {device_words(path)}")
     if not totals:
         return ""
     return f" Runs of right answers that it refused, with new inputs over many seeds: {', '.join(totals)}."
@@ -70,37 +71,11 @@ def counters_table(root):
         cases = len({row["case"] for row in rows})
         reasons = Counter(row["why"] or "not explained" for row, same in zip(rows, equal, strict=True) if not same)
         parts.append(
-            f"{sum(equal)} of {len(rows)} readings of Nsight Compute on {_device(path)} ({cases} launches) are exactly "
-            "what the machine counts from the source. The others, by reason:\n\n"
+            f"{sum(equal)} of {len(rows)} readings of Nsight Compute on {device_words(path)} ({cases} launches) are "
+            "exactly what the machine counts from the source. The others, by reason:\n\n"
             + markdown_table(("Readings", "What the compiler did"), [(n, why) for why, n in reasons.most_common()])
         )
     return "### Does the machine count right?\n\n" + "\n\n".join(parts) if parts else ""
-
-
-# family -> (the size that makes the columns, what is shown, caption)
-SPEED = {
-    "softmax": ("num_cols", "gbps", "GB/s of the fewest bytes, one read and one write of every number, by row length"),
-}
-
-
-def speed_table(root):
-    """The course's kernels beside the library's on each device that has rows: one row a variant, one column a size."""
-    parts = []
-    folder = Path(root) / "benchmarks" / "results"
-    for path in sorted(folder.glob("*/*.csv")):
-        if path.stem not in SPEED:
-            continue
-        size, value, caption = SPEED[path.stem]
-        rows = read_results(path.parent.name, path.stem, root=folder).rows
-        sizes = sorted({row[size] for row in rows})
-        found = {(row["variant"], row["language"], row[size]): row[value] for row in rows}
-        names = list(dict.fromkeys((row["variant"], row["language"]) for row in rows))
-        lines = [
-            (f"{name} ({language})", *(found.get((name, language, n), "") for n in sizes)) for name, language in names
-        ]
-        head = (path.stem, *(f"{n:,}" for n in sizes))
-        parts.append(f"On {_device(path)}: {caption}.\n\n" + markdown_table(head, lines))
-    return "### How fast?\n\n" + "\n\n".join(parts) if parts else ""
 
 
 def engines_table(root):
@@ -142,12 +117,6 @@ def verdicts_table(root):
 
 def _ms(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
-
-
-def _device(path):
-    """The machine of a results folder, in words."""
-    name = path.parent.name
-    return "a CPU" if name == "cpu" else f"an NVIDIA {name.upper()}"
 
 
 TABLES = {
