@@ -39,17 +39,17 @@ def fragments_picture(owners, lane=5):
 
 def _cells(axes, owners, shape, marked):
     rows, columns = shape
-    for (row, column), (lane, register) in owners.items():
-        colour, hatch = REGISTERS[register], HATCHES[register]
-        axes.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, alpha=_TINT, edgecolor="none"))
-        axes.add_patch(Rectangle((column, row), 1, 1, fill=False, hatch=hatch, edgecolor="white", linewidth=0.0))
-        axes.add_patch(Rectangle((column, row), 1, 1, fill=False, edgecolor=PALE, linewidth=0.5))
-        bold = lane == marked
-        axes.text(
-            column + 0.5, row + 0.5, str(lane), ha="center", va="center", fontsize=7.5, color=INK,
-            fontweight="bold" if bold else "normal",
-        )  # fmt: skip
-        if bold:
+    for (top, left, height, width), register in _blocks(owners, shape):
+        place = {"xy": (left, top), "width": width, "height": height}
+        axes.add_patch(Rectangle(**place, facecolor=REGISTERS[register], alpha=_TINT, edgecolor="none"))
+        axes.add_patch(Rectangle(**place, fill=False, hatch=HATCHES[register], edgecolor="white", linewidth=0.0))
+    axes.hlines(range(rows + 1), 0, columns, color=PALE, linewidth=0.5)
+    axes.vlines(range(columns + 1), 0, rows, color=PALE, linewidth=0.5)
+    for (row, column), (lane, _) in owners.items():
+        weight = "bold" if lane == marked else "normal"
+        middle = {"ha": "center", "va": "center", "fontsize": 7.5, "color": INK, "fontweight": weight}
+        axes.text(column + 0.5, row + 0.5, str(lane), **middle)
+        if lane == marked:
             axes.add_patch(Rectangle((column, row), 1, 1, fill=False, edgecolor=VERMILION, linewidth=2.0, zorder=4))
     axes.set(xlim=(-0.1, columns + 0.1), ylim=(rows + 0.1, -0.1), aspect="equal")
     axes.set_xticks([column + 0.5 for column in range(columns)], range(columns))
@@ -57,6 +57,23 @@ def _cells(axes, owners, shape, marked):
     axes.tick_params(length=0, labelsize=6.5, colors=GREY)
     for side in axes.spines.values():
         side.set_visible(False)
+
+
+def _blocks(owners, shape):
+    """[((top, left, height, width), register)]: neighbouring cells of one register as one rectangle."""
+    rows, columns = shape
+    found = {}
+    for row in range(rows):
+        starts = [c for c in range(columns) if c == 0 or owners[row, c][1] != owners[row, c - 1][1]]
+        for left, right in zip(starts, [*starts[1:], columns], strict=True):
+            register = owners[row, left][1]
+            above = next((box for box in found if box[0] + box[2] == row and box[1:4:2] == (left, right - left)), None)
+            if above is not None and found[above] == register:
+                del found[above]
+                found[above[0], left, above[2] + 1, right - left] = register
+            else:
+                found[row, left, 1, right - left] = register
+    return list(found.items())
 
 
 def _legend(axes, lane):

@@ -1,0 +1,81 @@
+"""Chapter 04 keeps its cells short, and its pictures show what the kernels do: fragments, order of the tiles, bytes."""
+
+import math
+import re
+from statistics import median
+
+import pytest
+import torch
+
+from course_lib import viz
+from course_lib.build.chapters import read_chapter
+from course_lib.ops import matmul as ops
+from course_lib.ops.fragments import record_fragments
+
+
+@pytest.fixture(scope="module")
+def chapter(root):
+    return read_chapter(root / "chapters" / "04_tiled_matrix_product.md")
+
+
+def test_cells_and_quotes_of_the_lecture_are_short(chapter):
+    lengths = [len(cell.source.splitlines()) for cell in chapter.part("lecture") if cell.kind == "code"]
+    assert max(lengths) <= 15 and median(lengths) <= 10, lengths
+    text = "\n".join(cell.source for cell in chapter.part("lecture") if cell.kind == "markdown")
+    pieces = re.findall(r"^```(?:c\+\+|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(pieces) >= 12 and max(len(piece.splitlines()) for piece in pieces) <= 15
+
+
+def test_the_recorded_fragments_are_those_of_the_documentation():
+    owners = record_fragments()
+    assert {name: len(cells) for name, cells in owners.items()} == {"a": 256, "b": 128, "out": 128}
+    for lane in range(32):
+        g, t = lane // 4, lane % 4
+        for i in range(4):
+            for half in range(2):
+                assert owners["a"][g + i % 2 * 8, 2 * t + i // 2 * 8 + half] == (lane, i)
+            assert owners["out"][g + i // 2 * 8, 2 * t + i % 2] == (lane, i)
+        for i in range(2):
+            assert owners["b"][2 * t + 8 * i, g] == owners["b"][2 * t + 8 * i + 1, g] == (lane, i)
+
+
+def test_the_picture_of_the_fragments_says_what_a_lane_holds():
+    picture = viz.fragments_picture(record_fragments(), lane=22)
+    assert "out[5][4], out[5][5], out[13][4], out[13][5]" in picture.alt  # self-check 4
+    assert len(picture.png()) < 120_000
+
+
+TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "WARP_M": 32, "WARP_N": 32, "NUM_STAGES": 2}
+
+
+@pytest.mark.parametrize("group", [1, 2, 3])
+def test_the_order_of_the_picture_is_the_order_of_the_kernel(monkeypatch, group):
+    """Only the first programs run: the tiles of out that they write are the first of tile_order."""
+    monkeypatch.setenv("COURSE_ENGINE", "cpu")
+    a, b = torch.ones(5 * 64, 32, device="cpu").half(), torch.ones(32, 3 * 64, device="cpu").half()
+    order = viz.tile_order(5, 3, group)
+    assert sorted(order) == [(row, column) for row in range(5) for column in range(3)]
+    for count in (1, 4, 8, 13):
+        launch = ops.plan_matmul(a, b, variant="08_pipelined", tiles=TILES | {"GROUP_M": group})
+        assert launch.grid == 15
+        out = launch.outputs[0].fill_(math.nan)
+        launch.function(count, launch.block, *launch.arguments, shared_bytes=launch.shared_bytes)
+        written = {(row, column) for row, column in order if not out[row * 64, column * 64].isnan()}
+        assert written == set(order[:count])
+
+
+def test_tiles_read_counts_stripes():
+    assert viz.tiles_read(viz.tile_order(8, 8, 1), 16) == (2, 8)
+    assert viz.tiles_read(viz.tile_order(8, 8, 4), 16) == (4, 4)
+    rows, columns = viz.tiles_read(viz.tile_order(128, 64, 8), 132)  # self-check 5
+    assert 4 * rows + 8 * columns == 168
+
+
+@pytest.mark.parametrize("variant", ops.VARIANTS)
+def test_flop_per_byte_is_that_of_the_formula(variant):
+    size = 256 if variant == "08_pipelined" else 64
+    dtype = torch.float16 if variant in ops.HALF_VARIANTS else torch.float32
+    a, b = (torch.ones(size, size, device="cpu", dtype=dtype) for _ in range(2))
+    loaded = ops.plan_matmul(a, b, variant=variant).profile().global_load.bytes
+    m, n = (1, 1) if variant in ("01_naive", "02_coalesced") else ops.VARIANTS[variant][1]
+    assert 2 * size**3 / loaded == 2 * m * n / ((m + n) * a.element_size())
