@@ -1,0 +1,128 @@
+"""Attention that learns: FlashAttention-2 forward and backward behind one differentiable function.
+
+May import: errors, ops._flash_attention_triton, ops._flash_attention_torch, torch.
+"""
+
+import torch
+
+from ..errors import ShapeError, UnsupportedError
+from . import _flash_attention_torch as plain
+from . import _flash_attention_triton as kernels
+
+BACKENDS = ("triton", "torch")
+
+
+def flash_attention(q, k, v, *, causal=False, softmax_scale=None, backend=None):
+    """Exact attention, differentiable; memory grows with the length, not with its square.
+
+    The backward pass stores no weights: it computes them again from lse. Each gradient row is the sum of one program,
+    so nothing is added by atomics and two runs give the same bits.
+
+    Parameters
+    ----------
+    q : tensor, (batch_size, num_heads, seq_len_q, head_dim), a float type; batch, head and row may have any strides
+    k, v : tensor, (batch_size, num_kv_heads, seq_len_kv, head_dim), like `q`; num_kv_heads divides num_heads
+    causal : bool; bottom-right aligned. seq_len_q=2, seq_len_kv=5 keeps
+        1 1 1 1 0
+        1 1 1 1 1
+    softmax_scale : float, dimensionless; default ``head_dim**-0.5``
+    backend : "triton" (float16, bfloat16, float32; head_dim 64 or 128; the interpreter where there is no GPU),
+        "torch" (anything, in plain torch) or None: "triton" for float16 and bfloat16 on a GPU, else "torch"
+
+    Returns
+    -------
+    out : tensor, shape and dtype of `q`; zero for a fully masked row, which also sends no gradient
+
+    Raises
+    ------
+    ShapeError        the tensors do not fit together
+    UnsupportedError  no such backend, or one that does not take these tensors
+
+    Notes
+    -----
+    Cost      forward 4*B*H*Nq*Nkv*d FLOP in two products, backward 10*B*H*Nq*Nkv*d in five; the kernels do
+              seven there, since dq and (dk, dv) have launches of their own (about half when causal and Nq == Nkv)
+    Numerics  scores, m, l, acc and all sums in float32 ("torch": float64 for float64); probs and d_scores rounded to
+              the input dtype before their products
+
+    Source: Dao, FlashAttention-2, 2023, algorithms 1 and 2, arXiv:2307.08691
+    """
+    return flash_attention_lse(q, k, v, causal=causal, softmax_scale=softmax_scale, backend=backend)[0]
+
+
+def flash_attention_lse(q, k, v, *, causal=False, softmax_scale=None, backend=None):
+    """`flash_attention` and the log-sum-exp of each row of scaled scores.
+
+    Returns
+    -------
+    out : tensor as in `flash_attention`
+    lse : tensor, (batch_size, num_heads, seq_len_q), float32 (float64 from float64 inputs), natural log; -inf for a
+        fully masked row. No gradient flows through it
+    """
+    _require(q, k, v)
+    if backend is None:
+        backend = "triton" if q.is_cuda and q.dtype in kernels.HALF else "torch"
+    if backend not in BACKENDS:
+        raise UnsupportedError(f'backend={backend!r} is unknown; choose "triton", "torch" or None.')
+    if backend == "triton":
+        kernels.require_kernel(q)
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
+    return _FlashAttention.apply(q, k, v, bool(causal), scale, backend)
+
+
+class _FlashAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, causal, softmax_scale, backend):
+        options = {"causal": causal, "softmax_scale": softmax_scale}
+        out, lse = (_triton_forward if backend == "triton" else plain.forward)(q, k, v, **options)
+        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.options, ctx.backend = options, backend
+        ctx.mark_non_differentiable(lse)
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_out, _):
+        gradients = _triton_backward if ctx.backend == "triton" else plain.backward
+        return *gradients(*ctx.saved_tensors, d_out, **ctx.options), None, None, None
+
+
+def _triton_forward(q, k, v, *, causal, softmax_scale):
+    sign, scale = _positive(softmax_scale)
+    launch = kernels.plan_forward(q if sign == 1 else q * sign, k, v, causal=causal, softmax_scale=scale)
+    launch.run()
+    return launch.outputs
+
+
+def _triton_backward(q, k, v, out, lse, d_out, *, causal, softmax_scale):
+    sign, scale = _positive(softmax_scale)
+    signed = q if sign == 1 else q * sign
+    launches = kernels.plan_backward(signed, k, v, out, lse, d_out, causal=causal, softmax_scale=scale)
+    launches.run()
+    dq, dk, dv = launches.outputs
+    return dq if sign == 1 else dq * sign, dk, dv
+
+
+def _positive(softmax_scale):
+    """(sign, scale): the kernels take the largest score before they scale, so their scale must be above 0."""
+    if softmax_scale == 0:
+        return 0, 1.0
+    return (1, softmax_scale) if softmax_scale > 0 else (-1, -softmax_scale)
+
+
+def _require(q, k, v):
+    """The contract of the tensors, as sentences."""
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.ndim != 4 or tensor.numel() == 0:
+            raise ShapeError(f"{name} has the shape {tuple(tensor.shape)}; expected 4 dimensions, each at least 1.")
+        if not tensor.is_floating_point() or tensor.dtype != q.dtype or tensor.device != q.device:
+            raise ShapeError(
+                f"{name} is {tensor.dtype} on {tensor.device} and q is {q.dtype} on {q.device}; "
+                "q, k and v must share one float type and one device."
+            )
+    if k.shape != v.shape:
+        raise ShapeError(f"k is {tuple(k.shape)} and v is {tuple(v.shape)}; they must have one shape.")
+    if (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
+        raise ShapeError(f"q is {tuple(q.shape)} and k is {tuple(k.shape)}; batch_size and head_dim must agree.")
+    if q.shape[1] % k.shape[1]:
+        raise ShapeError(f"k has num_kv_heads={k.shape[1]}; num_heads={q.shape[1]} must be a multiple of it.")
