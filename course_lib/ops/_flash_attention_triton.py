@@ -55,10 +55,11 @@ TEACHING = {64: Tiles(128, 64, 8, 3), 128: Tiles(64, 64, 4, 3)}
 TEACHING_GENERAL = Tiles(32, 32, 4, 2)
 
 
-def plan_teaching(q, k, v, *, causal, softmax_scale):
-    """The launch of 01_loop_order for contiguous tensors; outputs (out, lse)."""
+def plan_teaching(q, k, v, *, causal, softmax_scale, block_m=None, block_n=None):
+    """The launch of 01_loop_order for contiguous tensors, with these tiles if given; outputs (out, lse)."""
     batch_size, num_heads, seq_len_q, head_dim = q.shape
     tiles = TEACHING.get(head_dim, TEACHING_GENERAL) if _is_hopper(q) and q.dtype in HALF else TEACHING_GENERAL
+    tiles = tiles._replace(block_m=block_m or tiles.block_m, block_n=block_n or tiles.block_n)
     out, lse = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
     constants = {"HEAD_DIM": head_dim, "BLOCK_D": max(16, 1 << (head_dim - 1).bit_length())} | _constants(tiles)
     grid = (batch_size * num_heads * -(-seq_len_q // tiles.block_m),)
