@@ -90,6 +90,25 @@ __global__ void shuffle_from_returned(const float* x, float* out, int n) {
 __global__ void shuffle_partial_warp(const float* x, float* out, int n) {  // launched with 48 threads
     out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, x[threadIdx.x], 16);
 }
+__global__ void scan_partial_warp(const float* x, float* out, int n) {  // launched with 48 threads
+    int t = threadIdx.x, lane = t % 32, lanes = min(32, (int)blockDim.x - (t - lane));
+    float v = x[t];
+    for (int d = 1; d < 32; d *= 2) {
+        float w = __shfl_down_sync(0xffffffffu, v, d);
+        if (lane + d < lanes) v += w;
+    }
+    out[t] = v;
+}
+__global__ void max_partial_warp(const float* x, float* out, int n) {  // launched with 48 threads
+    float v = x[threadIdx.x];
+    for (int d = 1; d < 32; d *= 2) v = fmaxf(v, __shfl_down_sync(0xffffffffu, v, d));
+    out[threadIdx.x] = v;
+}
+__global__ void branch_on_absent(const float* x, float* out, int n) {  // launched with 48 threads
+    float w = __shfl_xor_sync(0xffffffffu, x[threadIdx.x], 16);
+    if (threadIdx.x >= 32) w = w > 0.0f ? x[0] : x[0] + 0.0f * x[1];
+    out[threadIdx.x] = w;
+}
 __global__ void not_in_its_mask(const float* x, float* out, int n) {
     out[threadIdx.x] = __shfl_sync(0x0000ffffu, x[threadIdx.x], 0);
 }
@@ -267,8 +286,18 @@ def test_shuffle_from_lanes_that_are_not_there(profile):
     line = _line_of("__shfl_xor", "shuffle_partial_warp")
     finding = _only(_profile(profile, "shuffle_partial_warp", threads=48), "bad_shuffle", line)
     assert "does not exist" in finding.message and finding.count == 16
+    assert not _profile(profile, "max_partial_warp", threads=48).ok  # fmaxf passes over a NaN, not over a large number
+    assert not _profile(profile, "branch_on_absent", threads=48).ok  # the same bytes, by another way
     report = _profile(profile, "not_in_its_mask", threads=32)
     assert {one.kind for one in report.findings} == {"bad_shuffle"}
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "random"])
+def test_a_value_from_an_absent_lane_may_be_thrown_away(profile, schedule):
+    x, out = torch.arange(48.0), torch.full((48,), -1.0)
+    assert profile(SOURCE, "scan_partial_warp", 1, 48, x, out, 48, schedule=schedule).ok
+    wanted = [x[t : 32 if t < 32 else 48].sum() for t in range(48)]
+    assert out.tolist() == torch.stack(wanted).tolist()
 
 
 @pytest.mark.parametrize("name", ["endless_loop", "endless_empty_loop"])

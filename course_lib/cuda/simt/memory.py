@@ -94,6 +94,16 @@ class Memory:
             for low, piece in zip(self.offset_of, self.piece_of, strict=True)
         ]
 
+    def copy(self):
+        """The bytes of all pieces, as they are now."""
+        return [ctypes.string_at(low, high - low) for low, high, _ in self.extents]
+
+    def restore(self, copied):
+        """Put what `copy` gave back into the pieces that a kernel may write."""
+        for (low, _, _), writable, data in zip(self.extents, self.writable, copied, strict=True):
+            if writable:
+                ctypes.memmove(low, data, len(data))
+
     def as_c(self):
         rows = [
             (low, high - low, (low - storage) % 256, writable, fresh)

@@ -38,6 +38,8 @@ static int shuffle_source(const Fiber& lane) {
     }
 }
 
+static int absent_byte = 0xff;  // what a shuffle gives from a lane that is not there: any value will do, NaN shows
+
 static void answer_shuffle(Block& block, Warp& warp, unsigned lanes) {
     unsigned char sent[LANES][16];
     for (unsigned lane = 0; lane < warp.lanes; ++lane)
@@ -52,7 +54,7 @@ static void answer_shuffle(Block& block, Warp& warp, unsigned lanes) {
         if (lanes >> source & 1) {
             std::memcpy(fiber.out, sent[source], fiber.bytes);
         } else {
-            std::memset(fiber.out, 0xff, fiber.bytes);
+            std::memset(fiber.out, absent_byte, fiber.bytes);
             if (launch->checked) report_absent_lane(block, fiber, source);
         }
     }
@@ -152,6 +154,8 @@ void wait_in_collective(Collective kind, unsigned mask, uintptr_t code) {
 }  // namespace simt
 
 using namespace simt;
+
+SIMT_EXPORT void simt_set_absent_byte(int byte) { absent_byte = byte; }  // for the launches that follow
 
 SIMT_EXPORT void simt_syncwarp(unsigned mask) { wait_in_collective(Collective::syncwarp, mask, SIMT_CODE()); }
 
