@@ -3,9 +3,10 @@
 May import: the modules that hold them.
 """
 
+from .flash2_d_v import D_V
 from .flash2_forward import FORWARD_TRITON
 from .flash2_lse import LOG_SUM_EXP
 from .flash2_skip import SKIPPING
 from .flash2_torch import LOOP_ORDER
 
-EXERCISES = (LOOP_ORDER, FORWARD_TRITON, SKIPPING, LOG_SUM_EXP)
+EXERCISES = (LOOP_ORDER, FORWARD_TRITON, SKIPPING, LOG_SUM_EXP, D_V)

@@ -127,8 +127,8 @@ LOG_SUM_EXP = Exercise(
     entry="finish_kernel",
     signature="finish_kernel(acc_ptr, m_log2_ptr, l_ptr, out_ptr, lse_ptr, num_rows, HEAD_DIM, BLOCK_D, BLOCK_M)",
     contract=(
-        "acc (num_rows, HEAD_DIM), m_log2 and l (num_rows,), float32: what a walk over the keys left, with scores times "
-        "log2(e) and exp2 in place of exp. out (num_rows, HEAD_DIM) is the attention output; lse (num_rows,) "
+        "acc (num_rows, HEAD_DIM), m_log2 and l (num_rows,), float32: what a walk over the keys left, with scores "
+        "times log2(e) and exp2 in place of exp. out (num_rows, HEAD_DIM) is the attention output; lse (num_rows,) "
         "the log-sum-exp of the scores, natural. A row that saw no key, state (-inf, 0, 0): out 0, lse -inf."
     ),
     size_lines=6,

@@ -1,0 +1,115 @@
+"""Cases and runs of attention's backward pass, and inputs made for its probes.
+
+A backward pass gets lse and out as inputs, so a probe may hand over ones that no forward pass gave: with lse = 0 a
+weight is exp(score), and with scores of 0 it is 1. Then a gradient counts pairs of a query and a key.
+
+May import: protocol, spec, reference, flash_cases.
+"""
+
+import torch
+
+from ...reference import attention as reference
+from ...reference import attention_gradients as gradients
+from ..protocol import Ref, Run
+from ..spec import Case
+from . import flash_cases as cases
+from .flash_cases import BLOCK_M, BLOCK_N
+
+HEAD_DIM, BLOCK_D = 20, 32
+ROOT = HEAD_DIM**0.5
+
+
+def backward_case(name, num_q, num_kv, values="normal", schedules=("forward",), heads=(1, 1, 1), dtype="float32",
+                  causal=True, **options):  # fmt: skip
+    """A case of the backward pass; heads are (batch_size, num_heads, num_kv_heads)."""
+    sizes = dict(zip(cases.SIZES, (*heads, num_q, num_kv, HEAD_DIM), strict=True))
+    return Case(name, sizes, values, dtype, {"causal": causal, **options}, schedules)
+
+
+def made_case(name, num_q, num_kv, heads=(1, 1, 1), causal=True, **made):
+    """A case whose tensors are made for one question; see `_made`."""
+    return backward_case(name, num_q, num_kv, "zeros", ("forward",), heads, causal=causal, made=made)
+
+
+def backward_inputs(case, gen):
+    """{"q", "k", "v", "d_out", "out", "lse"}: out and lse as a forward pass leaves them, in the case's dtype."""
+    tensors = cases.heads_inputs(case, gen)
+    if "made" in case.options:
+        return _made(tensors, **case.options["made"])
+    dtype = tensors["q"].dtype
+    out, lse = reference.attention_lse(**tensors, causal=case.options["causal"])
+    d_out = torch.randn(out.shape, generator=gen).to(dtype)
+    return tensors | {"d_out": d_out, "out": out.to(dtype), "lse": lse.to(torch.float32)}
+
+
+def _made(tensors, *, score=0.0, lse=0.0, v=1.0, out=0.0, numbered=""):
+    """Four columns carry everything, all others are 0.
+
+    q: column 0 is sqrt(d), so that d_k's column 0 is a sum of d_S. k: column 1 is sqrt(d), so that d_q's column 1 is
+    one, too. The last columns of q and k make every scaled score `score`. d_out: column 0 is 1, v and out hold `v` and
+    `out` there, so that d_P = v and D = out, and d_v's column 0 is a sum of P.
+
+    numbered: names of tensors ("q", "k", "d_out") whose column is multiplied by a number of its head: 2^(h + 4 b) for
+    query heads, 10 b + h for key-value heads.
+    """
+    shape_q, shape_kv = tensors["q"].shape, tensors["k"].shape
+    made = {name: torch.zeros(shape_q) for name in ("q", "d_out", "out")}
+    made |= {name: torch.zeros(shape_kv) for name in ("k", "v")}
+    made["q"][..., 0], made["k"][..., 1] = ROOT, ROOT
+    made["q"][..., -1], made["k"][..., -1] = ROOT, score
+    made["d_out"][..., 0], made["v"][..., 0], made["out"][..., 0] = 1.0, v, out
+    batch, head = torch.arange(shape_q[0])[:, None], torch.arange(shape_q[1])[None, :]
+    powers = 2.0 ** (head + 4 * batch)
+    numbers = (10.0 * batch + head)[:, : shape_kv[1]]
+    for name, column in (("q", 0), ("d_out", 0), ("k", 1)):
+        if name in numbered:
+            made[name][..., column] *= (numbers if name == "k" else powers)[:, :, None]
+    return made | {"lse": torch.full(shape_q[:3], float(lse))}
+
+
+def backward_run(case, tensors, names, outputs, grid):
+    """A run: the tensors `names`, `outputs` (name -> the input whose shape it has), sizes, scale, causal."""
+    _, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
+    shapes = {name: (tuple(tensors[like].shape), case.dtype) for name, like in outputs.items()}
+    arguments = tuple(Ref(name) for name in (*names, *shapes))
+    arguments += (num_heads // num_kv_heads, num_q, num_kv, head_dim**-0.5, int(case.options["causal"]))
+    constants = {"HEAD_DIM": head_dim, "BLOCK_D": BLOCK_D, "BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N}
+    return Run(case.name, tensors, shapes, arguments, grid=grid, constants=constants)
+
+
+def oracle(*names):
+    """(case, tensors) -> the named gradients in float64."""
+    return lambda case, tensors: _chosen(names, gradients.attention_gradients, case, tensors)
+
+
+def baseline(*names):
+    """(case, tensors) -> the named gradients, every intermediate rounded to the dtype of the inputs."""
+    return lambda case, tensors: _chosen(names, gradients.rounded_attention_gradients, case, tensors)
+
+
+def _chosen(names, function, case, tensors):
+    found = function(*(tensors[name] for name in ("q", "k", "v", "d_out")), causal=case.options["causal"])
+    return {name: dict(zip(("d_q", "d_k", "d_v"), found, strict=True))[name] for name in names}
+
+
+COMMON = (
+    backward_case("one query, one key", 1, 1, schedules=("forward", "reverse")),
+    backward_case("exactly one tile", BLOCK_M, BLOCK_N, causal=False),
+    backward_case("one above a tile", BLOCK_M + 1, BLOCK_N + 1, schedules=("forward", "reverse"), causal=False),
+    backward_case("causal square", 33, 33),
+    backward_case("causal, grouped heads", 37, 53, heads=(1, 4, 2)),
+    backward_case("several batches", 35, 21, heads=(2, 2, 1), causal=False),
+    backward_case("more queries than keys", 50, 20),
+    backward_case("one query", 1, 45),
+    backward_case("scores near -100", 5, 45, "minus_100"),
+    backward_case("scores near +100", 5, 45, "plus_100"),
+    backward_case("one score of 120", 9, 50, "spikes", causal=False),
+    backward_case("half, ragged", 37, 53, dtype="float16"),
+    backward_case("half, one query", 1, 1, dtype="float16"),
+)
+
+
+def whole_case():
+    """A case without an empty place in any tile: BLOCK_M queries, BLOCK_N keys, head_dim = BLOCK_D."""
+    sizes = dict(zip(cases.SIZES, (1, 1, 1, BLOCK_M, BLOCK_N, BLOCK_D), strict=True))
+    return Case("whole tiles", sizes, options={"causal": False}, schedules=("forward",))
