@@ -24,4 +24,8 @@ ANSWERS = [
             ),
         ),
     ),
+    Right(
+        "-1e9 beyond the last visible key of a row that sees some",
+        (('tl.where(keys < num_visible, scores, -float("inf"))', "tl.where(keys < num_visible, scores, -1e9)"),),
+    ),
 ]

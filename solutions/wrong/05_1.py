@@ -19,6 +19,12 @@ ANSWERS = [
     Wrong("scale twice", ((SCORE, SCORE.replace(";", " * softmax_scale;")),), "scale_twice", "8 times too small"),
     Wrong("divided by the scale", ((SCORE, "probs_row[key] = dot / softmax_scale;"),), "scale_inverse", "multiplied"),
     Wrong(
+        "scale from the number of keys",
+        ((SCORE, "probs_row[key] = dot * rsqrtf((float)seq_len_kv);"),),
+        "scale_wrong",
+        "1 / sqrt(64)",
+    ),
+    Wrong(
         "scale on the weights",
         ((SCORE, "probs_row[key] = dot;"), (DIVIDE, "probs_row[key] *= softmax_scale / l;")),
         "scale_outside",
@@ -71,6 +77,23 @@ ANSWERS = [
         ((DOT, DOT.replace("k_head", "v_head")), (SUM, SUM.replace("v_head", "k_head"))),
         "k_v_swapped",
         "rows of v",
+    ),
+    Wrong(
+        "half accumulator",
+        (
+            ("float acc = 0.0f;", "__half acc = __float2half(0.0f);"),
+            (SUM, f"acc = __float2half(__half2float(acc) + {SUM[7:-1]});"),
+            ("out_row[d] = acc;", "out_row[d] = __half2float(acc);"),
+            ('#include "common/constants.cuh"', '#include <cuda_fp16.h>\n#include "common/constants.cuh"'),
+        ),
+        "low_precision",
+        "compute in float",
+    ),
+    Wrong(
+        "maximum starts at 0",
+        (("float m_thread = NEG_INF;", "float m_thread = 0.0f;"),),
+        "m_starts_too_high",
+        "near -100",
     ),
     Wrong("plain mean", ((SCORE, "probs_row[key] = 0.0f * dot;"),), "ignores_scores", "plain mean"),
 ]

@@ -59,6 +59,12 @@ ANSWERS = [
         "scale_inverse",
         "divided",
     ),
+    Wrong(
+        "scale from the warp",
+        ((SCALE, SCALE.replace("softmax_scale * LOG2_E", "rsqrtf((float)WARP_SIZE) * LOG2_E")),),
+        "scale_wrong",
+        "0.1768 instead of 0.25",
+    ),
     Wrong("log2(e) forgotten", ((SCALE, SCALE.replace(" * LOG2_E", "")),), "exp_exp2_mix", "2 to the power"),
     # softmax
     Wrong("no division", ((WRITE, WRITE.replace(" / l", "")),), "no_division", "never divided"),

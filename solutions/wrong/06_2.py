@@ -4,6 +4,7 @@ from course_lib.grading.contestants import Wrong
 
 KV_LOOP = "for kv_start in range(0, k.shape[0], block_n):"
 Q_LOOP = "for q_start in range(0, q.shape[0], block_m):"
+TILES = "k_tile, v_tile = k[kv_start : kv_start + block_n], v[kv_start : kv_start + block_n]"
 SCORES = "scores = q[rows] @ k_tile.T * q.shape[1] ** -0.5"
 M_NEW = "m_new = torch.maximum(m[rows], scores.amax(dim=1))"
 OLD = "old_sum = l[rows] * torch.exp(m[rows] - m_new)"
@@ -33,6 +34,18 @@ ANSWERS = [
         "tail_dropped",
         "48",
     ),
+    Wrong(
+        "last tile padded with zeros, and counted",
+        (
+            (
+                TILES,
+                "k_tile, v_tile = (torch.nn.functional.pad(x, (0, 0, 0, block_n))[kv_start : kv_start + block_n] "
+                "for x in (k, v))",
+            ),
+        ),
+        "tail_counted",
+        "1431 / 64",
+    ),
     Wrong("first tile alone", ((KV_LOOP, "for kv_start in (0,):"),), "one_tile", "first tile"),
     Wrong(
         "last rows dropped",
@@ -49,8 +62,22 @@ ANSWERS = [
     ),
     Wrong("no maximum", ((M_NEW, "m_new = torch.zeros_like(m[rows])"),), "no_max", "+100"),
     Wrong("maximum of the tile alone", ((M_NEW, "m_new = scores.amax(dim=1)"),), "tile_local_max", "never fall"),
+    Wrong(
+        "exp2 for exp",
+        (("probs_unnorm = torch.exp(", "probs_unnorm = torch.exp2("), (OLD, OLD.replace("exp(", "exp2("))),
+        "exp_exp2_mix",
+        "2 to the power",
+    ),
+    Wrong(
+        "out kept in half between tiles",
+        ((OUT, OUT.replace("out[rows] = ", "out[rows] = (") + ").half().float()"),),
+        "low_precision",
+        "compute in float",
+    ),
     Wrong("lse in base 2", ((RETURN, "return out, m + torch.log2(l)"),), "lse_base_2", "natural"),
     Wrong("lse without the maximum", ((RETURN, "return out, torch.log(l)"),), "lse_without_max", "m + log(l)"),
+    Wrong("copy of q", ((RETURN, "return q.clone(), m + torch.log(l)"),), "copy_of_input", "q"),
+    Wrong("out never written", ((OUT, OUT.replace("out[rows] = ", "_ = ")),), "all_zeros", ""),
     Wrong(
         "mean of v",
         ((RETURN, "return v.mean(dim=0).expand(q.shape[0], -1).clone(), m + torch.log(l)"),),

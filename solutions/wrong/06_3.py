@@ -53,6 +53,20 @@ ANSWERS = [
         "uninitialised_read",
         "m[0]",
     ),
+    Wrong(
+        "tail dropped behind the first tile",
+        (
+            (
+                KV_LOOP,
+                "for (int kv_start = 0; kv_start == 0 || kv_start + BLOCK_N <= seq_len_kv; kv_start += BLOCK_N) {",
+            ),
+        ),
+        "tail_dropped",
+        "the last 5 keys are missing",
+    ),
+    Wrong(
+        "last key of every tile dropped", ((NUM_KEYS, NUM_KEYS.replace("BLOCK_N,", "BLOCK_N - 1,")),), "lse_wrong", "50"
+    ),
     Wrong("tail read past the end", ((IS_THERE, "const bool is_there = true;"),), "out_of_bounds", ""),
     Wrong("tail of V not zeroed: 0 * NaN", ((LOAD_V, "if (is_there) " + LOAD_V),), "uninitialised_read", "v_smem"),
     # barriers
@@ -107,6 +121,25 @@ ANSWERS = [
         ),
         "uninitialised_read",
         "",
+    ),
+    Wrong(
+        "out kept in half between tiles",
+        (
+            (STORE, STORE.replace("acc / l_new", "__half2float(__float2half(acc / l_new))")),
+            ('#include "common/softmax_state.cuh"', '#include <cuda_fp16.h>\n#include "common/softmax_state.cuh"'),
+        ),
+        "low_precision",
+        "compute in float",
+    ),
+    Wrong("lse with l, not its logarithm", ((LSE, "lse[q_row] = m[q_row] + l[q_row];"),), "lse_without_log", "53"),
+    Wrong(
+        "plain mean",
+        (("probs[tile_key] += q_d * k_smem", "probs[tile_key] += 0.0f * q_d * k_smem"),),
+        "ignores_scores",
+        "plain mean",
+    ),
+    Wrong(
+        "copy of q", ((STORE, STORE.replace("acc / l_new", "q[(size_t)q_row * HEAD_DIM + d]")),), "copy_of_input", "q"
     ),
     Wrong("zeros", ((STORE, STORE.replace("acc / l_new", "0.0f")),), "all_zeros", ""),
 ]

@@ -134,6 +134,7 @@ CAUSAL_TRITON = Exercise(
         _causal("square", 33, 33, schedules=TRITON_SCHEDULES),
         _causal("more keys than queries", 37, 53, heads=(1, 2, 1)),
         _causal("more queries than keys", 70, 20),
+        _causal("grouped heads, two batches", 9, 21, heads=(2, 4, 2)),
         _causal("two queries", 2, 45),
         _causal("scores near -100", 35, 45, "minus_100"),
         _causal("scores near +100", 35, 45, "plus_100"),

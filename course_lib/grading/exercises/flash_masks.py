@@ -96,6 +96,8 @@ def by_seen(evidence):
             f"{start}; {num_q - len(wrong)} other rows are right. A tile of queries was skipped although its last rows "
             "see keys of this tile: round the first row down to a whole tile, and compare with kv_start - offset.",
         )
+    if seen[row] > 2 * num_kv:
+        return None  # no mean of that many keys: not a matter of which ones
     return Diagnosis("wrong_keys", f"{start}.")
 
 

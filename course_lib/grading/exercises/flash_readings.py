@@ -57,9 +57,11 @@ def diagnose_tiles(evidence):
         _by_rows,
         by_heads,
         by_seen,
+        _nan_from_the_tail,
         _nan_from_the_start,
         _by_tiles,
         _by_tail,
+        _by_equal_weights,
         _by_lse,
         by_shift,
         diagnose_attention,
@@ -83,6 +85,23 @@ def _by_rows(evidence):
             "narrower than the others.",
         )
     return None
+
+
+def _nan_from_the_tail(evidence):
+    """lse is right and out is NaN, wherever the last tile of keys is not full, and nowhere else."""
+    failing = evidence.failing()
+    partial = [case for case in evidence.cases if case.case.sizes["seq_len_kv"] % TILE]
+    if not failing or len(failing) != len(partial) or len(partial) == len(evidence.cases):
+        return None
+    for case in failing:
+        out = case.comparisons["out"]
+        if not case.comparisons["lse"].passed or out.got == out.got or case.case.sizes["seq_len_kv"] % TILE == 0:
+            return None
+    return Diagnosis(
+        "nan_from_the_tail",
+        "lse is right, and out is NaN wherever the last tile of keys is not full: the keys beyond the end get the "
+        "weight 0, but 0 times whatever stands in their place of v may be NaN. Put 0 there.",
+    )
 
 
 def _nan_from_the_start(evidence):
@@ -190,6 +209,13 @@ def _by_tail(evidence):
         if near(mean, value):
             return Diagnosis(code, f"{start}, {words}.")
     return None
+
+
+def _by_equal_weights(evidence):
+    """Scores of 0 and 1 weigh the same: that explains an lse of log(number of keys), and not the other way round."""
+    ramp = evidence.readings.get("ramp")
+    flat = ramp is not None and ramp["slope"] is not None and abs(ramp["slope"]) < 1e-4
+    return diagnose_attention(evidence) if flat else None
 
 
 def _by_lse(evidence):
