@@ -152,6 +152,7 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 // region: softmax
+                // region: row_max
                 float m_new = m[i][half];
 #pragma unroll
                 for (int j = 0; j < BLOCK_N / 8; ++j) {
@@ -163,6 +164,7 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
                 const float alpha = fast_exp2(m[i][half] * scale_log2 - shift);
                 m[i][half] = m_new;
                 l[i][half] *= alpha;
+                // endregion
 #pragma unroll
                 for (int j = 0; j < BLOCK_N / 8; ++j) {
 #pragma unroll
@@ -185,6 +187,7 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
         // region: weighted_sum
 #pragma unroll
         for (int j = 0; j < BLOCK_N / 16; ++j) {
+            // region: pack
             unsigned probs_reg[ROW_TILES][4];  // rows g, g + 8 of keys 0-7, then of keys 8-15: two tiles of scores, packed
 #pragma unroll
             for (int i = 0; i < ROW_TILES; ++i) {
@@ -194,6 +197,7 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
                     probs_reg[i][r] = pack_pair(pair[0], pair[1], ELEMENT());
                 }
             }
+            // endregion
 #pragma unroll
             for (int d = 0; d < HEAD_DIM / 16; ++d) {
                 unsigned v_reg[2][2];  // columns 0-7 and 8-15; V's rows are keys, so here the transpose is needed

@@ -196,6 +196,7 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
             for (int i = 0; i < ROW_TILES; ++i) {
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
+                    // region: grow
                     float m_new = m_lane[i][half];
                     m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, 1));  // four lanes share a row
                     m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, 2));
@@ -203,6 +204,7 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
                     const float alpha = m_new == NEG_INF ? 1.0f : fast_exp2(m[i][half] - m_new);
                     m[i][half] = m_new;
                     l[i][half] *= alpha;
+                    // endregion
 #pragma unroll
                     for (int d = 0; d < HEAD_DIM / 8; ++d) {
                         acc[i][d][half * 2] *= alpha;
