@@ -21,6 +21,7 @@ from course_lib.ops import (  # noqa: E402
     first_kernels,
     flash_attention_1,
     flash_attention_1_backward,
+    flash_attention_2,
     flash_attention_2_backward,
     matmul,
     movement,
@@ -45,11 +46,11 @@ def direct(device, path, kernel, grid, block, make, defines=None):
 
 def _counted(device):
     """The micro-kernels of access/, as counter_cases.py launches them: the first case of each file."""
-    from counter_cases import CASES
+    from counter_cases import CASES, Case
 
     found = {}
     for case in CASES:
-        if case.path.startswith("access/"):
+        if isinstance(case, Case) and case.path.startswith("access/"):
             make = partial(direct, device, case.path, case.kernel, case.grid, case.block, case.make, case.defines)
             found.setdefault((case.path.removesuffix(".cu"), "cuda"), make)
     return found
@@ -165,22 +166,26 @@ def _flash_attention_1(device):
 
 
 def _flash_attention_2(device):
-    small = heads(device, head_dim=24)
-    sizes = {"HEAD_DIM": 24, "BLOCK_M": 16, "BLOCK_N": 32}
+    small, halves = heads(device, head_dim=24), heads(device, torch.float16)
+    found = {}
+    for variant in flash_attention_2.VARIANTS:
+        inputs = small if variant == "01_loop_order" else halves
+        for language in ("cuda", "triton") if variant in flash_attention_2.TWINS else ("cuda",):
+            plan = partial(flash_attention_2.plan, *inputs, causal=True, variant=variant, language=language)
+            found[f"flash_attention_2/{variant}", language] = plan
 
-    def forward():
-        q, k, v = (tensor.cpu() for tensor in small)
-        return q, k, v, torch.empty_like(q), torch.empty(q.shape[:3]), 2, q.shape[2], k.shape[2], 24**-0.5, 1
+    def backward(language):
+        from course_lib.ops import _flash_attention_triton as triton_launches
 
-    def backward():
-        out, lse = flash_attention_1.flash_attention_1(*small, causal=True)
-        return flash_attention_2_backward.plan(*small, out, lse, random(device, *out.shape, seed=3), causal=True)
+        inputs = small if language == "cuda" else heads(device)
+        out, lse = flash_attention_1.flash_attention_1(*inputs, causal=True)
+        d_out = random(device, *out.shape, seed=3)
+        if language == "cuda":
+            return flash_attention_2_backward.plan(*inputs, out, lse, d_out, causal=True)
+        scale = out.shape[3] ** -0.5
+        return triton_launches.plan_backward(*inputs, out, lse, d_out, causal=True, softmax_scale=scale)
 
-    stem, kernel = "flash_attention_2/01_loop_order", "flash_attention_2_kernel"
-    return {
-        (stem, "cuda"): partial(direct, device, f"{stem}.cu", kernel, 12, 128, forward, sizes),  # 3 tiles, 4 heads
-        (flash_attention_2_backward.STEM, "cuda"): backward,
-    }
+    return found | {(flash_attention_2_backward.STEM, language): partial(backward, language) for language in LANGUAGES}
 
 
 def _matmul(device):
