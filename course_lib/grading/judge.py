@@ -253,8 +253,23 @@ def _point_at_values(verdict, exercise, case):
     verdict.first_wrong = FirstWrong(case.case.name, name, wrong.index, wrong.got, wrong.expected, tolerance)
     ratio = wrong.ratio.reshape(-1, wrong.ratio.shape[-1]) if wrong.ratio.dim() > 1 else wrong.ratio.reshape(1, -1)
     tile = exercise.tile(case.case) if exercise.tile else tuple(ratio.shape)
-    cut = ratio[:_MAP_LIMIT, :_MAP_LIMIT].clamp(max=1e6).tolist()
-    verdict.error_map = {"case": case.case.name, "output": name, "ratio": cut, "tile": tile}
+    top, left = _window(wrong.index, wrong.ratio.shape, tile)
+    cut = ratio[top : top + _MAP_LIMIT, left : left + _MAP_LIMIT].clamp(max=1e6).tolist()
+    verdict.error_map = {"case": case.case.name, "output": name, "ratio": cut, "tile": tile, "first": (top, left)}
+
+
+def _window(index, shape, tile):
+    """First row and column of an error map that holds the first wrong element; 0 where it lies within the limit."""
+    if not index:
+        return 0, 0
+    row = 0
+    for number, size in zip(index[:-1], shape[:-1], strict=True):
+        row = row * size + number  # rows of the axes before the last one, one after the other
+    starts = []
+    for at, size in zip((row, index[-1]), tile, strict=True):
+        grid = size if 0 < size < _MAP_LIMIT else _MAP_LIMIT
+        starts.append(0 if at < _MAP_LIMIT else at // grid * grid)
+    return tuple(starts)
 
 
 def _outcome(case):

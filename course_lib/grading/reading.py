@@ -126,7 +126,8 @@ def has_map(verdict):
 def map_summary(verdict):
     """The error map in one sentence, for those who do not see it; also its caption."""
     ratio, output = verdict.error_map["ratio"], verdict.error_map["output"]
-    wrong = [(row, col) for row, line in enumerate(ratio) for col, value in enumerate(line) if level(value) > 0]
+    top, left = first_shown(verdict.error_map)
+    wrong = [(row, col) for row, line in enumerate(ratio, top) for col, value in enumerate(line, left) if level(value)]
     total = sum(map(len, ratio))
     if not wrong:
         shown = f"All {total} elements shown are within tolerance"
@@ -138,6 +139,11 @@ def map_summary(verdict):
     flat = verdict.first_wrong is not None and len(verdict.first_wrong.index) == 1
     where = f"at {_span('index', cols)}" if flat else f"in {_span('row', rows)} and {_span('column', cols)}"
     return f"{len(wrong):,} of {total:,} elements of {output} {'is' if len(wrong) == 1 else 'are'} wrong, {where}."
+
+
+def first_shown(error_map):
+    """Row and column of the output at which the map begins."""
+    return tuple(error_map.get("first") or (0, 0))
 
 
 def _span(word, indices):
@@ -172,7 +178,8 @@ def coarse(error_map, most_rows, most_cols):
 def borders(error_map, axis, steps, cells):
     """Cells before which a tile begins, along one axis (0 rows, 1 columns); none when there is one tile only."""
     tile = error_map.get("tile") or (0, 0)
-    size, step = tile[axis], steps[axis]
+    size, step, first = tile[axis], steps[axis], first_shown(error_map)[axis]
     if not size or size < step:
         return []
-    return sorted({position // step for position in range(size, cells * step, size)} - {0})
+    inside = range(first // size * size + size, first + cells * step, size)
+    return sorted({(position - first) // step for position in inside} - {0})

@@ -34,7 +34,7 @@ def render(verdict):
     parts = [
         _squares(levels, side),
         _lines(down, across, side, width, len(levels)),
-        _numbers(down, across, side, steps),
+        _numbers(down, across, side, steps, reading.first_shown(error_map)),
     ]
     summary = reading.map_summary(verdict)
     picture = (
@@ -81,18 +81,20 @@ def _lines(down, across, side, width, height):
     )
 
 
-def _numbers(down, across, side, steps):
+def _numbers(down, across, side, steps, first):
     """Indices of the output at the first element and at tile borders, as far apart as they can be read."""
     texts, last = [], -99
     for row in [0, *down]:
         if row * side - last >= 12:
             last = row * side
-            texts.append(f'<text x="{_LEFT - 9}" y="{_TOP + last + 9}" text-anchor="end">{row * steps[0]}</text>')
+            texts.append(
+                f'<text x="{_LEFT - 9}" y="{_TOP + last + 9}" text-anchor="end">{first[0] + row * steps[0]}</text>'
+            )
     last = -99
     for col in [0, *across]:
         if col * side - last >= 30:
             last = col * side
-            texts.append(f'<text x="{_LEFT + last + 1}" y="{_TOP - 8}">{col * steps[1]}</text>')
+            texts.append(f'<text x="{_LEFT + last + 1}" y="{_TOP - 8}">{first[1] + col * steps[1]}</text>')
     return "".join(texts)
 
 

@@ -82,16 +82,18 @@ def _map(verdict):
     across = reading.borders(verdict.error_map, 1, steps, width)
     characters = [character for _, _, character in reading.LEVELS] + [reading.NAN_CHARACTER]
     rule = "".join(("┼" if col in across else "") + "─" for col in range(width))
+    top, left = reading.first_shown(verdict.error_map)
     lines = [*_wrap(reading.map_summary(verdict), "Where it is wrong: "), ""]
     for row, cells in enumerate(levels):
         if row in down:
             lines.append(f"  {'':>5} {rule}")
         text = "".join(("│" if col in across else "") + characters[cell] for col, cell in enumerate(cells))
-        lines.append(f"  {row * steps[0]:>5} {text}")
+        lines.append(f"  {top + row * steps[0]:>5} {text}")
     legend = [f"{character} {words}" for _, words, character in reading.LEVELS]
     legend.append(f"{reading.NAN_CHARACTER} {reading.NAN_LEGEND}")
     one = "" if steps == (1, 1) else f"; one character stands for {steps[0]} x {steps[1]} elements, the worst of them"
     lined = "lines: tile borders" if down or across else "no tile borders"
+    lined += f"; the first column shown is {left}" if left else ""
     lines += textwrap.wrap(",  ".join(legend), _WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 8)
     lines.append(f"  {'':>5} {lined}{one}")
     return lines

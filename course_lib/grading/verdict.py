@@ -46,7 +46,7 @@ class Verdict:
     diagnosis: Diagnosis | None = None
     cases: list[CaseOutcome] = field(default_factory=list)
     first_wrong: FirstWrong | None = None
-    error_map: dict[str, Any] | None = None  # {"case", "output", "ratio": error/tolerance, 2-D, "tile": (rows, cols)}
+    error_map: dict[str, Any] | None = None  # {"case", "output", "ratio": error/tolerance, 2-D, "tile", "first"}
     missing: str = ""  # for NOT VERIFIED HERE: what this machine lacks
     remarks: list[str] = field(default_factory=list)  # right but worth a word: slow access pattern, printed output cut
     hint: str = ""

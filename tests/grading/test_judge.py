@@ -89,6 +89,21 @@ def test_a_failure_points_at_the_smallest_case_and_asks_the_probes():
     assert verdict.error_map["tile"] == (4, 32) and verdict.hint == EXERCISE.hints[0]
 
 
+def test_the_error_map_begins_where_the_first_wrong_element_is_on_it():
+    def beyond(x):
+        out = softmax(x)
+        out[-1, 150:] += 1.0
+        return out
+
+    verdict = graded(Child(beyond))
+    (top, left), (row, col) = verdict.error_map["first"], verdict.first_wrong.index
+    assert row < 128 and top == 0 and col == 150 and left == 128  # a border of the tiles of 32 columns
+    assert verdict.error_map["ratio"][row - top][col - left] > 1
+    said, lines = str(verdict), str(verdict).splitlines()
+    assert "column 150" in said or "columns 150 to" in said
+    assert "the first column shown is 128" in said and any("█" in line and "│" in line for line in lines)
+
+
 def test_nan_is_never_right():
     def spoil(run, result):
         if run.name.startswith("case 12"):

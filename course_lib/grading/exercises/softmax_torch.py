@@ -189,9 +189,9 @@ COUNTER_EXAMPLE = Exercise(
     entry="counter_example",
     signature="counter_example() -> row",
     contract=(
-        "Returns a float32 tensor (num_cols,) of at most 4,096 finite scores. On it a softmax that starts its running maximum at 0 "
-        "must be "
-        "off by more than 0.01 in some weight, or not a number, while the softmax that starts at -inf is right."
+        "Returns a float32 tensor (num_cols,) of at most 4,096 finite scores. On it a softmax that starts its running "
+        "maximum at 0 must be off by more than 0.01 in some weight, or not a number, while the softmax that starts at "
+        "-inf is right."
     ),
     size_lines=3,
     minutes=10,
