@@ -23,7 +23,9 @@ from course_lib.ops import (  # noqa: E402
     flash_attention_1_backward,
     flash_attention_2,
     flash_attention_2_backward,
+    fragments,
     matmul,
+    matmul_exercises,
     movement,
     softmax,
 )
@@ -197,7 +199,16 @@ def _matmul(device):
         found[f"matmul/{variant}", "cuda"] = partial(matmul.plan_matmul, a, b, variant=variant)
     small = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16}  # several tiles, and nothing for autotune to time
     twin = partial(matmul.plan_matmul, a, b, language="triton", tiles=small)
-    return found | {("matmul/08_pipelined", "triton"): twin}
+    found |= {("matmul/08_pipelined", "triton"): twin}
+    b_rows, half_a, half_b = (
+        random(device, 45, 40),
+        random(device, 32, 48).half(),
+        random(device, 48, 24, seed=1).half(),
+    )
+    a, b = random(device, 37, 40), random(device, 40, 53, seed=1)
+    for variant, pair in zip(matmul_exercises.VARIANTS, ((a, b), (a, b_rows), (half_a, half_b)), strict=True):
+        found[f"matmul_exercises/{variant}", "cuda"] = partial(matmul_exercises.plan, *pair, variant=variant)
+    return found | {("access/12_fragments", "cuda"): partial(fragments.plan, device)}
 
 
 def launches(device):
