@@ -33,7 +33,8 @@ def record_fragments():
     """
     launch = plan()
     launch.profile()
-    return {name: owners(values, 16 if name == "a" else 8) for name, values in zip("a b out".split(), launch.outputs)}
+    named = zip(("a", "b", "out"), launch.outputs, strict=True)
+    return {name: owners(values, 16 if name == "a" else 8) for name, values in named}
 
 
 def owners(values, columns):

@@ -8,7 +8,7 @@ import torch
 from ..errors import ShapeError, UnsupportedError
 from .softmax import Launch, _require
 
-# variant -> (dtype, rows and columns of the result of one block, threads of a block, multiples of size_m, size_n, size_k)
+# variant -> (dtype, rows and columns of the result of a block, its threads, what m, n and k must be multiples of)
 _FIXED = {
     "01_tile_with_tails": (torch.float32, (8, 32), (32, 8), (1, 1, 1)),
     "02_padded_rows": (torch.float32, (32, 32), (32, 8), (1, 1, 4)),
@@ -32,7 +32,7 @@ def plan(a, b, *, variant):
 
     Raises
     ------
-    ShapeError        not two contiguous matrices of the dtype that fit each other, or sizes that the kernel does not take
+    ShapeError        not two contiguous matrices of the dtype that fit each other, or sizes that are no such multiples
     UnsupportedError  no such variant
     """
     if variant not in VARIANTS:
