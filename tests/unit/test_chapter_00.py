@@ -4,9 +4,7 @@ import base64
 import csv
 import importlib.util
 import json
-import re
 import sys
-from statistics import median
 
 import pytest
 import torch
@@ -19,8 +17,6 @@ from course_lib.grading import registry
 from course_lib.viz import chapter_graph, growth, waiting
 
 STEM = "00_the_driving_question"
-MAX_PNG_BYTES = 60_000
-MAX_CELL_LINES = 15
 
 
 @pytest.fixture(scope="module")
@@ -55,25 +51,9 @@ def test_the_exercise_says_what_the_judge_says(chapter):
         assert part in text, part
 
 
-def test_code_cells_are_short(chapter):
-    lengths = [len(cell.source.splitlines()) for cell in chapter.part("lecture") if cell.kind == "code"]
-    assert max(lengths) <= MAX_CELL_LINES and median(lengths) <= 8, lengths
-
-
-def test_pictures_are_small_and_have_words(pictures):
-    assert len(pictures) >= 5
-    assert all(len(png) <= MAX_PNG_BYTES and len(alt) > 40 for png, alt in pictures)
-
-
 def test_the_committed_map_knows_the_chapters_of_today(pictures, root):
     alt = next(alt for _, alt in pictures if alt.startswith("Map of the chapters"))
     assert alt == viz.course_map(chapter_graph.way_to("10")).alt, f"run: course build {STEM[:2]}"
-
-
-def test_links_lead_somewhere(chapter, root):
-    for part, folder in (("lecture", "notebooks"), ("exercises", "exercises")):
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", markdown(chapter, part)):
-            assert (root / folder / target).exists(), target
 
 
 def test_the_map_marks_what_is_planned(tmp_path):

@@ -1,10 +1,5 @@
 """Chapter 01: its pages, the judge's sizes and minutes, and the numbers in its text against the stored rows."""
 
-import base64
-import json
-import re
-from statistics import median
-
 import pytest
 
 from course_lib import measure
@@ -12,8 +7,6 @@ from course_lib.build.chapters import read_chapter
 from course_lib.device import KNOWN_GPUS
 
 STEM = "01_gpu_memory_hierarchy"
-MAX_PNG_BYTES = 60_000
-MAX_CELL_LINES = 15
 
 
 @pytest.fixture(scope="module")
@@ -25,27 +18,10 @@ def markdown(chapter, part):
     return "\n".join(cell.source for cell in chapter.part(part) if cell.kind == "markdown")
 
 
-def test_code_comes_in_small_pieces(chapter):
-    lengths = [len(cell.source.splitlines()) for cell in chapter.part("lecture") if cell.kind == "code"]
-    assert max(lengths) <= MAX_CELL_LINES and median(lengths) <= 8, lengths
-    pieces = re.findall(r"^```c\+\+\n(.*?)^```", markdown(chapter, "lecture"), re.MULTILINE | re.DOTALL)
-    assert len(pieces) >= 4 and max(len(piece.splitlines()) for piece in pieces) <= MAX_CELL_LINES
-
-
 def test_starters_do_not_hold_their_answers(root):
     text = (root / "exercises" / f"{STEM}.ipynb").read_text(encoding="utf-8")
     for answer in ("TILE + 1", "k * blockDim.x + threadIdx.x", "every_third = 12", "torch.clamp(intensity"):
         assert answer not in text, answer
-
-
-def test_pictures_of_the_lecture_are_small_and_have_words(root):
-    lecture = json.loads((root / "notebooks" / f"{STEM}.ipynb").read_text(encoding="utf-8"))
-    outputs = [output for cell in lecture["cells"] for output in cell.get("outputs", ())]
-    shown = [output for output in outputs if "image/png" in output.get("data", {})]
-    assert len(shown) >= 5
-    for output in shown:
-        assert len(base64.b64decode(output["data"]["image/png"])) <= MAX_PNG_BYTES
-        assert len(output["metadata"]["image/png"]["alt"]) > 40
 
 
 def test_the_numbers_of_the_text_are_those_of_the_stored_rows(chapter):
@@ -70,6 +46,7 @@ def test_waiting_and_conflicts_are_those_of_the_stored_rows(chapter):
     text, stored = markdown(chapter, "lecture"), measure.read_results("h200", "bandwidth")
     cycles = [stored.where(case=case).rows[0]["cycles"] for case in ("L1", "L2", "device memory")]
     assert "from L1 takes {:.0f} cycles, from L2 {:.0f}, from device memory {:.0f},".format(*cycles) in text
+    assert "a third of a microsecond" in text and 320 < stored.where(case="device memory").rows[0]["ns"] < 360
     paper = [level.cycles for level in measure.memory_levels("H100")[1:4]]
     assert "41, {:.0f} and {:.0f} on its H800".format(*paper[1:]) in text
     rates = dict(stored.where(kind="shared").pairs("stride", "gbps"))

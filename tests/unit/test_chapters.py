@@ -1,6 +1,11 @@
-"""A chapter says of each exercise what the judge knows: size and minutes; and no part of its text is missing."""
+"""What every chapter promises: short cells and quotations, small pictures with words, links that lead somewhere, and of
+each exercise what the judge knows."""
 
+import base64
+import json
 import re
+from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -10,6 +15,12 @@ from course_lib.grading import registry
 # chapter 00 teaches the verdict with an exercise of another form; test_chapter_00.py holds it
 IDS = [exercise_id for exercise_id in registry.all() if not exercise_id.startswith("00.")]
 PARTS = ("**Contract.**", "**Predict first.**", "**After passing.**", "<details><summary>The prediction")
+
+CHAPTERS = sorted(path.stem for path in (Path(__file__).parents[2] / "chapters").glob("[0-9][0-9]_*.md"))
+MAX_LINES, MEDIAN_LINES = 15, 10  # of a code cell, and of a quotation
+MAX_PNG_BYTES, MIN_ALT_LETTERS, MIN_PICTURES = 120_000, 40, 3  # CONTRIBUTING.md
+WORDS = ("warp", "lane", "engine", "barrier")  # each stands in a verdict or a ledger before one has read its chapter
+GLOSSARY = "(../chapters/glossary.md)"
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +44,51 @@ def test_every_exercise_says_what_the_judge_says(exercises_text, exercise_id):
         assert part in own, part
     row = next(line for line in text.splitlines() if line.startswith(f"| {exercise_id} |"))
     assert row.endswith(f"| {exercise.size_lines} | {exercise.minutes} |")
+
+
+@pytest.fixture(params=CHAPTERS)
+def chapter(root, request):
+    return read_chapter(root / "chapters" / f"{request.param}.md")
+
+
+def markdown(chapter, part):
+    """The Markdown of a part, without what is folded away: answers may be longer."""
+    text = "\n".join(cell.source for cell in chapter.part(part) if cell.kind == "markdown")
+    return re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+
+
+def test_code_cells_and_quotations_of_a_lecture_are_short(chapter):
+    lengths = [len(cell.source.splitlines()) for cell in chapter.part("lecture") if cell.kind == "code"]
+    assert max(lengths) <= MAX_LINES and median(lengths) <= MEDIAN_LINES, lengths
+    pieces = re.findall(r"^```(?:c\+\+|python)\n(.*?)^```", markdown(chapter, "lecture"), re.MULTILINE | re.DOTALL)
+    assert all(len(piece.splitlines()) <= MAX_LINES for piece in pieces)
+    assert len(pieces) >= 4 or chapter.stem.startswith("00"), "a lecture reads its kernels region by region"
+
+
+def test_pictures_of_a_lecture_are_small_and_have_words(root, chapter):
+    lecture = json.loads((root / "notebooks" / f"{chapter.stem}.ipynb").read_text(encoding="utf-8"))
+    outputs = [output for cell in lecture["cells"] for output in cell.get("outputs", ())]
+    pictures = [output for output in outputs if "image/png" in output.get("data", {})]
+    assert len(pictures) >= MIN_PICTURES
+    for picture in pictures:
+        assert len(base64.b64decode(picture["data"]["image/png"])) <= MAX_PNG_BYTES
+        assert len(picture["metadata"]["image/png"]["alt"]) > MIN_ALT_LETTERS
+
+
+def test_links_lead_somewhere(root, chapter):
+    for cell in chapter.cells:
+        folder = root / ("notebooks" if cell.part == "lecture" else "exercises")
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", cell.source if cell.kind == "markdown" else ""):
+            assert (folder / target).exists(), target
+
+
+@pytest.mark.parametrize("number", ["00", "01", "02", "03"])
+def test_the_first_use_of_a_word_leads_to_the_glossary(root, number):
+    (path,) = (root / "chapters").glob(f"{number}_*.md")
+    text = "\n".join(cell.source for cell in read_chapter(path).part("lecture") if cell.kind == "markdown")
+    plain = re.sub(r"^```.*?^```|^#+ .*?$|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
+    for word in WORDS:
+        used = re.search(rf"[^\n]{{0,40}}\b{word}s?\b[^\n]{{0,40}}", plain, re.IGNORECASE)
+        linked = re.search(rf"\[\**{word}s?\**\]{re.escape(GLOSSARY)}", plain, re.IGNORECASE)
+        if used:
+            assert linked and linked.start() <= used.end(), used[0]
