@@ -131,7 +131,7 @@ def _say_unwritten(case, name, left):
         why = f"is the grid rounded down, or does every block take the same {word}s?"
     elif bool((rows == whole_columns[None, :]).all()):
         what = f"in every row, {_named('column', whole_columns)} never written"
-        why = "does the loop run on to the end of the row, one stride after the other?"
+        why = "do the strides of the loop, or the tiles of the grid, go on to the end of the row?"
     else:
         row = int(rows.any(dim=1).nonzero()[0])
         columns = runs_of(rows[row].nonzero().flatten().tolist())
