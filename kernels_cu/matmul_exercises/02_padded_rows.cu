@@ -5,7 +5,7 @@
 // Contract  a (size_m, size_k) float · b (size_n, size_k) float · out (size_m, size_n) float = a b^T · all contiguous
 //           and 16-byte aligned, size_k a multiple of 4, any sizes >= 1 otherwise
 //           no Triton twin: there the compiler decides how a tile lies in shared memory
-// Launch    grid (ceil(size_n / 32), ceil(size_m / 32)) · block (32, 8) · static shared memory of 8704 bytes
+// Launch    grid (ceil(size_n / 32), ceil(size_m / 32)) · block (32, 8) · static shared memory of two tiles
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Source    NVIDIA, CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"
 #define BLOCK 32       // rows and columns of the result that a block has, and numbers of k in a step
