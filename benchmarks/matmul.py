@@ -29,7 +29,6 @@ from course_lib.ops.matmul import HALF_VARIANTS, VARIANTS, plan_matmul  # noqa: 
 SIZES = (1024, 2048, 4096, 8192)
 LARGEST = {"01_naive": 2048, "02_coalesced": 4096, "03_shared_tile": 4096}  # the others go up to the end
 CHECKED_ROWS = 64
-TOLERANCE = {"float32": 2e-5, "float16": 4e-3}  # of an element, in units of sqrt(size_k): the spread of the elements
 SLOW_MS = 10.0  # what takes longer is run SLOW_RUNS times
 SLOW_RUNS = 4
 FLUSH_BYTES = 256 << 20
@@ -38,6 +37,15 @@ COLUMNS = [
     "variant", "language", "dtype", "size_m", "size_n", "size_k", "median_us", "low_us", "high_us", "tflops",
     "percent_of_cublas", "max_error", "note", *ABOUT,
 ]  # fmt: skip
+
+
+def tolerance(dtype, size_k):
+    """How far an element may be off, in units of sqrt(size_k), the spread of the elements.
+
+    Halves: the rounding of the result, which is up to five spreads away from zero. Floats: size_k roundings of partial
+    sums that grow to one spread, whose sum wanders as far as sqrt(size_k) of them; eight times that is the limit.
+    """
+    return 4e-3 if dtype == "float16" else 8 * 2.0**-24 * size_k**0.5
 
 
 def variants(dtype):
@@ -108,7 +116,7 @@ def rows_of(size, dtype, options):
             continue
         call, out = call_of(variant, language, a, b)
         errors[name] = error_of(call, out, a, b)
-        if errors[name] <= TOLERANCE[dtype]:
+        if errors[name] <= tolerance(dtype, size):
             calls[name] = call
         else:
             notes[name] = f"wrong by {errors[name]:.1e}: not timed"
