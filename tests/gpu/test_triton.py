@@ -7,41 +7,13 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton_elementwise import cast_kernel, elementwise_kernel
 
 from course_lib import profile_triton
 from course_lib.triton import launch_count
 from course_lib.triton.mode import is_interpreted
 
 N = 65536
-
-
-@triton.jit
-def elementwise_kernel(x, y, out, BLOCK: tl.constexpr, OP: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    a, b = tl.load(x + i), tl.load(y + i)
-    if OP == "add":
-        r = a + b
-    elif OP == "sub":
-        r = a - b
-    elif OP == "mul":
-        r = a * b
-    elif OP == "div":
-        r = a / b
-    elif OP == "abs":
-        r = tl.abs(a)
-    elif OP == "max":
-        r = tl.maximum(a, b)
-    elif OP == "min":
-        r = tl.minimum(a, b)
-    elif OP == "where":
-        r = tl.where(a > b, a, b)
-    tl.store(out + i, r)
-
-
-@triton.jit
-def cast_kernel(x, out, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out + i, tl.load(x + i).to(out.dtype.element_ty))
 
 
 @triton.jit
