@@ -1,4 +1,4 @@
-"""The ladder of FlashAttention-2 on the GPU in hand: right at any size, type and layout, and the same numbers every time."""
+"""The ladder of FlashAttention-2 on the GPU in hand: right at any size, type and layout, the same bits every time."""
 
 import math
 
@@ -15,8 +15,8 @@ LADDER = ops.VARIANTS[1:]  # on tensor cores
 DTYPES = (torch.float16, torch.bfloat16)
 # batch, heads, kv heads, queries, keys
 SHAPES = [
-    (1, 1, 1, 1, 1), (2, 4, 2, 37, 53), (1, 6, 1, 300, 333), (1, 2, 2, 333, 150), (3, 8, 2, 129, 1000), (1, 2, 1, 1, 700),
-    (1, 1, 1, 64, 33), (2, 2, 2, 1024, 1024), (1, 1, 1, 47, 47), (1, 1, 1, 5, 63),
+    (1, 1, 1, 1, 1), (2, 4, 2, 37, 53), (1, 6, 1, 300, 333), (1, 2, 2, 333, 150), (3, 8, 2, 129, 1000),
+    (1, 2, 1, 1, 700), (1, 1, 1, 64, 33), (2, 2, 2, 1024, 1024), (1, 1, 1, 47, 47), (1, 1, 1, 5, 63),
 ]  # fmt: skip
 
 
