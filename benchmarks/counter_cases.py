@@ -32,6 +32,35 @@ class Case:
     defines: dict = field(default_factory=dict)
     differs: dict = field(default_factory=dict)
 
+    def launch(self, device):
+        """The Launch of course_lib.ops, its tensors on "cuda" or "cpu", not yet run."""
+        from course_lib import cuda
+        from course_lib.ops.softmax import Launch
+
+        arguments = tuple(item.to(device) if isinstance(item, torch.Tensor) else item for item in self.make())
+        kernel = cuda.load(self.path, self.kernel, defines=self.defines)
+        return Launch("cuda", kernel, self.grid, self.block, arguments, {}, ())
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One launch as a launcher of course_lib.ops plans it.
+
+    Attributes
+    ----------
+    name, kernel, differs : as in Case
+    plan : function of "cuda" or "cpu" that gives the Launch
+    """
+
+    name: str
+    kernel: str
+    plan: object
+    differs: dict = field(default_factory=dict)
+
+    def launch(self, device):
+        """The Launch, its tensors on "cuda" or "cpu", not yet run."""
+        return self.plan(device)
+
 
 def _copy(n, factor=1, extra=0, width=1):
     """Arguments (x, out, n) of a global copy."""
@@ -215,6 +244,78 @@ _CHAPTER_03 = [
         _MASKED_SPLIT,
     ),
 ]
+
+
+def _random(device, *shape, dtype=torch.float32, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype).to(device)
+
+
+def _matmul(variant, differs):
+    """128 x 128 times 128 x 256: whole tiles of every step."""
+
+    def plan(device):
+        from course_lib.ops import matmul
+
+        dtype = torch.float32 if variant[:2] < "06" else torch.float16
+        a, b = _random(device, 128, 128, dtype=dtype), _random(device, 128, 256, dtype=dtype, seed=1)
+        return matmul.plan_matmul(a, b, variant=variant)
+
+    return Planned(f"matmul_{variant}", "matmul_kernel", plan, differs)
+
+
+def _heads(device, seq_len, head_dim, dtype=torch.float32):
+    """q, k, v of two query heads that share one head of k and v."""
+    shapes = ((2, 0), (1, 1), (1, 2))
+    return [_random(device, 1, heads, seq_len, head_dim, dtype=dtype, seed=seed) for heads, seed in shapes]
+
+
+def _flash_attention_1(differs):
+    def plan(device):
+        from course_lib.ops import flash_attention_1
+
+        return flash_attention_1.plan(*_heads(device, 128, 64))
+
+    return Planned("flash_attention_1", "flash_attention_1_kernel", plan, differs)
+
+
+def _flash_attention_2(variant, head_dim, differs):
+    """Two tiles of queries: whole tiles of every step."""
+
+    def plan(device):
+        from course_lib.ops import flash_attention_2
+
+        dtype = torch.float32 if variant == "01_loop_order" else torch.float16
+        return flash_attention_2.plan(*_heads(device, 256, head_dim, dtype), variant=variant)
+
+    return Planned(f"flash_attention_2_{variant}_d{head_dim}", "flash_attention_2_kernel", plan, differs)
+
+
+EMPTY_LOADS = "ptxas puts three loads that no lane takes part in before a run of cp.async; each counts as a request"
+FRAGMENTS = "load_matrix_sync is two ldmatrix on the card; the machine reads its fragments number by number"
+STRAY = "not explained: a few wavefronts in ten thousand, not the same number at every reading"
+PREFETCH = "the copy of a tile beyond the end is a predicate, so its instruction is issued by every warp"
+UNSEEN = "Nsight Compute leaves out the wavefronts of copies that stand under a predicate"
+_STRAY = {"shared_load_wavefronts": STRAY, "shared_load_conflicts": STRAY}
+_ABSENT = {"shared_load_requests": EMPTY_LOADS}
+_TUNED = _ABSENT | {"shared_store_requests": PREFETCH, "shared_store_wavefronts": UNSEEN}
+_TILES = [
+    _matmul("01_naive", {}),
+    _matmul("02_coalesced", {}),
+    _matmul("03_shared_tile", _WIDE),
+    _matmul("04_register_tile", _WIDE),
+    _matmul("05_vectorised", {}),
+    _matmul("06_wmma", {"shared_load_requests": FRAGMENTS, "shared_load_conflicts": FRAGMENTS}),
+    _matmul("07_mma", {}),
+    _matmul("08_pipelined", _ABSENT | _STRAY),
+    _flash_attention_1(_WIDE | {"shared_load_conflicts": STRAY}),
+    _flash_attention_2("01_loop_order", 64, _WIDE),
+    _flash_attention_2("01_loop_order", 128, _WIDE | {"shared_load_conflicts": STRAY}),
+    *(
+        _flash_attention_2(variant, head_dim, differs)
+        for variant, differs in (("02_mma", {}), ("03_swizzled", {}), ("04_pipelined", _ABSENT), ("05_tuned", _TUNED))
+        for head_dim in (64, 128)
+    ),
+]
 CASES = [
     *_STRIDES,
     Case(
@@ -250,4 +351,5 @@ CASES = [
     ),
     *_INDEXED,
     *_CHAPTER_03,
+    *_TILES,
 ]

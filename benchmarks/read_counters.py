@@ -31,6 +31,10 @@ METRICS = {
     "shared_store_requests": "smsp__inst_executed_op_shared_st.sum",
     "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "ldmatrix_requests": "smsp__inst_executed_op_ldsm.sum",
+    "cp_async_requests": "smsp__inst_executed_op_ldgsts.sum",
+    "cp_async_wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
+    "cp_async_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
     "local_load_requests": "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum",
     "local_store_requests": "l1tex__t_requests_pipe_lsu_mem_local_op_st.sum",
     "registers_per_thread": "launch__registers_per_thread",
@@ -41,11 +45,8 @@ def launch():
     """Run every case once, in order; ncu watches."""
     from counter_cases import CASES
 
-    from course_lib import cuda
-
     for case in CASES:
-        kernel = cuda.load(case.path, case.kernel, defines=case.defines)
-        kernel(case.grid, case.block, *(item.cuda() if hasattr(item, "cuda") else item for item in case.make()))
+        case.launch("cuda").run()
 
 
 def ncu_command():

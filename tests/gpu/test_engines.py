@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from counter_cases import CASES
+from counter_cases import CASES as ALL_CASES
+from counter_cases import Case
 
 from course_lib import cuda, device
 from course_lib.ops import softmax as ops
@@ -14,6 +15,9 @@ SCORES = {
     "near +100": lambda *shape: torch.randn(*shape) + 100,
     "near -100": lambda *shape: torch.randn(*shape) - 100,
 }
+
+
+CASES = [case for case in ALL_CASES if isinstance(case, Case)]  # test_every_launch.py has what launchers plan
 
 
 def to_gpu(arguments):
