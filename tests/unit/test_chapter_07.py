@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 import torch
 
-from course_lib import viz
+from course_lib import measure, viz
 from course_lib.build.chapters import read_chapter
 from course_lib.ops import flash_attention_2 as ops
 
@@ -42,3 +42,45 @@ def test_the_animation_counts_what_the_kernel_counts(num_q, num_kv, head_dim, bl
     q, k = torch.randn(1, 1, num_q, head_dim), torch.randn(1, 1, num_kv, head_dim)
     launch = ops.plan(q, k, k, variant="01_loop_order", block_m=block_m, block_n=block_n)
     assert sum(steps[-1].moved_bytes.values()) == sum(launch.traffic()) - 4 * num_q  # lse is not in the picture
+
+
+def rate(variant, language, **size):
+    """TFLOP/s of the one stored row of an H200: forward unless said otherwise, bf16, 4,096 tokens."""
+    wanted = {"direction": "forward", "dtype": "bfloat16", "seq_len": 4096} | size
+    (row,) = measure.read_results("h200", "flash_attention").where(variant=variant, language=language, **wanted).rows
+    return row["tflops"]
+
+
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("causal", [0, 1])
+def test_what_the_lecture_says_of_speed_is_what_the_rows_say(head_dim, causal):
+    size = {"head_dim": head_dim, "causal": causal}
+    rungs = [
+        rate(f"flash_attention_2/{name}", "cuda", **size)
+        for name in ("02_mma", "03_swizzled", "04_pipelined", "05_tuned")
+    ]
+    theirs = rate("sdpa_flash", "torch", **size)
+    assert rungs == sorted(rungs)
+    assert 0.19 < rungs[0] / theirs < 0.29  # "a fifth to a quarter"
+    assert 2.6 < rungs[1] / rungs[0] < 3.4  # "about three times as fast"
+    assert 1.1 < rungs[3] / theirs < 1.3  # "1.1 to 1.3 times as fast"
+    read_aloud, tuned = (rate(f"flash_attention_2/{name}", "triton", **size) for name in ("01_loop_order", "05_tuned"))
+    assert rungs[3] < read_aloud < tuned and 1.45 < tuned / theirs < 1.65  # "half as fast again"
+    backward = {"direction": "backward", **size}
+    ratio = rate("flash_attention_2/06_backward", "triton", **backward) / rate("sdpa_flash", "torch", **backward)
+    assert 1.45 < ratio < 1.75  # "about 1.6 times as fast" at head_dim 128, causal
+
+
+def test_what_the_lecture_says_of_counters_is_what_the_rows_say():
+    rows = {
+        row["variant"].split("/")[-1]: row for row in measure.read_results("h200", "flash_attention_2_rungs").rows[:5]
+    }
+    assert all(row["head_dim"] == 128 for row in rows.values())
+    mma, swizzled, pipelined, tuned = (rows[name] for name in ("02_mma", "03_swizzled", "04_pipelined", "05_tuned"))
+    assert 8 * mma["ldmatrix_conflicts"] == 7 * mma["ldmatrix_wavefronts"]  # what the SIMT machine counts, exactly
+    assert swizzled["ldmatrix_wavefronts"] == 4 * swizzled["ldmatrix_requests"] and swizzled["ldmatrix_conflicts"] == 0
+    assert swizzled["stall_global_memory"] > 1 > 0.2 > pipelined["stall_global_memory"]
+    assert tuned["instructions"] < 0.6 * pipelined["instructions"]
+    assert tuned["instructions"] < rows["sdpa_flash"]["instructions"]
+    inputs = 3 * 64 * 4096 * 128 * 2
+    assert all(row["dram_read_bytes"] < 1.035 * inputs for row in (mma, swizzled, pipelined, tuned))  # "within 3 %"
