@@ -52,7 +52,9 @@ def roofline(machine, points, *, peak_tflops, memory_gbps):
 
 
 def _label(intensity, on_the_roof, all_of_them):
-    """Where a name stands: below on the right; out of the way when another point follows closely."""
+    """Where a name stands: below on the right; level or out of the way when another point is near."""
+    if sum(other == intensity for other in all_of_them) > 1:  # one above the other: each name level with its mark
+        return {"xytext": (9, -3), "ha": "left"}
     crowded = any(intensity < other < _NEAR * intensity for other in all_of_them)
     if not crowded:
         return {"xytext": (9, -11), "ha": "left"}
