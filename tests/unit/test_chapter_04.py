@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 import torch
 
-from course_lib import viz
+from course_lib import measure, viz
 from course_lib.build.chapters import read_chapter
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops import matmul as ops
@@ -97,3 +97,38 @@ def test_launchers_of_the_exercises_multiply_and_refuse():
         exercises.plan(a, b, variant="02_padded_rows")
     with pytest.raises(UnsupportedError, match="variant='04'"):
         exercises.plan(a, b, variant="04")
+
+
+def test_the_numbers_of_the_text_are_those_of_the_stored_rows(chapter):
+    text = "\n".join(cell.source for cell in chapter.part("lecture") if cell.kind == "markdown")
+    stored, counters = (measure.read_results("h200", name) for name in ("matmul", "matmul_counters"))
+
+    def rate(variant, size, language="cuda", dtype="float16"):
+        (row,) = stored.where(variant=variant, size_m=size, language=language, dtype=dtype).rows
+        return row["tflops"]
+
+    def counted(variant, column):
+        (row,) = counters.where(variant=variant, language="cuda").rows
+        return row[column]
+
+    wmma, mma, fast = (rate(variant, 4096) for variant in ops.HALF_VARIANTS)
+    twin, cublas = rate("08_pipelined", 4096, "triton"), rate("cublas", 4096, "torch")
+    floats = [rate(variant, 2048, dtype="float32") for variant in ("01_naive", "02_coalesced", "03_shared_tile")]
+    for words in (
+        f"from {wmma:.0f} to {fast:.0f} TFLOP/s, {100 * fast / cublas:.0f} % of cuBLAS",
+        f"with the step between, {mma:.0f}, the factors are {mma / wmma:.1f} for",
+        f"and {fast / mma:.1f} for large tiles",
+        f"reaches {twin:.0f}.\n",
+        f"coalescing alone is a factor of {floats[1] / floats[0]:.0f}",
+        f"adds only {100 * (floats[2] / floats[1] - 1):.0f} %",
+        f"busy for {counted('03_shared_tile', 'percent_shared'):.0f} % of the time",
+        f"busy for {counted('06_wmma', 'percent_tensor'):.0f} % of the time at first",
+        f"are at {counted('08_pipelined', 'percent_tensor'):.0f} % in the end",
+    ):
+        assert words in text, words
+    assert 0.7 < counted("06_wmma", "shared_conflicts") / counted("06_wmma", "shared_wavefronts") < 0.8
+    assert counted("07_mma", "shared_conflicts") < 0.01 * counted("07_mma", "shared_wavefronts")
+    for row in counters.rows[2:]:
+        per_byte = 2 * 2048**3 / (32 * row["global_load_sectors"])
+        m, n = ops.VARIANTS[row["variant"]][1]
+        assert per_byte == 2 * m * n / ((m + n) * (4 if row["variant"] < "06" else 2))
