@@ -5,7 +5,7 @@ With P = softmax(S), S = q k^T * scale, and an incoming gradient d_out of out = 
     d_v = P^T d_out      d_P = d_out v^T      D = rowsum(d_out * out)      d_S = P * (d_P - D)
     d_q = d_S k * scale  d_k = d_S^T q * scale
 
-The plain name computes in float64 and is the oracle; `rounded_…` computes in the tensors' own dtype and rounds every
+Plain names compute in float64 and are the oracle; `rounded_…` compute in the tensors' own dtype and round every
 intermediate to it. The causal mask is aligned to the bottom right; d_k and d_v of a key-value head are summed over the
 query heads that read it; a row that sees no key gives and gets nothing.
 
@@ -58,16 +58,31 @@ def _of_each_kv_head(gradient, kv):
     return gradient.reshape(shape).sum(dim=-3)
 
 
-def probs_from_lse(q, k, lse, *, softmax_scale=None, causal=False):
-    """The weights made again from the log-sum-exp of the forward pass, exp(S - lse), in float64.
+def gradients_from_lse(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=False):
+    """(d_q, d_k, d_v) from what a forward pass left, out and lse, taken as they are; in float64.
+
+    With exact out and lse this is `attention_gradients`. A backward kernel gets rounded ones, and is asked for the
+    gradients that follow from those.
 
     Parameters
     ----------
+    out : tensor, like q
     lse : tensor, (..., num_heads, seq_len_q), natural log; -inf for a row that sees no key
-
-    Returns
-    -------
-    tensor, (..., num_heads, seq_len_q, seq_len_kv); 0 at every key that is hidden
     """
-    scores = rounded_scores(q.double(), k.double(), softmax_scale=softmax_scale, causal=causal)
-    return torch.where(torch.isneginf(scores), torch.zeros_like(scores), torch.exp(scores - lse.double()[..., None]))
+    exact = (tensor.double() for tensor in (q, k, v, out, lse, d_out))
+    return rounded_gradients_from_lse(*exact, softmax_scale=softmax_scale, causal=causal)
+
+
+def rounded_gradients_from_lse(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=False):
+    """`gradients_from_lse` with every intermediate rounded to the dtype of q."""
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    k_wide, v_wide = of_each_query_head(k, q), of_each_query_head(v, q)
+    scores = rounded_scores(q, k, softmax_scale=scale, causal=causal)
+    probs = torch.exp(scores - lse[..., None]).to(q.dtype)
+    probs = torch.where(torch.isneginf(scores), torch.zeros_like(probs), probs)  # -inf - -inf is NaN
+    row_dot = (d_out * out).sum(dim=-1, keepdim=True)  # D
+    d_scores = probs * (d_out @ v_wide.transpose(-1, -2) - row_dot)
+    d_q = d_scores @ k_wide * scale
+    d_k = d_scores.transpose(-1, -2) @ q * scale
+    d_v = probs.transpose(-1, -2) @ d_out
+    return d_q, _of_each_kv_head(d_k, k), _of_each_kv_head(d_v, v)

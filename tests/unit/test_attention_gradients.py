@@ -1,12 +1,14 @@
 """The oracle of attention's gradients: against autograd, over groups of heads, with rows that see nothing."""
 
+import math
+
 import pytest
 import torch
 
 from course_lib.reference.attention import attention, attention_lse
 from course_lib.reference.attention_gradients import (
     attention_gradients,
-    probs_from_lse,
+    gradients_from_lse,
     rounded_attention_gradients,
 )
 
@@ -58,10 +60,20 @@ def test_the_gradients_are_float64_and_the_rounded_ones_keep_their_dtype():
         assert 0 < (one - other.double()).abs().max() < 0.05
 
 
-def test_weights_come_back_from_lse():
-    q, k, v, _ = tensors(num_q=7, num_kv=5)
-    out, lse = attention_lse(q, k, v, causal=True)
-    probs = probs_from_lse(q, k, lse, causal=True)
-    torch.testing.assert_close(probs @ v.repeat_interleave(2, dim=1), out)
-    assert bool((probs[:, :, :2] == 0).all())
-    assert not torch.isnan(probs).any()
+@pytest.mark.parametrize("causal", [False, True])
+def test_from_exact_out_and_lse_come_the_same_gradients(causal):
+    q, k, v, d_out = tensors(num_q=7, num_kv=5)
+    out, lse = attention_lse(q, k, v, causal=causal)
+    wanted = attention_gradients(q, k, v, d_out, causal=causal)
+    for got, want in zip(gradients_from_lse(q, k, v, out, lse, d_out, causal=causal), wanted, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-13)
+
+
+def test_out_and_lse_are_taken_as_they_are():
+    q, k, v, d_out = tensors()
+    out, lse = attention_lse(q, k, v)
+    d_v = gradients_from_lse(q, k, v, out, lse, d_out)[2]
+    halved = gradients_from_lse(q, k, v, out, lse + math.log(2.0), d_out)[2]
+    torch.testing.assert_close(2.0 * halved, d_v)
+    d_q, without = (gradients_from_lse(q, k, v, x, lse, d_out)[0] for x in (out, torch.zeros_like(out)))
+    assert not torch.allclose(d_q, without)

@@ -95,6 +95,10 @@ def say_pairs(reading, what, dim, group=GROUP):
         for heads in {group, 1}:
             if _alike(got, heads * mask.sum(dim=dim).double()):
                 return Diagnosis(code, f"{start}: {words}.")
+    if not bool(got.any()):
+        return Diagnosis(
+            "nothing_counted", f"{start}: nothing for anybody. d_q is a sum of rows of k, d_k one of rows of q."
+        )
     if _alike(got - wanted, torch.full_like(got, got[0] - wanted[0])):
         return Diagnosis("not_zeroed", f"{start}, {got[0] - wanted[0]:+.4g} everywhere: a sum does not begin with 0.")
     ratio = (got[at] / wanted[at]).item()
@@ -176,6 +180,8 @@ def say_weight(with_lse, with_score, what):
     if with_lse is None or with_score is None or math.isnan(with_lse) or math.isnan(with_score):
         return None
     start = f"score 0 and lse = ln(4) make a weight of exp(0 - ln(4)) = 0.25; {what} says {with_lse:.4g}"
+    if near(with_lse, 1.0) and near(with_score, 1.0):
+        return Diagnosis("weight_missing", f"{start}: P does not enter. d_S = P * (d_P - D).")
     for value, code, words in (
         (1.0, "lse_missing", "lse does not enter. exp(score) is not a weight yet: P = exp(score - lse)"),
         (4.0, "lse_sign", "lse was added; it is subtracted"),
@@ -198,6 +204,47 @@ def say_weight(with_lse, with_score, what):
     if near(with_lse, 0.25) and near(with_score, math.e):
         return None
     return Diagnosis("weight_wrong", f"{start}. P = exp(score - lse).")
+
+
+D_PROBS, ROW_DOT = 3.0, 0.75  # of the one pair that `say_d_scores` reads
+
+
+def say_d_scores(in_q, in_k):
+    """Diagnosis from d_S of one pair, as d_q and d_k hold it, or None: P = 1, d_P = 3, D = 0.75, so d_S = 2.25."""
+    if in_q is None or in_k is None or math.isnan(in_q) or math.isnan(in_k):
+        return None
+    right = D_PROBS - ROW_DOT
+    for got, other, what in ((in_q, in_k, "d_q"), (in_k, in_q, "d_k")):
+        if near(got, right):
+            continue
+        start = f"P = 1, d_P = {D_PROBS:g} and D = {ROW_DOT:g} make d_S = {right:g}; {what} says {got:.4g}"
+        for value, code, words in _d_scores(right):
+            if near(got, value):
+                if code.startswith("scale") and near(other, right):
+                    return Diagnosis(
+                        "scale_in_one", f"{start}, the other one is right: {words}. Both d_q and d_k have it."
+                    )
+                return Diagnosis(code, f"{start}: {words}.")
+    return None
+
+
+def _d_scores(right):
+    """[(d_S, code, words)]: what each mistake makes of it."""
+    root = HEAD_DIM**0.5
+    scaled = "the derivative of q · k * scale has the scale once"
+    return (
+        (D_PROBS, "d_missing", "D does not enter: d_S = P * (d_P - D)"),
+        (D_PROBS + ROW_DOT, "d_sign", "D was added; it is subtracted"),
+        (D_PROBS - ROW_DOT / root, "d_scaled", "D was multiplied by the scale; it belongs to the finished difference"),
+        (D_PROBS - ROW_DOT * root, "d_scaled", "d_P was multiplied by the scale and D was not"),
+        (D_PROBS - ROW_DOT / HEAD_DIM, "d_mean", f"D was divided by {HEAD_DIM}: a sum over the columns, no mean"),
+        (D_PROBS - ROW_DOT**2, "d_wrong", "D = rowsum(d_out * out), not rowsum(out * out)"),
+        (D_PROBS - 1.0, "d_wrong", "D = rowsum(d_out * out), not rowsum(d_out * d_out)"),
+        (D_PROBS * ROW_DOT - ROW_DOT, "d_probs_wrong", "d_P = d_out v^T; out stands in the place of d_out"),
+        (-right, "sign", "D - d_P in place of d_P - D"),
+        (right * root, "scale_missing", f"{root:.3g} times too large: {scaled}"),
+        (right / root, "scale_twice", f"{root:.3g} times too small: {scaled}"),
+    )
 
 
 def by_undefined(evidence):

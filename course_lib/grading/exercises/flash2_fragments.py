@@ -1,0 +1,149 @@
+"""What a warp's outputs say about fragments: which key and column each number came from, which lanes were added.
+
+May import: spec, verdict, evidence (as data), flash_cases, the readings of attention.
+"""
+
+import math
+
+import torch
+
+from ..spec import Probe
+from ..verdict import Diagnosis
+from .attention_readings import near
+from .flash_cases import heads_case
+
+TILE, HEAD_DIM, KEYS = 16, 64, 53
+HEAVY = 1.0 - 8.5  # score of the light keys; those of the first tile have 1
+LIGHT = math.exp(-8.5)
+
+
+def _case(name, num_q, num_kv, values="ones", **options):
+    one = heads_case(name, (1, 1, 1, num_q, num_kv, HEAD_DIM), values, (), **options)
+    return type(one)(one.name, one.sizes, one.values, "float16", one.options, one.schedules)
+
+
+def fragment_probes():
+    """Probes "places", "last key" and "heavy"."""
+    last = _case("last key", 1, TILE, "step", at=TILE - 1)
+    return (
+        Probe("places", _case("places", TILE, TILE, made="places"), lambda _inputs, out: out["out"].double()[0, 0]),
+        Probe("last key", last, lambda _inputs, outputs: outputs["lse"].double().item()),
+        Probe("heavy", heavy_case(), lambda _inputs, outputs: outputs["out"].double()[0, 0, 0, 0].item()),
+    )
+
+
+def heavy_case():
+    """16 keys of weight 1, then 2032 of weight exp(-8.5), v = 1: a sum in half precision stays at 16."""
+    return _case("one heavy tile", 1, 2048, made="heavy", v="ones")
+
+
+def made(case, tensors):
+    """The inputs of the cases above; any others as they are."""
+    kind = case.options.get("made")
+    if kind == "heavy":
+        tensors["k"][..., TILE:, -1] = HEAVY
+    if kind == "places":  # query i sees key i alone, by a column of its own; v says from where a number comes
+        number = torch.arange(TILE)
+        column = 4 * number + number % 4
+        tensors["q"].zero_()
+        tensors["k"].zero_()
+        tensors["q"][..., number, column] = 512.0
+        tensors["k"][..., number, column] = 1.0
+        tensors["v"][...] = HEAD_DIM * number[:, None] + torch.arange(HEAD_DIM)[None, :]
+    return tensors
+
+
+def diagnose_fragments(evidence):
+    """Diagnosis from these probes, or None."""
+    readings = evidence.readings
+    looks = (
+        lambda: _by_lanes(readings.get("equal lse"), readings.get("last key")),
+        lambda: _by_places(readings.get("places")),
+        lambda: _by_heavy(readings.get("heavy"), readings.get("unity")),
+    )
+    return next((found for look in looks if (found := look()) is not None), None)
+
+
+def _by_lanes(equal, last):
+    """Four lanes share a row; each holds 4 of a tile's 16 keys."""
+    if equal is None or last is None or not (math.isfinite(equal) and math.isfinite(last)):
+        return None
+    of_lane_0 = KEYS // TILE * 4 + 2  # of the last 5 keys it holds two
+    if near(equal, math.log(of_lane_0)):
+        return Diagnosis(
+            "quad_sum_missing",
+            f"{KEYS} keys of equal weight: exp(lse) must be {KEYS} and is {of_lane_0}, the keys that lane 0 holds. "
+            "Four lanes share a row; their sums must be added.",
+        )
+    if near(last, math.log(12.0 + 3.0 / math.e + 1.0)):
+        return Diagnosis(
+            "quad_max_missing",
+            f"15 scores of 0, then one of 1: exp(lse) must be 15 + e = 17.72 and is {math.exp(last):.4g}: each lane "
+            "subtracted the largest of its own four keys. Four lanes share a row and need one maximum.",
+        )
+    return None
+
+
+def _by_places(out):
+    """Query i sees key i alone and v[j][c] = 64 j + c, so every number says where it came from."""
+    if out is None:
+        return None
+    row, column = torch.arange(TILE)[:, None], torch.arange(HEAD_DIM)[None, :]
+    right = (HEAD_DIM * row + column).double()
+    if _alike(out, right):
+        return None
+    start = f"Query i sees key i alone, and v[j][c] = {HEAD_DIM} j + c"
+    if bool(torch.isnan(out).any()) or bool((out == 0).all()):
+        return None
+    if _alike(out, HEAD_DIM * (TILE - 1) / 2 + column.expand_as(right).double()):
+        return Diagnosis(
+            "no_match",
+            f"{start}: every row is the plain mean of v. No query finds its key: the fragments of q and k hold different "
+            "columns where they should hold the same.",
+        )
+    for code, words, wanted in _moves(row, column):
+        if _alike(out, wanted.double()):
+            return Diagnosis(code, f"{start}: {words}.")
+    at = (out - right).abs().gt(0.6).nonzero()
+    if not len(at):
+        return None
+    i, c = at[0].tolist()
+    got = out[i, c].item()
+    came = f"key {int(got) // HEAD_DIM}, column {int(got) % HEAD_DIM}" if got == int(got) else "a mixture of several keys"
+    return Diagnosis(
+        "fragment_layout",
+        f"{start}: out[{i}][{c}] must be {right[i, c]:g} and is {got:.5g}, {came}; {len(at)} of {right.numel()} numbers are "
+        "in a wrong place. Draw who holds what: lane 4 g + t, rows g and g + 8, columns 2 t and 2 t + 1.",
+    )
+
+
+def _moves(row, column):
+    """[(code, words, out)]: what a few ways to misplace a fragment make of out."""
+    half, low = row // 8, column % 8
+    return (
+        ("rows_exchanged", "rows g and g + 8 are exchanged", HEAD_DIM * (row ^ 8) + column),
+        ("pair_exchanged", "each query gets the row of its neighbour's key. In a register the first of two halves is the "
+         "low one", HEAD_DIM * (row ^ 1) + column),
+        ("pair_exchanged", "columns 2 t and 2 t + 1 are exchanged", HEAD_DIM * row + (column ^ 1)),
+        ("v_not_turned", "out[i][c] holds v with row and column of each 8 x 8 tile exchanged. Rows of v are keys, and a b "
+         "fragment wants columns: ldmatrix_x4_trans", HEAD_DIM * (8 * half + low) + (column - low) + row % 8),
+    )  # fmt: skip
+
+
+def _alike(out, wanted):
+    return bool((out - wanted).abs().le(0.6).all())
+
+
+def _by_heavy(heavy, unity):
+    """A sum kept in half precision does not grow when less than half a unit in the last place is added."""
+    if heavy is None or math.isnan(heavy) or near(heavy, 1.0, 5e-3) or unity is None or not near(unity["sum"], 1.0):
+        return None
+    total = 16.0 + 2032 * LIGHT
+    for value, name in ((16.0 / total, "acc"), (total / 16.0, "l")):
+        if near(heavy, value, 5e-3):
+            return Diagnosis(
+                "half_accumulator",
+                f"16 keys of weight 1, then 2032 of weight {LIGHT:.2g}, v = 1: the result must be 1 and is {heavy:.4g}. "
+                f"{name} stayed at 16, since in half precision 16 + {16 * LIGHT:.2g} is 16. Keep {name} in float.",
+            )
+    return None
