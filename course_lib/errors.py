@@ -66,3 +66,20 @@ class CheckFailed(CourseError):
     def __init__(self, message, verdict=None):
         super().__init__(message)
         self.verdict = verdict
+
+
+class PageError(CourseError):
+    """A page or a sequence of the KV pool is used against its state: released twice, unknown, written while shared."""
+
+
+class OutOfPages(CourseError):
+    """The KV pool has fewer free pages than a request needs; nothing was changed.
+
+    Attributes
+    ----------
+    needed, free : int, pages
+    """
+
+    def __init__(self, needed, free):
+        super().__init__(f"{needed} pages are needed and {free} are free; nothing was changed. Free a sequence first.")
+        self.needed, self.free = needed, free

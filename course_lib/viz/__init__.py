@@ -27,6 +27,7 @@ _LAZY = {
     "loop_steps": ".loop_grid",
     "mask_picture": ".masks",
     "memory_curves": ".memory_curve",
+    "memory_use_bars": ".memory_use",
     "order_picture": ".product",
     "overlap_picture": ".overlap",
     "overlap_steps": ".overlap",

@@ -1,0 +1,100 @@
+"""Pages by number: which are free, and how many sequences hold each of the others.
+
+May import: errors.
+"""
+
+from ..errors import ArgumentError, OutOfPages, PageError
+
+
+class PageAllocator:
+    """Numbers 0 to num_pages - 1, each free or held by one or more.
+
+    The page that was released last is given out first: it is the likeliest to be in a cache still. After every call
+    ``num_free + num_used == num_pages``.
+
+    Parameters
+    ----------
+    num_pages : int, at least 1
+    """
+
+    def __init__(self, num_pages):
+        if num_pages < 1:
+            raise ArgumentError(f"num_pages is {num_pages}; a pool has at least 1 page.")
+        self._references = [0] * num_pages
+        self._free = list(range(num_pages - 1, -1, -1))  # a stack: page 0 is given out first
+
+    @property
+    def num_pages(self):
+        return len(self._references)
+
+    @property
+    def num_free(self):
+        return len(self._free)
+
+    @property
+    def num_used(self):
+        """Pages that somebody holds; a shared one counts once."""
+        return sum(count > 0 for count in self._references)
+
+    def references(self, page):
+        """How many hold `page`; 0 when it is free."""
+        return self._references[self._known(page)]
+
+    def allocate(self, count):
+        """Take `count` free pages, held once each.
+
+        Returns
+        -------
+        pages : list of int
+
+        Raises
+        ------
+        OutOfPages  fewer are free; none was taken
+        """
+        if count > self.num_free:
+            raise OutOfPages(count, self.num_free)
+        pages = [self._free.pop() for _ in range(count)]
+        for page in pages:
+            self._references[page] = 1
+        return pages
+
+    def share(self, pages):
+        """Hold each of `pages` once more. PageError, with nothing changed, when one of them is free."""
+        self._need_used(pages, 1)
+        for page in pages:
+            self._references[page] += 1
+
+    def release(self, pages):
+        """Hold each of `pages` once less; who is held no more is free. PageError when one of them is free already."""
+        counts = {page: pages.count(page) for page in pages}
+        for page, count in counts.items():
+            self._need_used([page], count)
+        for page in pages:
+            self._references[page] -= 1
+            if self._references[page] == 0:
+                self._free.append(page)
+
+    def audit(self):
+        """PageError when the books are wrong: a page free twice, or free and held."""
+        if len(set(self._free)) != len(self._free):
+            raise PageError("A page stands in the free list twice.")
+        for page in self._free:
+            if self._references[page]:
+                raise PageError(f"Page {page} is free and held {self._references[page]} times.")
+        if min(self._references) < 0 or self.num_free + self.num_used != self.num_pages:
+            raise PageError(
+                f"{self.num_free} free and {self.num_used} used pages do not make {self.num_pages}: a page is lost."
+            )
+
+    def _need_used(self, pages, count):
+        for page in pages:
+            if self.references(page) < count:
+                raise PageError(
+                    f"Page {page} is held {self.references(page)} times, fewer than the {count} asked for; was it "
+                    "released before?"
+                )
+
+    def _known(self, page):
+        if not 0 <= page < self.num_pages:
+            raise PageError(f"There is no page {page}; this pool has the pages 0 to {self.num_pages - 1}.")
+        return page
