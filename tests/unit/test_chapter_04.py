@@ -10,6 +10,7 @@ import torch
 from course_lib import measure, viz
 from course_lib.build.chapters import read_chapter
 from course_lib.errors import ShapeError, UnsupportedError
+from course_lib.grading.exercises import matmul_cases
 from course_lib.ops import matmul as ops
 from course_lib.ops import matmul_exercises as exercises
 from course_lib.ops.fragments import record_fragments
@@ -132,3 +133,14 @@ def test_the_numbers_of_the_text_are_those_of_the_stored_rows(chapter):
         per_byte = 2 * 2048**3 / (32 * row["global_load_sectors"])
         m, n = ops.VARIANTS[row["variant"]][1]
         assert per_byte == 2 * m * n / ((m + n) * (4 if row["variant"] < "06" else 2))
+
+
+def test_the_baseline_of_tensor_cores_cuts_off():
+    """Sums of one positive number: rounding would go both ways, cutting off only loses."""
+    case = matmul_cases.case("long", 1, 1, 16 * 1000, dtype="float16")
+    tensors = {"a": torch.full((1, 16000), 1 + 2.0**-10).half(), "b": torch.full((16000, 1), 1 + 2.0**-10).half()}
+    got = matmul_cases.tensor_core_baseline(case, tensors)["out"].double()
+    exact = matmul_cases.oracle(case, tensors)["out"]
+    assert got.dtype == torch.float64 and 1e-7 < ((exact - got) / exact).item() < 1e-3
+    few = {"a": torch.ones(16, 16).half(), "b": torch.eye(16, 8).half()}
+    assert torch.equal(matmul_cases.tensor_core_baseline(case, few)["out"], torch.ones(16, 8))

@@ -79,6 +79,29 @@ def baseline(out_dtype="float32", transposed=False):
     return product
 
 
+def tensor_core_baseline(case, tensors):
+    """{"out"}: as tensor cores add. The 16 products of a step and the sum so far are brought to the largest exponent
+    among them, cut off one bit below the last one of a float there, and the total is cut off to float, not rounded.
+
+    Source: M. Fasi, N. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Computer
+    Science 7:e330, 2021: truncation, with few bits to spare. How many there are differs by card; one is the least.
+    """
+    a, b = tensors["a"].double(), tensors["b"].double()
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.float64)
+    for k_start in range(0, a.shape[1], 16):
+        addends = a[:, k_start : k_start + 16, None] * b[None, k_start : k_start + 16]  # (size_m, 16, size_n), exact
+        addends = torch.cat((addends, total[:, None]), dim=1)
+        total = _cut(_cut(addends, addends.abs().amax(dim=1, keepdim=True), 24).sum(dim=1), None, 23)
+    return {"out": total.float()}
+
+
+def _cut(x, largest, bits):
+    """x towards zero to a multiple of 2^-bits of the power of two at `largest` (None: at each number itself)."""
+    _, exponent = torch.frexp(x if largest is None else largest)  # 2^(exponent - 1) <= |x|
+    unit = torch.ldexp(torch.ones_like(exponent, dtype=x.dtype), exponent - 1 - bits)
+    return torch.trunc(x / unit) * unit
+
+
 def fewest_bytes(case, in_bytes=4, out_bytes=4):
     """(bytes, why): both matrices read once, the result written once."""
     size_m, size_n, size_k = case.sizes.values()

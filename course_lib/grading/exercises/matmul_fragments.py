@@ -45,7 +45,7 @@ FRAGMENTS = Exercise(
     make_inputs=cases.inputs,
     make_run=lambda case, tensors: cases.run(case, tensors, tile=TILE, block=(32,), sizes=("size_n", "size_k")),
     oracle=cases.oracle,
-    baseline=cases.baseline(),
+    baseline=cases.tensor_core_baseline,
     rules={"out": "forward"},
     hints=(
         "Take lane 5: g = 1, t = 1. Write down its eight numbers of a, its four of b and its four of out, and only "
