@@ -18,6 +18,7 @@
 // gate: -DHEAD_DIM=128 -DELEMENT=__half
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    T. Dao, "FlashAttention-2", 2023, algorithm 1 and section 3.3 (rows split over warps), arXiv:2307.08691
+//           threshold of the rescaling: FlashAttention-4, as described in modal.com/blog/reverse-engineer-flash-attention-4
 //           PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (layouts: common/tensor_core.cuh)
 #ifndef HEAD_DIM
 #error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
@@ -83,8 +84,8 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
     // region: limits
     const int offset = seq_len_kv - seq_len_q;  // causal: query q_row sees the keys up to q_row + offset
     const int kv_end = causal ? min(seq_len_kv, min(q_start + BLOCK_M, seq_len_q) + offset) : seq_len_kv;
-    const int full_end = causal ? min(seq_len_kv, q_start + 1 + offset) : seq_len_kv;  // keys below it: seen by every row
-    const int warp_row = q_start + warp * WARP_M;
+    const int warp_row = q_start + warp * WARP_M, first_row = batch_head * seq_len_q + warp_row;  // first_row: over all heads
+    const int full_end = causal ? min(seq_len_kv, warp_row + 1 + offset) : seq_len_kv;  // keys below it: seen by the whole warp
     const int last_tile = (kv_end + BLOCK_N - 1) / BLOCK_N - 1;  // below 0 when no key is seen
     // endregion
 
@@ -92,12 +93,13 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
     const int copy_row = threadIdx.x / CHUNKS, copy_chunk = threadIdx.x % CHUNKS;
     const int copy_at = swizzle_offset<ROW_BYTES>(copy_row, copy_chunk);
     q += batch * stride_q_batch + head * stride_q_head + (long long)(q_start + copy_row) * stride_q_row + copy_chunk * CHUNK;
-    k += batch * stride_k_batch + kv_head * stride_k_head + (long long)copy_row * stride_k_row + copy_chunk * CHUNK;
-    v += batch * stride_v_batch + kv_head * stride_v_head + (long long)copy_row * stride_v_row + copy_chunk * CHUNK;
+    k += batch * stride_k_batch + kv_head * stride_k_head + copy_chunk * CHUNK;
+    v += batch * stride_v_batch + kv_head * stride_v_head + copy_chunk * CHUNK;
+    k += (long long)(last_tile * BLOCK_N + copy_row) * stride_k_row;  // from here on, where the next tile is copied from
+    v += (long long)(last_tile * BLOCK_N + copy_row) * stride_v_row;
     load_tile(q_smem + copy_at, q, stride_q_row, BLOCK_M, seq_len_q - q_start - copy_row);
     if (last_tile >= 0) {
-        load_tile(k_smem + copy_at, k + (long long)(last_tile * BLOCK_N) * stride_k_row, stride_k_row, BLOCK_N,
-                  seq_len_kv - last_tile * BLOCK_N - copy_row);
+        load_tile(k_smem + copy_at, k, stride_k_row, BLOCK_N, seq_len_kv - last_tile * BLOCK_N - copy_row);
     }
     cp_async_commit_group();
     float acc[ROW_TILES][HEAD_DIM / 8][4] = {};  // lane 4 g + t: rows g and g + 8, columns 2 t and 2 t + 1 of each 16 x 8
@@ -113,8 +115,8 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
         // region: load_v
         cp_async_wait_group<0>();  // K of this tile: what this thread copied is there
         __syncthreads();           // and what the others copied; nobody reads V of the tile before any more
-        load_tile(v_smem + copy_at, v + (long long)kv_start * stride_v_row, stride_v_row, BLOCK_N,
-                  seq_len_kv - kv_start - copy_row);
+        load_tile(v_smem + copy_at, v, stride_v_row, BLOCK_N, seq_len_kv - kv_start - copy_row);
+        v -= (long long)BLOCK_N * stride_v_row;
         cp_async_commit_group();
         // endregion
 
@@ -145,14 +147,13 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
         // region: load_k
         cp_async_wait_group<0>();  // V of this tile: what this thread copied is there
         __syncthreads();           // and what the others copied; nobody reads K of this tile any more
-        if (kv_start > 0) {
-            load_tile(k_smem + copy_at, k + (long long)(kv_start - BLOCK_N) * stride_k_row, stride_k_row, BLOCK_N, BLOCK_N);
-        }
+        k -= (long long)BLOCK_N * stride_k_row;
+        if (kv_start > 0) load_tile(k_smem + copy_at, k, stride_k_row, BLOCK_N, BLOCK_N);  // only the last tile is ragged
         cp_async_commit_group();
         // endregion
 
         // region: mask
-        if (kv_start + BLOCK_N > full_end) {
+        if (kv_start + BLOCK_N > full_end) {  // the diagonal or the end of the keys cuts the tile for this warp
             if (causal && kv_start > warp_row + WARP_M - 1 + offset) continue;  // no row of this warp sees a key of it
 #pragma unroll
             for (int i = 0; i < ROW_TILES; ++i) {
@@ -264,7 +265,6 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
     cp_async_wait_all();  // with no tile at all, Q may still be arriving where out is put
     __syncthreads();
     const int rows_left = seq_len_q - warp_row;  // of this warp
-    const int first_row = batch_head * seq_len_q + warp_row;
     unsigned char* out_smem = q_smem + warp * WARP_M * ROW_BYTES;  // (WARP_M, HEAD_DIM): the warp's own rows of Q
 #pragma unroll
     for (int i = 0; i < ROW_TILES; ++i) {
