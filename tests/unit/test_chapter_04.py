@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 import torch
 
-from course_lib import measure, viz
+from course_lib import cuda, measure, viz
 from course_lib.build.chapters import read_chapter
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.grading.exercises import matmul_cases
@@ -144,3 +144,15 @@ def test_the_baseline_of_tensor_cores_cuts_off():
     assert got.dtype == torch.float64 and 1e-7 < ((exact - got) / exact).item() < 1e-3
     few = {"a": torch.ones(16, 16).half(), "b": torch.eye(16, 8).half()}
     assert torch.equal(matmul_cases.tensor_core_baseline(case, few)["out"], torch.ones(16, 8))
+
+
+def test_the_padding_of_05_saves_what_the_text_says(chapter):
+    launch = ops.plan_matmul(*(torch.ones(64, 64, device="cpu") for _ in range(2)), variant="05_vectorised")
+    plain = launch.function.source.replace("#define A_PAD 4", "#define A_PAD 0")
+    kernels = cuda.compile(plain, launch.function.name, defines=launch.function.defines), launch.function
+    found = [
+        kernel.profile(launch.grid, launch.block, *launch.arguments, outputs=launch.outputs).shared_store.conflicts
+        for kernel in kernels
+    ]
+    text = "\n".join(cell.source for cell in chapter.part("lecture"))
+    assert f"from {found[0]} conflicts to {found[1]} in this size" in text
