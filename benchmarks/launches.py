@@ -27,6 +27,7 @@ from course_lib.ops import (  # noqa: E402
     matmul,
     matmul_exercises,
     movement,
+    paged,
     softmax,
 )
 from course_lib.ops.softmax import Launch  # noqa: E402
@@ -211,6 +212,35 @@ def _matmul(device):
     return found | {("access/12_fragments", "cuda"): partial(fragments.plan, device)}
 
 
+def paged_cache(device, seq_lens=(0, 17, 40), page_size=3, head_dim=64):
+    """(q, k_pages, v_pages, block_table, seq_lens): four heads on two of keys; pages in no order, unused slots NaN."""
+    needed = [-(-length // page_size) for length in seq_lens]
+    order = torch.randperm(sum(needed) + 2, generator=torch.Generator().manual_seed(0)).to(torch.int32)
+    table = torch.full((len(seq_lens), max(needed) + 1), -1, dtype=torch.int32)
+    pools = [random("cpu", len(order), page_size, 2, head_dim, dtype=torch.float16, seed=seed) for seed in (1, 2)]
+    for b, pages in enumerate(order[: sum(needed)].split(needed)):
+        table[b, : len(pages)] = pages
+        for pool in pools if len(pages) else ():
+            pool[pages[-1], (seq_lens[b] - 1) % page_size + 1 :] = torch.nan
+    for pool in pools:
+        pool[order[sum(needed) :].long()] = torch.nan
+    q = random("cpu", len(seq_lens), 4, head_dim, dtype=torch.float16)
+    lengths = torch.tensor(seq_lens, dtype=torch.int32)
+    return tuple(x.to(device) for x in (q, *pools, table, lengths))
+
+
+def _paged(device):
+    cache = paged_cache(device)
+    found = {
+        (f"paged/{variant}", "cuda"): partial(paged.plan, *cache, variant=variant, split_len=16)
+        for variant in paged.DECODE_VARIANTS
+    }
+    new = random(device, 5, 2, 64, dtype=torch.float16, seed=3), random(device, 5, 2, 64, dtype=torch.float16, seed=4)
+    slots = torch.tensor([7, -1, 0, 5, 2], device=device)
+    store = partial(paged.plan_reshape_and_cache, *new, *(pool.clone() for pool in cache[1:3]), slots)
+    return found | {("paged/01_reshape_and_cache", "cuda"): store}
+
+
 def launches(device):
     """Every small launch.
 
@@ -222,7 +252,17 @@ def launches(device):
     -------
     dict, (stem, "cuda" or "triton") -> function without arguments that gives the Launch or Launches, not yet run
     """
-    rooms = (_counted, _bare, _first_kernels, _softmax, _attention, _flash_attention_1, _flash_attention_2, _matmul)
+    rooms = (
+        _counted,
+        _bare,
+        _first_kernels,
+        _softmax,
+        _attention,
+        _flash_attention_1,
+        _flash_attention_2,
+        _matmul,
+        _paged,
+    )
     found = {}
     for room in rooms:
         found |= room(device)

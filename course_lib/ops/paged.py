@@ -1,0 +1,307 @@
+"""Launchers of attention over pages: validate, pick grid, splits and shared memory, call either twin.
+
+May import: errors, device, ops.softmax and ops.first_kernels (the launches), cuda, triton_kernels, torch.
+"""
+
+import math
+
+import torch
+
+from ..errors import ShapeError, UnsupportedError
+from .first_kernels import Launches
+from .softmax import Launch
+
+DECODE_VARIANTS = ("02_paged_v1", "03_paged_v2", "04_paged_grouped")
+HEAD_DIMS = (64, 128)
+MAX_GROUP = 16  # query heads of one key-value head: the rows of an mma
+PARTITION_LEN = 512  # 03: keys of a partition
+NUM_WARPS, NUM_STAGES, TILE_KEYS = 4, 3, 16  # 04: the ring of each warp
+MIN_SPLIT_LEN = 256  # 04: keys below which a block is not worth its merge
+MAX_SPLITS = 1024
+BLOCKS_PER_SM = 2
+WAVES = 4  # 04: blocks for each place on the card: enough that the last wave weighs little
+_ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
+_NUM_THREADS = 128
+_CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many
+
+
+def reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", language="cuda"):
+    """Write the keys and values of new tokens into their slots, in place; one launch of 01_reshape_and_cache.
+
+    Parameters
+    ----------
+    k, v : tensors, (num_tokens, num_kv_heads, head_dim), float16 or bfloat16; rows contiguous, any other strides
+    k_pages, v_pages : tensors, layout "NHD": (num_pages, page_size, num_kv_heads, head_dim),
+        "HND": (num_pages, num_kv_heads, page_size, head_dim); both with the same strides
+    slot_mapping : tensor, (num_tokens,), int64: page * page_size + place in the page; a negative one is not stored,
+        and no slot comes twice
+
+    Raises
+    ------
+    ShapeError        shapes, dtypes or layouts that do not fit each other
+    UnsupportedError  no such layout or language
+    """
+    plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, layout=layout, language=language).run()
+
+
+def paged_attention(
+    q,
+    k_pages,
+    v_pages,
+    block_table,
+    seq_lens,
+    *,
+    layout="NHD",
+    softmax_scale=None,
+    variant="04_paged_grouped",
+    language="cuda",
+    max_seq_len=None,
+):
+    """Attention of one query a sequence over its pages (decoding).
+
+    Parameters
+    ----------
+    q : tensor, (batch_size, num_heads, head_dim), float16 or bfloat16, head_dim 64 or 128; rows contiguous
+    k_pages, v_pages : tensors, layout "NHD": (num_pages, page_size, num_kv_heads, head_dim),
+        "HND": (num_pages, num_kv_heads, page_size, head_dim); dtype of `q`, both with the same strides, rows contiguous
+    block_table : tensor, (batch_size, max_pages), int32: physical page of each ``page_size`` tokens
+    seq_lens : tensor, (batch_size,), int32: tokens of each sequence, 0 to max_pages * page_size
+    softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
+    variant : one of DECODE_VARIANTS
+    max_seq_len : int or None, not below any of `seq_lens`; default max_pages * page_size. A tight one saves idle blocks
+
+    Returns
+    -------
+    out : tensor, shape and dtype of `q`, contiguous; zero for a sequence without tokens
+    lse : tensor, (batch_size, num_heads), float32, natural log; -inf for a sequence without tokens
+
+    Raises
+    ------
+    ShapeError        shapes, dtypes or layouts that do not fit each other
+    UnsupportedError  no such variant, layout or language; a head_dim or group that the kernels do not take; an older GPU
+
+    Notes
+    -----
+    Cost      bytes: 2 * sum(seq_lens) * num_kv_heads * head_dim * 2, read once by 04, num_heads / num_kv_heads times
+              (from L2 where it lasts) by 02 and 03
+    Numerics  scores, m, l and sums in float32; 04 rounds the weights to the dtype of `q` before the second product
+    Reads     nothing behind seq_lens: other slots, pages and table entries may hold anything
+    """
+    options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
+    launch = plan(q, k_pages, v_pages, block_table, seq_lens, max_seq_len=max_seq_len, **options)
+    launch.run()
+    return launch.outputs
+
+
+def plan(
+    q,
+    k_pages,
+    v_pages,
+    block_table,
+    seq_lens,
+    *,
+    layout="NHD",
+    softmax_scale=None,
+    variant="04_paged_grouped",
+    language="cuda",
+    max_seq_len=None,
+    split_len=None,
+):
+    """The launch or launches that `paged_attention` would make, with fresh outputs (out, lse), not yet run.
+
+    Parameters
+    ----------
+    split_len : int or None; keys of a partition of 03, of a block of 04
+    """
+    if variant not in DECODE_VARIANTS:
+        raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(DECODE_VARIANTS)}.")
+    if language not in ("cuda", "triton"):
+        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+    strides, page_size, num_kv_heads = _require(q, k_pages, v_pages, block_table, seq_lens, layout)
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
+    if not (math.isfinite(scale) and scale > 0.0):
+        raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
+    longest = block_table.shape[1] * page_size
+    longest = max(1, longest if max_seq_len is None else min(longest, int(max_seq_len)))
+    inputs = (q, k_pages, v_pages, block_table, seq_lens)
+    sizes = (page_size, block_table.shape[1])
+    all_strides = (*q.stride()[:2], *strides)
+    if language == "triton":
+        from . import _paged_triton as triton_launches
+
+        return triton_launches.plan(inputs, num_kv_heads, sizes, all_strides, scale, variant, longest, split_len)
+    if variant == "04_paged_grouped":
+        return _plan_grouped(inputs, num_kv_heads, sizes, all_strides, scale, longest, split_len)
+    return _plan_by_head(inputs, num_kv_heads, sizes, all_strides, scale, variant, longest, split_len)
+
+
+def _plan_by_head(inputs, num_kv_heads, sizes, strides, scale, variant, longest, split_len):
+    """02 and 03: a block a query head, or a partition of one."""
+    from .. import cuda
+
+    q, seq_lens = inputs[0], inputs[4]
+    batch_size, num_heads, head_dim = q.shape
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": _ELEMENTS[q.dtype]}
+    out, lse = _outputs(q)
+    group = num_heads // num_kv_heads
+    if variant == "02_paged_v1":
+        kernel = cuda.load("paged/02_paged_v1.cu", "paged_v1_kernel", defines=defines)
+        arguments = (*inputs, out, lse, group, *sizes, *strides, scale)
+        return Launch("cuda", kernel, (num_heads, batch_size), _NUM_THREADS, arguments, {}, (out, lse))
+    split_len = split_len or PARTITION_LEN
+    num_partitions = -(-longest // split_len)
+    partial_out = q.new_empty(batch_size, num_heads, num_partitions, head_dim, dtype=torch.float32)
+    partial_lse = q.new_empty(batch_size, num_heads, num_partitions, dtype=torch.float32)
+    parts = cuda.load("paged/03_paged_v2.cu", "paged_v2_kernel", defines=defines)
+    arguments = (*inputs, partial_out, partial_lse, group, *sizes, split_len, *strides, scale)
+    grid = (num_heads, num_partitions, batch_size)
+    first = Launch("cuda", parts, grid, _NUM_THREADS, arguments, {}, (partial_out, partial_lse))
+    reduce = cuda.load("paged/03_paged_v2.cu", "reduce_kernel", defines=defines)
+    arguments = (partial_out, partial_lse, seq_lens, out, lse, num_partitions, split_len)
+    last = Launch("cuda", reduce, (num_heads, batch_size), head_dim, arguments, {}, (out, lse))
+    return Launches((first, last), (out, lse))
+
+
+def _plan_grouped(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, tuning=None):
+    """04; `tuning` replaces macros of the kernel."""
+    from .. import cuda
+
+    q = inputs[0]
+    batch_size, num_heads, head_dim = q.shape
+    group = num_heads // num_kv_heads
+    shape = {"TILE_KEYS": TILE_KEYS, "NUM_STAGES": NUM_STAGES, "NUM_WARPS": NUM_WARPS, "BLOCKS_PER_SM": BLOCKS_PER_SM}
+    shape |= tuning or {}
+    if split_len is None:
+        split_len = choose_split_len(batch_size * num_kv_heads, longest, _num_sms(q) * shape["BLOCKS_PER_SM"])
+    num_splits = -(-longest // split_len)
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": _ELEMENTS[q.dtype], "NUM_Q_PER_KV": group} | shape
+    kernel = cuda.load("paged/04_paged_grouped.cu", "paged_grouped_kernel", defines=defines)
+    out, lse = _outputs(q)
+    partial_out = q.new_empty(batch_size, num_heads, num_splits, head_dim, dtype=torch.float32)
+    partial_lse = q.new_empty(batch_size, num_heads, num_splits, dtype=torch.float32)
+    counters = torch.zeros(batch_size, num_kv_heads, dtype=torch.int32, device=q.device)
+    arguments = (
+        *inputs, out, lse, partial_out, partial_lse, counters, num_kv_heads, *sizes, num_splits, split_len, *strides,
+        scale * math.log2(math.e),
+    )  # fmt: skip
+    ring = shape["NUM_WARPS"] * shape["NUM_STAGES"] * 4 * shape["TILE_KEYS"] * head_dim
+    shared_bytes = max(ring, group * num_splits * 4)
+    grid = (batch_size * num_splits * num_kv_heads,)
+    return Launch("cuda", kernel, grid, 32 * shape["NUM_WARPS"], arguments, {}, (out, lse), shared_bytes)
+
+
+def choose_split_len(num_pairs, longest, num_places):
+    """Keys of a block of 04: WAVES blocks for each place on the card, but no block too short for its merge.
+
+    Parameters
+    ----------
+    num_pairs : int, batch_size * num_kv_heads
+    longest : int, tokens of the longest sequence
+    num_places : int, blocks that the card holds at a time
+    """
+    fewest, most = -(-longest // MAX_SPLITS), -(-longest // MIN_SPLIT_LEN)
+    splits = max(1, min(most, num_places * WAVES // num_pairs))
+    return max(fewest, -(-longest // splits), 1)
+
+
+def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", language="cuda"):
+    """The launch of 01_reshape_and_cache, not yet run."""
+    if language not in ("cuda", "triton"):
+        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+    strides, page_size, num_kv_heads = _pool(k_pages, v_pages, layout)
+    head_dim = k_pages.shape[-1]
+    for name, x in (("k", k), ("v", v)):
+        if x.ndim != 3 or x.shape[1:] != (num_kv_heads, head_dim) or x.shape != k.shape:
+            raise ShapeError(
+                f"{name} is {tuple(x.shape)}; the pools want (num_tokens, {num_kv_heads}, {head_dim}), k and v alike."
+            )
+        _rows(name, x, k_pages)
+    if slot_mapping.shape != k.shape[:1] or slot_mapping.dtype != torch.int64 or not slot_mapping.is_contiguous():
+        raise ShapeError(
+            f"slot_mapping is {slot_mapping.dtype} {tuple(slot_mapping.shape)}; expected int64 ({k.shape[0]},), contiguous."
+        )
+    if k.shape[0] == 0:
+        raise ShapeError("k has no tokens; nothing would be launched.")
+    sizes = (num_kv_heads, head_dim, page_size)
+    arguments = (k, v, k_pages, v_pages, slot_mapping, *sizes, *k.stride()[:2], *v.stride()[:2], *strides)
+    if language == "triton":
+        from . import _paged_triton as triton_launches
+
+        return triton_launches.plan_reshape_and_cache(arguments, (k_pages, v_pages))
+    from .. import cuda
+
+    defines = {"ELEMENT": _ELEMENTS[k.dtype]}
+    kernel = cuda.load("paged/01_reshape_and_cache.cu", "reshape_and_cache_kernel", defines=defines)
+    return Launch("cuda", kernel, (k.shape[0],), _NUM_THREADS, arguments, {}, (k_pages, v_pages))
+
+
+def _outputs(q):
+    return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[:2], dtype=torch.float32)
+
+
+def _num_sms(tensor):
+    """Multiprocessors of the card that holds `tensor`; on the CPU those of an H200, so that plans look the same."""
+    return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 132
+
+
+def _pool(k_pages, v_pages, layout):
+    """((stride_page, stride_slot, stride_kv_head), page_size, num_kv_heads) after every check."""
+    if layout not in ("NHD", "HND"):
+        raise UnsupportedError(f'layout={layout!r} is unknown; choose "NHD" or "HND".')
+    for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
+        if pages.ndim != 4 or pages.numel() == 0:
+            raise ShapeError(f"{name} has the shape {tuple(pages.shape)}; expected 4 dimensions, each at least 1.")
+        if pages.dtype not in _ELEMENTS:
+            raise ShapeError(f"{name} is {pages.dtype}; these kernels take float16 and bfloat16.")
+        _rows(name, pages, k_pages)
+    if k_pages.shape != v_pages.shape or k_pages.stride() != v_pages.stride():
+        raise ShapeError(
+            f"k_pages is {tuple(k_pages.shape)} with strides {k_pages.stride()}, v_pages {tuple(v_pages.shape)} with "
+            f"{v_pages.stride()}; both pools must have one shape and one layout."
+        )
+    slot, head = (1, 2) if layout == "NHD" else (2, 1)
+    strides = (k_pages.stride(0), k_pages.stride(slot), k_pages.stride(head))
+    return strides, k_pages.shape[slot], k_pages.shape[head]
+
+
+def _rows(name, x, like):
+    """Rows contiguous and on 16 bytes; dtype and device of `like`."""
+    if x.dtype != like.dtype or x.device != like.device:
+        raise ShapeError(
+            f"{name} is {x.dtype} on {x.device} and the pool {like.dtype} on {like.device}; they must agree."
+        )
+    steps = [step for step, size in zip(x.stride()[:-1], x.shape[:-1], strict=True) if size > 1]
+    if x.stride(-1) != 1 or x.data_ptr() % 16 or any(step % _CHUNK for step in steps) or x.shape[-1] % _CHUNK:
+        raise ShapeError(
+            f"{name} has the shape {tuple(x.shape)}, strides {x.stride()} and starts {x.data_ptr() % 16} bytes past a "
+            f"multiple of 16; rows are read 16 bytes at a time, so each must be contiguous and start at such a multiple."
+        )
+
+
+def _require(q, k_pages, v_pages, block_table, seq_lens, layout):
+    """What every decode kernel asks, as sentences; returns what `_pool` returns."""
+    strides, page_size, num_kv_heads = _pool(k_pages, v_pages, layout)
+    if q.ndim != 3 or q.numel() == 0:
+        raise ShapeError(
+            f"q has the shape {tuple(q.shape)}; expected (batch_size, num_heads, head_dim), each at least 1."
+        )
+    _rows("q", q, k_pages)
+    batch_size, num_heads, head_dim = q.shape
+    if head_dim not in HEAD_DIMS or k_pages.shape[-1] != head_dim:
+        raise UnsupportedError(f"head_dim={head_dim} of q, {k_pages.shape[-1]} of the pools; both must be 64 or 128.")
+    if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:
+        raise ShapeError(
+            f"num_kv_heads={num_kv_heads}; num_heads={num_heads} must be a multiple of it, at most {MAX_GROUP} times."
+        )
+    if block_table.ndim != 2 or block_table.shape[0] != batch_size or block_table.shape[1] < 1:
+        raise ShapeError(f"block_table is {tuple(block_table.shape)}; expected ({batch_size}, max_pages).")
+    if seq_lens.shape != (batch_size,):
+        raise ShapeError(f"seq_lens is {tuple(seq_lens.shape)}; expected ({batch_size},).")
+    for name, x in (("block_table", block_table), ("seq_lens", seq_lens)):
+        if x.dtype != torch.int32 or not x.is_contiguous() or x.device != q.device:
+            raise ShapeError(f"{name} must be int32, contiguous and on {q.device}; it is {x.dtype} on {x.device}.")
+    if batch_size > 65535:
+        raise UnsupportedError(f"batch_size={batch_size}; a grid has at most 65535 rows.")
+    if q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0):
+        raise UnsupportedError("the kernels over pages need compute capability 8.0; this card is older.")
+    return strides, page_size, num_kv_heads
