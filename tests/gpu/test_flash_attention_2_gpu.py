@@ -38,8 +38,10 @@ def check(q, k, v, *, variant, causal, **options):
     baseline = (reference.rounded_attention(q, k, v, causal=causal).double() - right).abs().max()
     assert (out.double() - right).abs().max() <= 2 * baseline + 1e-3
     assert torch.equal(lse.isneginf(), right_lse.isneginf())
-    seen = right_lse.isfinite()
-    assert torch.all((lse - right_lse)[seen].abs() <= 1e-4 + 1e-6 * right_lse[seen].abs())
+    # tensor cores cut off digits when they add, once for 16 columns: so many units of the largest score
+    largest = reference.rounded_scores(q.double(), k.double(), causal=causal).nan_to_num(neginf=0.0).abs().max()
+    allowed = 1e-4 + 2 * q.shape[-1] / 16 * 2**-23 * largest
+    assert torch.all((lse - right_lse)[right_lse.isfinite()].abs() <= allowed)
     return out, lse
 
 
