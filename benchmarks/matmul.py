@@ -27,6 +27,7 @@ from about import versions  # noqa: E402
 from course_lib.ops.matmul import HALF_VARIANTS, VARIANTS, plan_matmul  # noqa: E402
 
 SIZES = (1024, 2048, 4096, 8192)
+DTYPES = ("float16", "float32")
 LARGEST = {"01_naive": 2048, "02_coalesced": 4096, "03_shared_tile": 4096}  # the others go up to the end
 CHECKED_ROWS = 64
 SLOW_MS = 10.0  # what takes longer is run SLOW_RUNS times
@@ -140,6 +141,8 @@ def parsed():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
     parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--sizes", type=int, nargs="+", help="only these sizes")
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES, help="only these types")
     parser.add_argument("--dry", action="store_true", help="tiny sizes on the CPU; the rows are worth nothing")
     options = parser.parse_args()
     if options.dry and (ROOT / "benchmarks") in options.out.resolve().parents:
@@ -163,8 +166,8 @@ def main():
         file.write("# medians of CUDA events, variants in turns, L2 flushed; python3 benchmarks/matmul.py\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        for dtype in ("float16", "float32"):
-            for size in (72, 136) if options.dry else SIZES:
+        for dtype in options.dtypes:
+            for size in options.sizes or ((72, 136) if options.dry else SIZES):
                 for row in rows_of(size, dtype, options):
                     writer.writerow(row | about)
                     wrong += "wrong" in row["note"]
