@@ -66,12 +66,12 @@ flash_attention_2_kernel(const __half* q, const __half* k, const __half* v, __ha
         ldmatrix_x4(q_reg[step][0], q_reg[step][1], q_reg[step][2], q_reg[step][3],
                     q_smem + swizzle_offset<HEAD_DIM * 2>(lane % 16, 2 * step + lane / 16));
     }
+    float m[2] = {NEG_INF, NEG_INF}, l[2] = {0.0f, 0.0f};  // of rows g and g + 8
+    float acc[COL_TILES][4] = {};                          // result fragments
     // BEGIN SOLUTION
     const size_t kv_head = (size_t)blockIdx.z * (gridDim.y / num_q_per_kv) + blockIdx.y / num_q_per_kv;
     k += kv_head * seq_len_kv * HEAD_DIM;
     v += kv_head * seq_len_kv * HEAD_DIM;
-    float m[2] = {NEG_INF, NEG_INF}, l[2] = {0.0f, 0.0f};  // of rows g and g + 8
-    float acc[COL_TILES][4] = {};                          // result fragments
     for (int kv_start = 0; kv_start < seq_len_kv; kv_start += TILE) {
         __syncwarp();  // separates the last reads of the old tile from the writes of the new one
         load_tile(k_smem, k, kv_start, seq_len_kv);
@@ -124,6 +124,7 @@ flash_attention_2_kernel(const __half* q, const __half* k, const __half* v, __ha
         }
         // endregion
     }
+    // END SOLUTION
     // region: store
     for (int half = 0; half < 2; ++half) {
         const int q_row = q_start + lane / 4 + half * 8;
@@ -135,5 +136,4 @@ flash_attention_2_kernel(const __half* q, const __half* k, const __half* v, __ha
         if (lane % 4 == 0) lse[q_row] = m[half] + logf(l[half]);
     }
     // endregion
-    // END SOLUTION
 }

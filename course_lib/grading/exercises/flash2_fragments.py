@@ -15,6 +15,7 @@ from .flash_cases import heads_case
 TILE, HEAD_DIM, KEYS = 16, 64, 53
 HEAVY = 1.0 - 8.5  # score of the light keys; those of the first tile have 1
 LIGHT = math.exp(-8.5)
+KEY_OF = 3 * torch.arange(1, TILE + 1) % (TILE + 1) - 1  # the key that query i sees: each register of weights differs
 
 
 def _case(name, num_q, num_kv, values="ones", **options):
@@ -42,15 +43,15 @@ def made(case, tensors):
     kind = case.options.get("made")
     if kind == "heavy":
         tensors["k"][..., TILE:, -1] = HEAVY
-    if kind == "places":  # query i sees key i alone, by a column of its own; v says from where a number comes
+    if kind == "places":  # query i sees one key alone, by a column of its own; v says from where a number comes
         number = torch.arange(TILE)
         column = 4 * number + number % 4
         tensors["q"].zero_()
         tensors["k"].zero_()
-        tensors["q"][..., number, column] = 512.0
+        tensors["q"][..., number, column[KEY_OF]] = 30000.0
         tensors["k"][..., number, column] = 1.0
         tensors["v"][...] = HEAD_DIM * number[:, None] + torch.arange(HEAD_DIM)[None, :]
-    return tensors
+    return {name: tensor.to(tensors["q"].dtype) for name, tensor in tensors.items()}
 
 
 def diagnose_fragments(evidence):
@@ -85,23 +86,17 @@ def _by_lanes(equal, last):
 
 
 def _by_places(out):
-    """Query i sees key i alone and v[j][c] = 64 j + c, so every number says where it came from."""
+    """A query sees one key alone and v[j][c] = 64 j + c, so every number says where it came from."""
     if out is None:
         return None
-    row, column = torch.arange(TILE)[:, None], torch.arange(HEAD_DIM)[None, :]
-    right = (HEAD_DIM * row + column).double()
+    key, column = KEY_OF[:, None], torch.arange(HEAD_DIM)[None, :]
+    right = (HEAD_DIM * key + column).double()
     if _alike(out, right):
         return None
-    start = f"Query i sees key i alone, and v[j][c] = {HEAD_DIM} j + c"
+    start = f"Each query sees one key alone, and v[j][c] = {HEAD_DIM} j + c"
     if bool(torch.isnan(out).any()) or bool((out == 0).all()):
         return None
-    if _alike(out, HEAD_DIM * (TILE - 1) / 2 + column.expand_as(right).double()):
-        return Diagnosis(
-            "no_match",
-            f"{start}: every row is the plain mean of v. No query finds its key: the fragments of q and k hold different "
-            "columns where they should hold the same.",
-        )
-    for code, words, wanted in _moves(row, column):
+    for code, words, wanted in _moves(key, column):
         if _alike(out, wanted.double()):
             return Diagnosis(code, f"{start}: {words}.")
     at = (out - right).abs().gt(0.6).nonzero()
@@ -109,25 +104,34 @@ def _by_places(out):
         return None
     i, c = at[0].tolist()
     got = out[i, c].item()
-    came = f"key {int(got) // HEAD_DIM}, column {int(got) % HEAD_DIM}" if got == int(got) else "a mixture of several keys"
+    came = (
+        f"key {int(got) // HEAD_DIM}, column {int(got) % HEAD_DIM}" if got == int(got) else "a mixture of several keys"
+    )
     return Diagnosis(
         "fragment_layout",
-        f"{start}: out[{i}][{c}] must be {right[i, c]:g} and is {got:.5g}, {came}; {len(at)} of {right.numel()} numbers are "
-        "in a wrong place. Draw who holds what: lane 4 g + t, rows g and g + 8, columns 2 t and 2 t + 1.",
+        f"{start}: out[{i}][{c}] must be {right[i, c]:g} and is {got:.5g}, {came}; {len(at)} of {right.numel()} "
+        "numbers are in a wrong place. Draw who holds what: lane 4 g + t, rows g and g + 8, columns 2 t and 2 t + 1.",
     )
 
 
-def _moves(row, column):
+def _moves(key, column):
     """[(code, words, out)]: what a few ways to misplace a fragment make of out."""
-    half, low = row // 8, column % 8
+    low, turned = column % 8, key - key % 8
     return (
-        ("rows_exchanged", "rows g and g + 8 are exchanged", HEAD_DIM * (row ^ 8) + column),
-        ("pair_exchanged", "each query gets the row of its neighbour's key. In a register the first of two halves is the "
-         "low one", HEAD_DIM * (row ^ 1) + column),
-        ("pair_exchanged", "columns 2 t and 2 t + 1 are exchanged", HEAD_DIM * row + (column ^ 1)),
-        ("v_not_turned", "out[i][c] holds v with row and column of each 8 x 8 tile exchanged. Rows of v are keys, and a b "
-         "fragment wants columns: ldmatrix_x4_trans", HEAD_DIM * (8 * half + low) + (column - low) + row % 8),
-    )  # fmt: skip
+        ("rows_exchanged", "rows g and g + 8 are exchanged", HEAD_DIM * key.roll(8, 0) + column),
+        (
+            "pair_exchanged",
+            "each query gets the row of its key's neighbour. In a register the first of two halves is the low one",
+            HEAD_DIM * (key ^ 1) + column,
+        ),
+        ("pair_exchanged", "columns 2 t and 2 t + 1 are exchanged", HEAD_DIM * key + (column ^ 1)),
+        (
+            "v_not_turned",
+            "out holds v with row and column of each 8 x 8 tile exchanged. Rows of v are keys, and a b fragment wants "
+            "columns: ldmatrix_x4_trans",
+            HEAD_DIM * (turned + low) + (column - low) + key % 8,
+        ),
+    )
 
 
 def _alike(out, wanted):
@@ -143,7 +147,7 @@ def _by_heavy(heavy, unity):
         if near(heavy, value, 5e-3):
             return Diagnosis(
                 "half_accumulator",
-                f"16 keys of weight 1, then 2032 of weight {LIGHT:.2g}, v = 1: the result must be 1 and is {heavy:.4g}. "
-                f"{name} stayed at 16, since in half precision 16 + {16 * LIGHT:.2g} is 16. Keep {name} in float.",
+                f"16 keys of weight 1, then 2032 of weight {LIGHT:.2g}, v = 1: the result must be 1 and is "
+                f"{heavy:.4g}. {name} stayed at 16: in half precision 16 + {16 * LIGHT:.2g} is 16. Keep it in float.",
             )
     return None

@@ -55,10 +55,10 @@ WARP_TILE = Exercise(
     ),
     contract=(
         "q (B, H, Nq, 64), k and v (B, Hkv, Nkv, 64), half, contiguous, H = Hkv * num_q_per_kv; any Nq, Nkv >= 1. out "
-        "like q; lse (B, H, Nq), float, natural log. Every query sees every key. Sums in float; the weights are rounded "
-        "to half for the second product. Grid (ceil(Nq / 16), H, B), block 32."
+        "like q; lse (B, H, Nq), float, natural log. Every query sees every key. Sums in float; the weights are "
+        "rounded to half for the second product. Grid (ceil(Nq / 16), H, B), block 32."
     ),
-    size_lines=66,
+    size_lines=49,
     minutes=60,
     solution="kernels_cu/flash_attention_2/07_warp_tile.cu",
     cases=(
@@ -83,20 +83,20 @@ WARP_TILE = Exercise(
     baseline=flash2_cases.baseline(),
     rules={"out": "weights", "lse": "lse"},
     hints=(
-        "Four parts in a loop over tiles of 16 keys: load k and v, scores by mma, the softmax of 07.1 on what each lane "
-        "holds, and weights times v by mma. Write the scores first and store them into out to look at them.",
-        "Scores: four steps, each one ldmatrix_x4 of k (rows are keys, not turned) and two mma. A lane then holds, for "
-        "row g and row g + 8, keys 2 t, 2 t + 1, 8 + 2 t and 8 + 2 t + 1. quad_max and quad_sum make one m and one l of "
-        "four lanes'.",
+        "Four parts in a loop over tiles of 16 keys: load k and v, scores by mma, the softmax of 07.1 on what each "
+        "lane holds, and weights times v by mma. Write the scores first and store them into out to look at them.",
+        "Scores: four steps, each one ldmatrix_x4 of k (rows are keys, not turned) and two mma. A lane then holds, "
+        "for row g and row g + 8, keys 2 t, 2 t + 1, 8 + 2 t and 8 + 2 t + 1. quad_max and quad_sum make one m and one "
+        "l of four lanes'.",
         "probs = {pack(s[0][0], s[0][1]), pack(s[0][2], s[0][3]), pack(s[1][0], s[1][1]), pack(s[1][2], s[1][3])}; "
         "ldmatrix_x4_trans(v_reg[0][0], v_reg[0][1], v_reg[1][0], v_reg[1][1], v_smem + swizzle_offset<HEAD_DIM * 2>("
         "lane % 16, j + lane / 16)) for the column tiles j and j + 1.",
     ),
     explanation=(
-        "The scores were made, masked, exponentiated and multiplied again without leaving the registers of four lanes. "
-        "That is what FlashAttention-2 means by splitting the queries over the warps and not the keys: no warp has to "
-        "tell another one anything. What is left to gain is in the loads: here nobody multiplies while they are under "
-        "way, and each tile of k and v serves 16 queries only."
+        "The scores were made, masked, exponentiated and multiplied again without leaving the registers of four "
+        "lanes. That is what FlashAttention-2 means by splitting the queries over the warps and not the keys: no warp "
+        "has to tell another one anything. What is left to gain is in the loads: here nobody multiplies while they are "
+        "under way, and each tile of k and v serves 16 queries only."
     ),
     probes=(
         *(_in_half(probe) for probe in readings.tile_probes(_sizes)),
