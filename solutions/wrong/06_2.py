@@ -25,6 +25,15 @@ ANSWERS = [
         "",
     ),
     Wrong("never divided", ((OUT, OUT.replace(" / l_new[:, None]", "")),), "no_division", "never divided"),
+    Wrong(
+        "all keys in one tile", ((KV_LOOP, "block_n = k.shape[0]\n    " + KV_LOOP),), "all_scores_held", "a tile has"
+    ),
+    Wrong(
+        "all queries in one tile",
+        ((Q_LOOP, "for q_start in [0]:\n            block_m = q.shape[0]"),),
+        "all_scores_held",
+        "a tile has",
+    ),
     Wrong("scale missing", ((SCORES, SCORES.replace(" * q.shape[1] ** -0.5", "")),), "scale_missing", "too large"),
     Wrong("scale twice", ((SCORES, SCORES.replace("-0.5", "-1")),), "scale_twice", "too small"),
     Wrong("scale from the tile", ((SCORES, SCORES.replace("q.shape[1]", "k_tile.shape[0]")),), "scale_wrong", ""),

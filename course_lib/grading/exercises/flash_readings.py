@@ -232,3 +232,26 @@ def _by_lse(evidence):
     if near(seen, KEYS - KEYS // TILE * TILE):
         return Diagnosis("lse_of_last_tile", f"{start}, the keys of the last tile alone.")
     return Diagnosis("lse_wrong", f"{start}.")
+
+
+def one_tile_of_scores(case, ledger):
+    """Refuses right values whose scores were held for more than one tile at a time.
+
+    Only where a tile has at least as many places as there are queries: m and lse are exponentials as well.
+    """
+    num_q, num_kv, block_m, block_n = (case.sizes[name] for name in ("seq_len_q", "seq_len_kv", "block_m", "block_n"))
+    tile = block_m * block_n
+    start = (
+        f"Every value is right, but no more than block_m * block_n scores may be held at a time (case {case.name!r}, "
+        f"{num_q} queries, {num_kv} keys, tiles of {block_m} x {block_n})"
+    )
+    if num_q <= tile and ledger["exponentials"] > tile:
+        return Diagnosis(
+            "all_scores_held",
+            f"{start}: here one exponential was taken of {ledger['exponentials']:,} scores, and a tile has {tile:,}.",
+        )
+    if ledger["terms"] > max(block_n, case.sizes["head_dim"]):
+        return Diagnosis(
+            "all_scores_held", f"{start}: here one product added up the weights of {ledger['terms']:,} keys."
+        )
+    return None

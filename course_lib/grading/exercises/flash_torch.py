@@ -234,6 +234,7 @@ FORWARD_TORCH = Exercise(
     ),
     probes=readings.tile_probes(_one_head),
     diagnose=readings.diagnose_tiles,
+    ledger_rule=readings.one_tile_of_scores,
     forbidden=LIBRARY_SOFTMAX,
     tile=lambda case: (case.sizes["block_m"], case.sizes["head_dim"]),
 )
