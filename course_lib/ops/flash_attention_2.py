@@ -1,12 +1,13 @@
 """Launchers of FlashAttention-2 forward, step by step: validate, pick grid, tiles and shared memory, call either twin.
 
-May import: errors, ops.softmax (Launch), ops._flash_attention_triton, cuda, torch.
+May import: errors, device, ops.softmax (Launch), ops._flash_attention_triton, cuda, torch.
 """
 
 import math
 
 import torch
 
+from .. import device
 from ..errors import ShapeError, UnsupportedError
 from .softmax import Launch
 
@@ -16,8 +17,7 @@ HEAD_DIMS = (64, 128)  # of 02 to 05
 BLOCK_M = 128  # query rows of a block of 02 to 05
 BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile
 BLOCK_N_TUNED = {64: 64, 128: 48}  # 05 has registers left for more; the fastest of 6 widths on an H200
-# 05: heads whose blocks run side by side. Under a causal mask the heavy blocks of so many heads go first.
-HEADS_TOGETHER, HEADS_TOGETHER_CAUSAL = 1, 16
+L2_BYTES = 50 << 20  # of an H100, where the device in hand does not say
 _ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
 _NUM_THREADS = 128
 _CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many
@@ -148,12 +148,22 @@ def _plan_tensor_cores(q, k, v, causal, scale, variant, heads_together):
     lse = q.new_empty(q.shape[:3], dtype=torch.float32)
     sizes = (num_heads, num_heads // k.shape[1], seq_len_q, k.shape[2])
     strides = [stride for x in (q, k, v) for stride in _strides(x)]
-    together = heads_together or (HEADS_TOGETHER_CAUSAL if causal else HEADS_TOGETHER)
+    together = heads_together or _heads_together(q, k, causal)
     last = (together, scale * math.log2(math.e), int(causal)) if tuned else (scale, int(causal))
     grid = (-(-seq_len_q // BLOCK_M) * num_heads * batch_size,)
     shared_bytes = (BLOCK_M + 2 * block_n) * head_dim * q.element_size()
     arguments = (q, k, v, out, lse, *sizes, *strides, *last)
     return Launch("cuda", kernel, grid, _NUM_THREADS, arguments, {}, (out, lse), shared_bytes)
+
+
+def _heads_together(q, k, causal):
+    """Heads whose blocks run side by side. Under a causal mask the heavy blocks should go first, of as many heads as L2
+    holds K and V of; without one all blocks are alike, and those of one head share its K and V best."""
+    if not causal:
+        return 1
+    kv_bytes = 2 * k.shape[2] * k.shape[3] * k.element_size()
+    fitting = max(1, (device.current().l2_bytes or L2_BYTES) // kv_bytes)
+    return min(fitting * (q.shape[1] // k.shape[1]), q.shape[0] * q.shape[1])
 
 
 def _strides(x):
