@@ -140,7 +140,9 @@ def plan_backward(q, k, v, out, lse, d_out, *, causal, softmax_scale, tiles=None
 def require_kernel(q):
     """What the tuned kernels take, as sentences."""
     if q.shape[-1] not in HEAD_DIMS:
-        raise UnsupportedError(f"head_dim={q.shape[-1]}; the Triton kernels take 64 and 128.")
+        raise UnsupportedError(
+            f'head_dim={q.shape[-1]}; the Triton kernels take 64 and 128, flash_attention(…, backend="torch") takes any.'
+        )
     if q.dtype not in (*HALF, torch.float32):
         raise UnsupportedError(f"q is {q.dtype}; the Triton kernels take float16, bfloat16 and float32.")
     if q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0):
