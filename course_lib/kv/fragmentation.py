@@ -4,6 +4,10 @@ Both simulations serve the same requests in the same memory, one token of each r
 served, and sort every place of the memory at every step: a token stands there; it will; it never will; it is free, and
 of use or not. Nothing is computed and nothing measured: this is counting.
 
+Names: our later, never and holes = reserved slots, internal and external fragmentation.
+Source: W. Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023,
+section 3.1, https://arxiv.org/abs/2309.06180
+
 May import: errors, pool, trace.
 """
 
