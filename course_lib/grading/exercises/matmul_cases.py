@@ -19,14 +19,17 @@ def case(name, size_m, size_n, size_k, values="normal", schedules=(), dtype="flo
 def inputs(case, gen):
     """{"a": (size_m, size_k), "b": (size_k, size_n)} of the case's dtype.
 
-    values: "normal"; "positive", from 0 to 1; "ones"; "row numbers", a[r][k] = r and b = 1; "column numbers", a = 1 and
-    b[k][c] = c; "identity", a = 1 on its diagonal and b[k][c] = size_n k + c + 1, so that out shows b.
+    values: "normal"; "positive", from 0 to 1; "whole numbers", 1 to 8 with either sign, whose sums are exact in any
+    order (a single element says nothing about rounding: the baseline may be right by luck); "ones"; "row numbers",
+    a[r][k] = r and b = 1; "column numbers", a = 1 and b[k][c] = c; "identity", a = 1 on its diagonal and b[k][c] = size_n k + c + 1, so that out shows b.
     """
     size_m, size_n, size_k = case.sizes.values()
     a, b = torch.ones(size_m, size_k), torch.ones(size_k, size_n)
     if case.values in ("normal", "positive"):
         draw = torch.randn if case.values == "normal" else torch.rand
         a, b = draw(a.shape, generator=gen), draw(b.shape, generator=gen)
+    elif case.values == "whole numbers":
+        a, b = (_whole(matrix.shape, gen) for matrix in (a, b))
     elif case.values == "row numbers":
         a *= torch.arange(size_m)[:, None]
     elif case.values == "column numbers":
@@ -35,6 +38,11 @@ def inputs(case, gen):
         a, b = torch.eye(size_m, size_k), 1.0 + torch.arange(float(size_k * size_n)).reshape(size_k, size_n)
     dtype = getattr(torch, case.dtype)
     return {"a": a.to(dtype), "b": b.to(dtype)}
+
+
+def _whole(shape, gen):
+    sign = 2.0 * torch.randint(2, shape, generator=gen) - 1.0
+    return sign * torch.randint(1, 9, shape, generator=gen)
 
 
 def transposed_inputs(case, gen):

@@ -43,7 +43,7 @@ TRITON = Exercise(
     minutes=30,
     solution="solutions/answers/04_4.py#matmul_kernel",
     cases=(
-        _case("one number", 1, 1, 1, schedules=BOTH),
+        _case("one number", 1, 1, 1, "whole numbers", schedules=BOTH),
         _case("less than a tile", 5, 7, 3, schedules=BOTH),
         _case("exactly one tile", 16, 32, 16),
         _case("one above a tile", 17, 33, 17, schedules=BOTH),
