@@ -104,9 +104,9 @@ def _by_places(out):
         return None
     i, c = at[0].tolist()
     got = out[i, c].item()
-    came = (
-        f"key {int(got) // HEAD_DIM}, column {int(got) % HEAD_DIM}" if got == int(got) else "a mixture of several keys"
-    )
+    came = f"key {int(got) // HEAD_DIM}, column {int(got) % HEAD_DIM}" if got == int(got) else "a mixture of keys"
+    if abs(got - HEAD_DIM * (TILE - 1) / 2 - c) < 0.6:
+        came = "the mean over all keys: no key matches, q and k are held in different columns"
     return Diagnosis(
         "fragment_layout",
         f"{start}: out[{i}][{c}] must be {right[i, c]:g} and is {got:.5g}, {came}; {len(at)} of {right.numel()} "
