@@ -21,7 +21,8 @@ def inputs(case, gen):
 
     values: "normal"; "positive", from 0 to 1; "whole numbers", 1 to 8 with either sign, whose sums are exact in any
     order (a single element says nothing about rounding: the baseline may be right by luck); "ones"; "row numbers",
-    a[r][k] = r and b = 1; "column numbers", a = 1 and b[k][c] = c; "identity", a = 1 on its diagonal and b[k][c] = size_n k + c + 1, so that out shows b.
+    a[r][k] = r and b = 1; "column numbers", a = 1 and b[k][c] = c; "identity", a = 1 on its diagonal and
+    b[k][c] = size_n k + c + 1, so that out shows b.
     """
     size_m, size_n, size_k = case.sizes.values()
     a, b = torch.ones(size_m, size_k), torch.ones(size_k, size_n)
