@@ -232,13 +232,16 @@ def paged_cache(device, seq_lens=(0, 17, 40), page_size=3, head_dim=64):
 def _paged(device):
     cache = paged_cache(device)
     found = {
-        (f"paged/{variant}", "cuda"): partial(paged.plan, *cache, variant=variant, split_len=16)
+        (f"paged/{variant}", language): partial(paged.plan, *cache, variant=variant, language=language, split_len=16)
         for variant in paged.DECODE_VARIANTS
+        for language in LANGUAGES
     }
     new = random(device, 5, 2, 64, dtype=torch.float16, seed=3), random(device, 5, 2, 64, dtype=torch.float16, seed=4)
     slots = torch.tensor([7, -1, 0, 5, 2], device=device)
     store = partial(paged.plan_reshape_and_cache, *new, *(pool.clone() for pool in cache[1:3]), slots)
-    return found | {("paged/01_reshape_and_cache", "cuda"): store}
+    return found | {
+        ("paged/01_reshape_and_cache", language): partial(store, language=language) for language in LANGUAGES
+    }
 
 
 def launches(device):

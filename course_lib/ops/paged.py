@@ -78,7 +78,7 @@ def paged_attention(
     Raises
     ------
     ShapeError        shapes, dtypes or layouts that do not fit each other
-    UnsupportedError  no such variant, layout or language; a head_dim or group that the kernels do not take; an older GPU
+    UnsupportedError  no such variant, layout or language; a head_dim, group or GPU that the kernels do not take
 
     Notes
     -----
@@ -172,7 +172,7 @@ def _plan_grouped(inputs, num_kv_heads, sizes, strides, scale, longest, split_le
     shape = {"TILE_KEYS": TILE_KEYS, "NUM_STAGES": NUM_STAGES, "NUM_WARPS": NUM_WARPS, "BLOCKS_PER_SM": BLOCKS_PER_SM}
     shape |= tuning or {}
     if split_len is None:
-        split_len = choose_split_len(batch_size * num_kv_heads, longest, _num_sms(q) * shape["BLOCKS_PER_SM"])
+        split_len = choose_split_len(batch_size * num_kv_heads, longest, places(q, shape["BLOCKS_PER_SM"]))
     num_splits = -(-longest // split_len)
     defines = {"HEAD_DIM": head_dim, "ELEMENT": _ELEMENTS[q.dtype], "NUM_Q_PER_KV": group} | shape
     kernel = cuda.load("paged/04_paged_grouped.cu", "paged_grouped_kernel", defines=defines)
@@ -218,7 +218,8 @@ def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD"
         _rows(name, x, k_pages)
     if slot_mapping.shape != k.shape[:1] or slot_mapping.dtype != torch.int64 or not slot_mapping.is_contiguous():
         raise ShapeError(
-            f"slot_mapping is {slot_mapping.dtype} {tuple(slot_mapping.shape)}; expected int64 ({k.shape[0]},), contiguous."
+            f"slot_mapping is {slot_mapping.dtype} {tuple(slot_mapping.shape)}; "
+            f"expected int64 ({k.shape[0]},), contiguous."
         )
     if k.shape[0] == 0:
         raise ShapeError("k has no tokens; nothing would be launched.")
@@ -239,9 +240,10 @@ def _outputs(q):
     return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[:2], dtype=torch.float32)
 
 
-def _num_sms(tensor):
-    """Multiprocessors of the card that holds `tensor`; on the CPU those of an H200, so that plans look the same."""
-    return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 132
+def places(tensor, blocks_per_sm=BLOCKS_PER_SM):
+    """Blocks that the card of `tensor` holds at a time; on the CPU those of an H200, so that plans look the same."""
+    num_sms = torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 132
+    return num_sms * blocks_per_sm
 
 
 def _pool(k_pages, v_pages, layout):
@@ -274,7 +276,7 @@ def _rows(name, x, like):
     if x.stride(-1) != 1 or x.data_ptr() % 16 or any(step % _CHUNK for step in steps) or x.shape[-1] % _CHUNK:
         raise ShapeError(
             f"{name} has the shape {tuple(x.shape)}, strides {x.stride()} and starts {x.data_ptr() % 16} bytes past a "
-            f"multiple of 16; rows are read 16 bytes at a time, so each must be contiguous and start at such a multiple."
+            "multiple of 16; rows are read 16 bytes at a time, so each must be contiguous and start at such a multiple."
         )
 
 

@@ -38,6 +38,12 @@ REGISTRY = {
     "flash_attention_2/06_backward/row_dot": "flash_attention_2_backward.row_dot_kernel",
     "flash_attention_2/06_backward/dk_dv": "flash_attention_2_backward.dk_dv_kernel",
     "flash_attention_2/06_backward/dq": "flash_attention_2_backward.dq_kernel",
+    "paged/01_reshape_and_cache": "reshape_and_cache_kernel",
+    "paged/02_paged_v1": "paged_v1_kernel",
+    "paged/03_paged_v2/partition": "paged_v2_kernel",
+    "paged/03_paged_v2/reduce": "reduce_kernel",
+    "paged/04_paged_grouped/partition": "paged_grouped_kernel",
+    "paged/04_paged_grouped/reduce": "reduce_kernel",
 }
 
 
