@@ -302,3 +302,19 @@ def test_memory_reached_through_an_address_in_a_tensor():
     with ledger(hidden) as report:
         through_a_table_kernel[(1,)](table, out, BLOCK=16)
     assert report.ok and torch.equal(out, hidden)
+
+
+@triton.jit
+def weighted_tail_kernel(w, v, y, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    weights = tl.load(w + i, mask=i < n, other=0.0)
+    tl.store(y, tl.sum(weights * tl.load(v + i, mask=i < n), axis=0))
+
+
+def test_what_a_masked_load_without_other_leaves_out_is_no_zero():
+    """0 times anything is not always 0: on a GPU the place holds what the register held."""
+    w, v, y = torch.ones(16), torch.ones(16), torch.zeros(1)
+    profile_triton(weighted_tail_kernel, 1, w, v, y, 16, BLOCK=16)
+    assert y.item() == 16.0  # every place is there
+    report = profile_triton(weighted_tail_kernel, 1, w, v, y, 13, BLOCK=16)
+    assert y.isnan().all() and report.ok and report.load.elements == 26

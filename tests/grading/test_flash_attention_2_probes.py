@@ -1,0 +1,81 @@
+"""Chapter 07's probes: right outputs read as right numbers, so that no diagnosis comes from them; some wrong ones."""
+
+import pytest
+import torch
+
+from course_lib.grading import inputs, registry
+from course_lib.grading.exercises import flash2_fragments as fragments
+from course_lib.grading.exercises import flash2_pairs as pairs
+from course_lib.reference import attention_gradients as gradients
+from course_lib.reference.attention import attention_lse
+
+
+def readings(exercise_id, outputs_of):
+    """name of a probe -> what it reads when `outputs_of(case, tensors)` are the outputs."""
+    exercise = registry.get(exercise_id)
+    found = {}
+    for probe in exercise.probes:
+        tensors = exercise.make_inputs(probe.case, inputs.generator(7))
+        found[probe.name] = probe.read(tensors, outputs_of(probe.case, tensors))
+    return found
+
+
+def exact(case, tensors, causal=None):
+    """d_q, d_k and d_v in float64, with another mask than the case's when `causal` is given."""
+    causal = case.options["causal"] if causal is None else causal
+    return dict(zip(("d_q", "d_k", "d_v"), gradients.gradients_from_lse(**tensors, causal=causal), strict=True))
+
+
+def test_right_gradients_read_right():
+    for_v, for_q_k = readings("07.5", exact), readings("07.6", exact)
+    assert pairs.by_pairs(for_v, "pairs", "d_v", 0, "heads") is None
+    assert pairs.say_weight(for_v["lse"], for_v["score"], "d_v") is None
+    assert pairs.say_pairs(for_q_k["pairs"], "d_q", 1, group=1) is None
+    assert pairs.by_pairs(for_q_k, "pairs of keys", "d_k", 0, "heads of d_k") is None
+    assert pairs.say_d_scores(for_q_k["d_S in d_q"], for_q_k["d_S in d_k"]) is None
+    assert for_q_k["heads"] == [[pytest.approx(10 * b + h // 2) for h in range(4)] for b in range(2)]
+    for name in ("d_q", "d_k"):
+        assert pairs.say_weight(for_q_k[f"lse in {name}"], for_q_k[f"score in {name}"], name) is None
+    assert for_v["whole tiles"] and for_q_k["whole tiles"]
+
+
+def test_gradients_without_the_mask_read_as_that():
+    found = readings("07.5", lambda case, tensors: exact(case, tensors, causal=False))
+    assert pairs.say_pairs(found["pairs"], "d_v", 0).code == "mask_missing"
+
+
+def test_d_s_without_d_reads_as_that():
+    found = readings("07.6", lambda case, tensors: exact(case, tensors | {"out": torch.zeros_like(tensors["out"])}))
+    assert pairs.say_d_scores(found["d_S in d_q"], found["d_S in d_k"]).code == "d_missing"
+
+
+def test_the_diagnoses_of_d_s_are_told_apart():
+    right = pairs.D_PROBS - pairs.ROW_DOT
+    values = [right, right + 1.0, *(value for value, _, _ in pairs._d_scores(right))]
+    apart = [abs(a / b - 1.0) > 5e-3 for i, a in enumerate(values) for b in values[:i]]
+    assert all(apart)
+
+
+def forward(case, tensors):
+    out, lse = attention_lse(**tensors)
+    return {"out": out.to(torch.float16), "lse": lse.float()}
+
+
+def test_right_fragments_read_right():
+    found = readings("07.7", forward)
+    assert fragments._by_lanes(found["equal lse"], found["last key"]) is None
+    assert fragments._by_places(found["places"]) is None
+    assert fragments._by_heavy(found["heavy"], found["unity"]) is None
+
+
+@pytest.mark.parametrize(
+    ("move", "code"),
+    [
+        (lambda out: out.roll(8, 0), "rows_exchanged"),
+        (lambda out: out.reshape(16, 32, 2).flip(2).reshape(16, 64), "pair_exchanged"),
+        (lambda out: out.roll(1, 1), "fragment_layout"),
+    ],
+)
+def test_misplaced_fragments_read_as_that(move, code):
+    out = readings("07.7", forward)["places"]
+    assert fragments._by_places(move(out)).code == code
