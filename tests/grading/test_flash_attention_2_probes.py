@@ -28,25 +28,25 @@ def exact(case, tensors, causal=None):
 
 def test_right_gradients_read_right():
     for_v, for_q_k = readings("07.5", exact), readings("07.6", exact)
-    assert pairs.by_pairs(for_v, "pairs", "d_v", 0, "heads") is None
-    assert pairs.say_weight(for_v["lse"], for_v["score"], "d_v") is None
-    assert pairs.say_pairs(for_q_k["pairs"], "d_q", 1, group=1) is None
-    assert pairs.by_pairs(for_q_k, "pairs of keys", "d_k", 0, "heads of d_k") is None
-    assert pairs.say_d_scores(for_q_k["d_S in d_q"], for_q_k["d_S in d_k"]) is None
+    assert pairs.by_pairs(for_v, "d_v", 0, "heads") is None
+    assert pairs.say_weight(for_v, "d_v") is None
+    assert pairs.say_pairs(for_q_k["pairs"]["d_q"], "d_q", 1, group=1) is None
+    assert pairs.by_pairs(for_q_k, "d_k", 0, "heads of d_k") is None
+    assert pairs.say_d_scores(for_q_k) is None
     assert for_q_k["heads"] == [[pytest.approx(10 * b + h // 2) for h in range(4)] for b in range(2)]
     for name in ("d_q", "d_k"):
-        assert pairs.say_weight(for_q_k[f"lse in {name}"], for_q_k[f"score in {name}"], name) is None
+        assert pairs.say_weight(for_q_k, name) is None
     assert for_v["whole tiles"] and for_q_k["whole tiles"]
 
 
 def test_gradients_without_the_mask_read_as_that():
     found = readings("07.5", lambda case, tensors: exact(case, tensors, causal=False))
-    assert pairs.say_pairs(found["pairs"], "d_v", 0).code == "mask_missing"
+    assert pairs.say_pairs(found["pairs"]["d_v"], "d_v", 0).code == "mask_missing"
 
 
 def test_d_s_without_d_reads_as_that():
     found = readings("07.6", lambda case, tensors: exact(case, tensors | {"out": torch.zeros_like(tensors["out"])}))
-    assert pairs.say_d_scores(found["d_S in d_q"], found["d_S in d_k"]).code == "d_missing"
+    assert pairs.say_d_scores(found).code == "d_missing"
 
 
 def test_the_diagnoses_of_d_s_are_told_apart():

@@ -16,7 +16,7 @@ from course_lib.grading.judge import judge
 IDS = list(registry.all())
 # chapter -> at least so many wrong answers, right ones, and different diagnoses
 ATTACKS = {"00": (30, 9, 20), "01": (60, 15, 30), "02": (100, 20, 30), "03": (100, 25, 40),
-           "05": (75, 10, 35), "06": (80, 12, 30)}  # fmt: skip
+           "05": (75, 10, 35), "06": (80, 12, 30), "07": (220, 25, 75)}  # fmt: skip
 SEED = 20
 LARGE = 4000  # elements; larger cases stay on the fast build
 

@@ -10,7 +10,7 @@ from . import flash_masks as masks
 from .flash_cases import BLOCK_M, BLOCK_N
 
 NAMES = ("q", "k", "v", "out", "d_out", "lse")
-LN_4 = 1.3862943611198906
+COLUMNS = {"d_q": 1, "d_k": 0}  # of the probes' inputs
 
 
 def _tiles(case):
@@ -26,21 +26,16 @@ def _diagnose(evidence):
     readings = evidence.readings
     looks = (
         lambda: pairs.by_undefined(evidence),
-        lambda: pairs.say_d_scores(readings.get("d_S in d_q"), readings.get("d_S in d_k")),
-        lambda: pairs.say_pairs(readings.get("pairs"), "d_q", 1, group=1),
-        lambda: pairs.by_pairs(readings, "pairs of keys", "d_k", 0, "heads of d_k"),
+        lambda: pairs.say_d_scores(readings),
+        lambda: pairs.say_pairs(pairs.reading_of(readings, "pairs", "d_q"), "d_q", 1, group=1),
+        lambda: pairs.by_pairs(readings, "d_k", 0, "heads of d_k"),
         lambda: masks.by_heads(evidence),
-        lambda: pairs.say_weight(readings.get("lse in d_q"), readings.get("score in d_q"), "d_q"),
-        lambda: pairs.say_weight(readings.get("lse in d_k"), readings.get("score in d_k"), "d_k"),
+        lambda: pairs.say_weight(readings, "d_q"),
+        lambda: pairs.say_weight(readings, "d_k"),
         lambda: pairs.by_large_scores(evidence),
         lambda: pairs.by_empty_rows(evidence),
     )
     return next((found for look in looks if (found := look()) is not None), None)
-
-
-def _heads_of_d_q():
-    probe = pairs.heads_probe("heads", "d_q", 1, ("k",))
-    return Probe("heads", probe.case, probe.read)
 
 
 def _bound(case):
@@ -89,16 +84,12 @@ D_Q_D_K = Exercise(
         "of out in every turn here; the lecture's row_dot_kernel writes it once."
     ),
     probes=(
-        pairs.pairs_probe("pairs", "d_q", 1),
-        pairs.pairs_probe("pairs of keys", "d_k", 0),
-        _heads_of_d_q(),
+        pairs.pairs_probe("pairs", **COLUMNS),
+        pairs.heads_probe("heads", "d_q", 1, ("k",)),
         pairs.heads_probe("heads of d_k", "d_k", 0, ("q",)),
-        pairs.one_probe("d_S in d_q", "d_q", 1, v=pairs.D_PROBS, out=pairs.ROW_DOT),
-        pairs.one_probe("d_S in d_k", "d_k", 0, v=pairs.D_PROBS, out=pairs.ROW_DOT),
-        pairs.one_probe("lse in d_q", "d_q", 1, lse=LN_4),
-        pairs.one_probe("lse in d_k", "d_k", 0, lse=LN_4),
-        pairs.one_probe("score in d_q", "d_q", 1, score=1.0),
-        pairs.one_probe("score in d_k", "d_k", 0, score=1.0),
+        pairs.one_probe("d_S", COLUMNS, v=pairs.D_PROBS, out=pairs.ROW_DOT),
+        pairs.one_probe("lse", COLUMNS, lse=pairs.LN_4),
+        pairs.one_probe("score", COLUMNS, score=1.0),
         Probe(
             "whole tiles",
             gradients.whole_case(),

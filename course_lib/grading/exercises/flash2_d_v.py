@@ -21,8 +21,8 @@ def _diagnose(evidence):
     readings = evidence.readings
     looks = (
         lambda: pairs.by_undefined(evidence),
-        lambda: pairs.by_pairs(readings, "pairs", "d_v", 0, "heads"),
-        lambda: pairs.say_weight(readings.get("lse"), readings.get("score"), "d_v"),
+        lambda: pairs.by_pairs(readings, "d_v", 0, "heads"),
+        lambda: pairs.say_weight(readings, "d_v"),
         lambda: pairs.by_large_scores(evidence),
         lambda: pairs.by_empty_rows(evidence),
     )
@@ -74,10 +74,10 @@ D_V = Exercise(
         "holds both. The reference multiplies k by q^T, not q by k^T, and gets P^T without turning anything round."
     ),
     probes=(
-        pairs.pairs_probe("pairs", "d_v", 0),
+        pairs.pairs_probe("pairs", d_v=0),
         pairs.heads_probe("heads", "d_v", 0, ("d_out",)),
-        pairs.one_probe("lse", "d_v", 0, lse=1.3862943611198906),
-        pairs.one_probe("score", "d_v", 0, score=1.0),
+        pairs.one_probe("lse", {"d_v": 0}, lse=pairs.LN_4),
+        pairs.one_probe("score", {"d_v": 0}, score=1.0),
         Probe(
             "whole tiles",
             gradients.whole_case(),

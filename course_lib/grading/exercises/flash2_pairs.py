@@ -17,30 +17,42 @@ from .flash2_gradients import HEAD_DIM, made_case
 from .flash_cases import BLOCK_M, BLOCK_N
 
 NUM_Q, NUM_KV, GROUP = 70, 83, 2
+LN_4 = math.log(4.0)
 _HEADS, _BATCHES, _KV_HEADS = 4, 2, 2
 
 
-def column_of(output, column):
-    """A read that gives column `column` of `output` of the first head, one number a row."""
-    return lambda _inputs, outputs: outputs[output].double()[0, 0, :, column].tolist()
+def pairs_probe(name, **columns):
+    """Weights (or d_S) of 1 under a causal mask, two query heads for a key-value head.
+
+    Parameters
+    ----------
+    columns : output -> the column that is read, one number a row of the first head
+
+    Reading: output -> list of float.
+    """
+    case = made_case(name, NUM_Q, NUM_KV, (1, GROUP, 1))
+    return Probe(name, case, lambda _inputs, outputs: _columns(outputs, columns))
 
 
-def pairs_probe(name, output, column, **made):
-    """Weights (or d_S) of 1 under a causal mask, two query heads for a key-value head."""
-    case = made_case(name, NUM_Q, NUM_KV, (1, GROUP, 1), **made)
-    return Probe(name, case, column_of(output, column))
+def one_probe(name, columns, **made):
+    """One query and one key. Reading: output -> one number, from the column that `columns` names."""
+    case = made_case(name, 1, 1, **made)
+    return Probe(name, case, lambda _inputs, outputs: {key: one[0] for key, one in _columns(outputs, columns).items()})
 
 
-def heads_probe(name, output, column, numbered, **made):
+def _columns(outputs, columns):
+    return {name: outputs[name].double()[0, 0, :, column].tolist() for name, column in columns.items()}
+
+
+def heads_probe(name, output, column, numbered):
     """Two batches, four query heads for two key-value heads; see `numbered` of flash2_gradients."""
-    case = made_case(name, 1, 1, (_BATCHES, _HEADS, _KV_HEADS), numbered=numbered, **made)
+    case = made_case(name, 1, 1, (_BATCHES, _HEADS, _KV_HEADS), numbered=numbered)
     return Probe(name, case, lambda _inputs, outputs: outputs[output].double()[:, :, 0, column].tolist())
 
 
-def one_probe(name, output, column, **made):
-    """One query and one key. Reading: one number."""
-    case = made_case(name, 1, 1, **made)
-    return Probe(name, case, lambda _inputs, outputs: outputs[output].double()[0, 0, 0, column].item())
+def reading_of(readings, name, output):
+    """What the probe `name` read from `output`, or None."""
+    return (readings.get(name) or {}).get(output)
 
 
 def _masks():
@@ -114,9 +126,9 @@ def say_pairs(reading, what, dim, group=GROUP):
     return Diagnosis("wrong_pairs", f"{start}.")
 
 
-def by_pairs(readings, name, what, dim, heads, group=GROUP):
-    """`say_pairs` of the reading `name`; when heads of a group are missing, `say_group` of `heads` says which."""
-    found = say_pairs(readings.get(name), what, dim, group)
+def by_pairs(readings, what, dim, heads, group=GROUP):
+    """`say_pairs` of the probe "pairs"; when heads of a group are missing, `say_group` of `heads` says which."""
+    found = say_pairs(reading_of(readings, "pairs", what), what, dim, group)
     if found is None or found.code == "group_not_summed":
         return say_group(readings.get(heads), what) or found
     return found
@@ -170,13 +182,12 @@ def _named(value, batches=False):
     return ", ".join(str(bit) for bit in heads)
 
 
-def say_weight(with_lse, with_score, what):
+def say_weight(readings, what):
     """Diagnosis from one weight made again, or None: lse = ln(4) and score 0, then lse = 0 and score 1.
 
-    Parameters
-    ----------
-    with_lse, with_score : float or None; 1/4 and e when right
+    The probes "lse" and "score" read 1/4 and e when right.
     """
+    with_lse, with_score = (reading_of(readings, name, what) for name in ("lse", "score"))
     if with_lse is None or with_score is None or math.isnan(with_lse) or math.isnan(with_score):
         return None
     start = f"score 0 and lse = ln(4) make a weight of exp(0 - ln(4)) = 0.25; {what} says {with_lse:.4g}"
@@ -209,8 +220,9 @@ def say_weight(with_lse, with_score, what):
 D_PROBS, ROW_DOT = 3.0, 0.75  # of the one pair that `say_d_scores` reads
 
 
-def say_d_scores(in_q, in_k):
+def say_d_scores(readings):
     """Diagnosis from d_S of one pair, as d_q and d_k hold it, or None: P = 1, d_P = 3, D = 0.75, so d_S = 2.25."""
+    in_q, in_k = (reading_of(readings, "d_S", name) for name in ("d_q", "d_k"))
     if in_q is None or in_k is None or math.isnan(in_q) or math.isnan(in_k):
         return None
     right = D_PROBS - ROW_DOT
@@ -252,7 +264,8 @@ def by_undefined(evidence):
     failing = [c for case in evidence.failing() for c in case.comparisons.values() if not c.passed]
     if not failing or failing[0].got == failing[0].got or not evidence.readings.get("whole tiles"):
         return None
-    if not any(math.isnan(value) for value in evidence.readings.get("pairs", ())):  # tiles that are not full
+    pairs = evidence.readings.get("pairs", {}).values()  # its tiles are not all full
+    if not any(math.isnan(value) for column in pairs for value in column):
         return None
     return Diagnosis(
         "undefined_places",
