@@ -141,7 +141,7 @@ def require_kernel(q):
     """What the tuned kernels take, as sentences."""
     if q.shape[-1] not in HEAD_DIMS:
         raise UnsupportedError(
-            f'head_dim={q.shape[-1]}; the Triton kernels take 64 and 128, flash_attention(…, backend="torch") takes any.'
+            f'head_dim={q.shape[-1]}: the Triton kernels take 64 and 128; flash_attention(backend="torch") takes any.'
         )
     if q.dtype not in (*HALF, torch.float32):
         raise UnsupportedError(f"q is {q.dtype}; the Triton kernels take float16, bfloat16 and float32.")
