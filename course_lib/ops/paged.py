@@ -19,8 +19,9 @@ NUM_WARPS, NUM_STAGES, TILE_KEYS = 4, 3, 16  # 04: the ring of each warp
 MIN_SPLIT_LEN = 256  # 04: keys below which a block is not worth its merge
 MAX_SPLITS = 1024
 BLOCKS_PER_SM = 2
-WAVES = 4  # 04: blocks for each place on the card: enough that the last wave weighs little
+WAVES = 1  # 04: blocks for each place on the card; the fastest of 1, 2, 4, 8 on an H200: a block's start costs 2 us
 _ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
+_BYTES = {torch.int8: "signed char", torch.float8_e4m3fn: "unsigned char"}  # 06: KV of one byte
 _NUM_THREADS = 128
 _CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many
 
@@ -42,6 +43,17 @@ def reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", lan
     UnsupportedError  no such layout or language
     """
     plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, layout=layout, language=language).run()
+
+
+def copy_pages(k_pages, v_pages, copies):
+    """Copy whole pages of both pools in place, one launch of 07_copy_pages: what copy-on-write does before a write.
+
+    Parameters
+    ----------
+    k_pages, v_pages : tensors, pools of pages, any order of the dimensions behind the page; each page contiguous
+    copies : tensor, (num_copies, 2), int64: from page, to page; no page is written twice or both read and written
+    """
+    plan_copy_pages(k_pages, v_pages, copies).run()
 
 
 def paged_attention(
@@ -234,6 +246,26 @@ def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD"
     defines = {"ELEMENT": _ELEMENTS[k.dtype]}
     kernel = cuda.load("paged/01_reshape_and_cache.cu", "reshape_and_cache_kernel", defines=defines)
     return Launch("cuda", kernel, (k.shape[0],), _NUM_THREADS, arguments, {}, (k_pages, v_pages))
+
+
+def plan_copy_pages(k_pages, v_pages, copies):
+    """The launch of 07_copy_pages, not yet run."""
+    from .. import cuda
+
+    if copies.ndim != 2 or copies.shape[1:] != (2,) or copies.dtype != torch.int64 or not len(copies):
+        raise ShapeError(f"copies is {copies.dtype} {tuple(copies.shape)}; expected int64 (num_copies, 2), not empty.")
+    for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
+        page_bytes, stride_bytes = (n * pages.element_size() for n in (pages[0].numel(), pages.stride(0)))
+        if not pages[0].is_contiguous() or page_bytes % 16 or stride_bytes % 16 or pages.data_ptr() % 16:
+            raise ShapeError(f"{name} has strides {pages.stride()}; pages are contiguous and whole words of 16 bytes.")
+    if k_pages.shape != v_pages.shape or k_pages.stride() != v_pages.stride() or k_pages.dtype != v_pages.dtype:
+        raise ShapeError("k_pages and v_pages differ in shape, strides or dtype.")
+    element = _ELEMENTS.get(k_pages.dtype) or _BYTES.get(k_pages.dtype)
+    if element is None:
+        raise ShapeError(f"k_pages is {k_pages.dtype}; pages hold float16, bfloat16, float8_e4m3fn or int8.")
+    kernel = cuda.load("paged/07_copy_pages.cu", "copy_pages_kernel", defines={"ELEMENT": element})
+    arguments = (k_pages, v_pages, copies.contiguous(), page_bytes // 16, stride_bytes // 16)
+    return Launch("cuda", kernel, (len(copies), 2), 256, arguments, {}, (k_pages, v_pages))
 
 
 def _outputs(q):

@@ -9,7 +9,7 @@
 //           (both layouts, NHD and HND, are strides), the same strides for both pools; rows at multiples of 16 bytes
 //           block_table (B, max_pages) int · seq_lens (B,) int, 0 to max_pages * page_size
 //           lse (B, H) float, natural log · seq_len 0: out 0, lse -inf · softmax_scale > 0
-//           read: the first seq_len slots, the first ceil(seq_len / page_size) table entries; what lies behind may be anything
+//           only the first seq_len slots are read; the other entries of the sequence's row of the table may hold anything
 //           partial_out (B, H, num_splits, D), partial_lse_log2 (B, H, num_splits) float: scratch of any content
 //           counters (B, Hkv) int: 0 before the launch, and 0 again behind it
 //           num_splits * split_len >= the largest seq_len
@@ -94,19 +94,21 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
     const int kv_head = blockIdx.x % num_kv_heads;  // neighbours in a page are read at the same time
     const int split = blockIdx.x / num_kv_heads % num_splits;
     const long long batch = blockIdx.x / num_kv_heads / num_splits;
-    const int seq_len = seq_lens[batch];
-    const int first = split * split_len, end = min(seq_len, first + split_len);  // the keys of this block
+    const int first = split * split_len;
+    // This lane's key of the tile whose page is looked up next. The first is looked up before it is known to exist, so that
+    // the answer does not wait for seq_len: a key that is none is copied as 0 bytes, whatever its table entry says.
+    block_table += batch * max_pages;
+    int ahead = first + warp * TILE_KEYS + lane % TILE_KEYS;
+    int page = block_table[min(ahead / page_size, max_pages - 1)], slot = ahead % page_size;
+    const int seq_len = seq_lens[batch], end = min(seq_len, first + split_len);  // the keys of this block: first to end
     if (split > 0 && first >= seq_len) return;                                   // the first block answers for an empty sequence
     const int splits_here = max(1, CEIL_DIV(seq_len, split_len));
     const int num_tiles = max(0, CEIL_DIV(end - first, TILE_KEYS) - warp + NUM_WARPS - 1) / NUM_WARPS;  // of this warp
     // endregion
 
     // region: pages
-    block_table += batch * max_pages;
     k_pages += kv_head * stride_kv_head;
     v_pages += kv_head * stride_kv_head;
-    int ahead = first + warp * TILE_KEYS + lane % TILE_KEYS;  // this lane's key of the tile whose page is looked up next
-    int page = ahead < end ? block_table[ahead / page_size] : 0, slot = ahead % page_size;
     int to_start = 0;  // tiles of this warp that have been started
     // Starts the next tile, and looks up the page of the one behind it: the answer has a whole tile's time to come.
     auto next_tile = [&]() {
@@ -115,7 +117,7 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
                        page * stride_page + slot * stride_slot, end - first - (to_start * NUM_WARPS + warp) * TILE_KEYS);
             ++to_start;
             ahead += NUM_WARPS * TILE_KEYS;
-            page = ahead < end ? block_table[ahead / page_size] : 0;
+            page = block_table[min(ahead / page_size, max_pages - 1)];
             slot = ahead % page_size;
         }
         cp_async_commit_group();

@@ -97,6 +97,38 @@ FLASH_ATTENTION_2 = {
         SMALL_TILES | {"BLOCK_M": 16, "BLOCK_N": 16, "EVEN_KV": False},
     ),
 }
+PAGES = {f"{name}_pages_ptr": "*fp16" for name in ("k", "v")} | {
+    f"stride_{name}": "i64:16" for name in ("page", "slot", "kv_head")
+}
+DECODE = (
+    {name: "*fp16" for name in ("q_ptr", "out_ptr")}
+    | PAGES
+    | {"block_table_ptr": "*i32", "seq_lens_ptr": "*i32", "lse_ptr": "*fp32", "softmax_scale": "fp32"}
+    | {"stride_q_batch": "i64:16", "stride_q_head": "i64:16"}
+    | dict.fromkeys(("num_q_per_kv", "page_size", "max_pages"), "i32")
+)
+PARTS = dict.fromkeys(("partial_out_ptr", "partial_lse_ptr"), "*fp32")
+_IN_PARTS = {name: kind for name, kind in DECODE.items() if name not in ("out_ptr", "lse_ptr")} | PARTS
+_REDUCE = {"seq_lens_ptr": "*i32", "out_ptr": "*fp16", "lse_ptr": "*fp32", "num_partitions": "i32"}
+REDUCE = (PARTS | _REDUCE | {"partition_len": "i32"}, {"HEAD_DIM": 128, "BLOCK_S": 16})
+_GROUPED = {name: kind for name, kind in _IN_PARTS.items() if name != "num_q_per_kv"}
+PAGED = {
+    "paged/01_reshape_and_cache": (
+        {"k_ptr": "*fp16", "v_ptr": "*fp16", "slot_mapping_ptr": "*i64"}
+        | PAGES
+        | {f"stride_{x}_{axis}": "i64:16" for x in ("k", "v") for axis in ("token", "head")}
+        | dict.fromkeys(("num_kv_heads", "head_dim", "page_size"), "i32"),
+        {"BLOCK": 1024},
+    ),
+    "paged/02_paged_v1": (DECODE, {"HEAD_DIM": 64, "BLOCK_N": 32}),
+    "paged/03_paged_v2/partition": (_IN_PARTS | {"partition_len": "i32"}, {"HEAD_DIM": 64, "BLOCK_N": 32}),
+    "paged/03_paged_v2/reduce": REDUCE,
+    "paged/04_paged_grouped/partition": (
+        _GROUPED | dict.fromkeys(("num_kv_heads", "num_splits", "split_len"), "i32"),
+        {"NUM_Q_PER_KV": 4, "HEAD_DIM": 64, "BLOCK_N": 64},
+    ),
+    "paged/04_paged_grouped/reduce": REDUCE,
+}
 # stem -> (types of the run-time parameters, compile-time constants); a twin without a row here fails the test below
 GATE = {
     "vector/01_add": (VECTOR, {"BLOCK": 1024}),
@@ -151,6 +183,7 @@ GATE = {
         {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32, "BLOCK_N": 32},
     ),
     **FLASH_ATTENTION_2,
+    **PAGED,
 }
 
 
