@@ -3,8 +3,8 @@
 // Idea      the tensor cores wait for everything else a warp has to issue, so say once what every tile repeats: the mask, the
 //           addresses, the rescaling. What that frees in registers goes into wider tiles
 // Builds on 04_pipelined. Changed regions: heads (heavy blocks first), limits (keys from the last to the first: only the first
-//           tiles need the mask), load_tile and scores (addresses by XOR), softmax and rescale (only when a maximum has grown),
-//           store (16 bytes a lane).
+//           tiles need the mask), load_tile, load_q and scores (addresses by XOR; Q stays in registers where there is room),
+//           softmax and rescale (only when a maximum has grown), store (16 bytes a lane).
 // Contract  q (B, H, Nq, D), k, v (B, Hkv, Nkv, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · any Nq, Nkv >= 1
 //           strides in elements of batch, head and row; a row is contiguous, rows start at multiples of 16 bytes
 //           out (B, H, Nq, D) ELEMENT, contiguous · lse (B, H, Nq) float, contiguous, natural log · B * H * Nq < 2^31
@@ -43,6 +43,8 @@
 #define CHUNKS (HEAD_DIM / CHUNK)     // in a row
 #define ROW_BYTES (HEAD_DIM * 2)
 #define COPY_ROWS (NUM_THREADS / CHUNKS)  // rows that the block copies in one go
+#define Q_IN_REGISTERS (HEAD_DIM == 64)                   // a warp's rows take 32 of them; at 128 there is no room
+#define Q_FRAGMENTS (Q_IN_REGISTERS ? HEAD_DIM / 16 : 1)  // held at a time, each 16 columns wide
 #define MAX_GROWTH 8.0f  // 2^8 = 256: how far a weight may exceed 1 before the row is rescaled; half holds 65504
 static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
 static_assert(COPY_ROWS % 8 == 0, "the swizzle repeats every 8 rows, so a thread's chunk keeps its place in every go");
@@ -84,8 +86,8 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
     // region: limits
     const int offset = seq_len_kv - seq_len_q;  // causal: query q_row sees the keys up to q_row + offset
     const int kv_end = causal ? min(seq_len_kv, min(q_start + BLOCK_M, seq_len_q) + offset) : seq_len_kv;
-    const int warp_row = q_start + warp * WARP_M, first_row = batch_head * seq_len_q + warp_row;  // first_row: over all heads
-    const int full_end = causal ? min(seq_len_kv, warp_row + 1 + offset) : seq_len_kv;  // keys below it: seen by the whole warp
+    const int full_end = causal ? min(seq_len_kv, q_start + 1 + offset) : seq_len_kv;  // keys below it: seen by every row
+    const int warp_row = q_start + warp * WARP_M;
     const int last_tile = (kv_end + BLOCK_N - 1) / BLOCK_N - 1;  // below 0 when no key is seen
     // endregion
 
@@ -93,13 +95,12 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
     const int copy_row = threadIdx.x / CHUNKS, copy_chunk = threadIdx.x % CHUNKS;
     const int copy_at = swizzle_offset<ROW_BYTES>(copy_row, copy_chunk);
     q += batch * stride_q_batch + head * stride_q_head + (long long)(q_start + copy_row) * stride_q_row + copy_chunk * CHUNK;
-    k += batch * stride_k_batch + kv_head * stride_k_head + copy_chunk * CHUNK;
-    v += batch * stride_v_batch + kv_head * stride_v_head + copy_chunk * CHUNK;
-    k += (long long)(last_tile * BLOCK_N + copy_row) * stride_k_row;  // from here on, where the next tile is copied from
-    v += (long long)(last_tile * BLOCK_N + copy_row) * stride_v_row;
+    k += batch * stride_k_batch + kv_head * stride_k_head + (long long)copy_row * stride_k_row + copy_chunk * CHUNK;
+    v += batch * stride_v_batch + kv_head * stride_v_head + (long long)copy_row * stride_v_row + copy_chunk * CHUNK;
     load_tile(q_smem + copy_at, q, stride_q_row, BLOCK_M, seq_len_q - q_start - copy_row);
     if (last_tile >= 0) {
-        load_tile(k_smem + copy_at, k, stride_k_row, BLOCK_N, seq_len_kv - last_tile * BLOCK_N - copy_row);
+        load_tile(k_smem + copy_at, k + (long long)(last_tile * BLOCK_N) * stride_k_row, stride_k_row, BLOCK_N,
+                  seq_len_kv - last_tile * BLOCK_N - copy_row);
     }
     cp_async_commit_group();
     float acc[ROW_TILES][HEAD_DIM / 8][4] = {};  // lane 4 g + t: rows g and g + 8, columns 2 t and 2 t + 1 of each 16 x 8
@@ -109,14 +110,26 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
     // Where this lane's row begins for ldmatrix. The chunk 2 d further along the row lies at the offset XOR 32 d.
     const int v_lane = swizzle_offset<ROW_BYTES>(lane % 16, lane / 16);
     const int k_lane = swizzle_offset<ROW_BYTES>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    unsigned q_reg[Q_FRAGMENTS][ROW_TILES][4];
+    if (Q_IN_REGISTERS) {  // read once, not once a tile
+        cp_async_wait_group<0>();
+        __syncthreads();  // separates everybody's copies from the reads
+#pragma unroll
+        for (int n = 0; n < Q_FRAGMENTS * ROW_TILES; ++n) {
+            unsigned(&q_now)[4] = q_reg[n / ROW_TILES][n % ROW_TILES];
+            const int d = n / ROW_TILES, i = n % ROW_TILES;
+            ldmatrix_x4(q_now[0], q_now[1], q_now[2], q_now[3],
+                        q_smem + warp * WARP_M * ROW_BYTES + (v_lane ^ (d % 4 * 32)) + d / 4 * 128 + i * 16 * ROW_BYTES);
+        }
+    }
     // endregion
 
     for (int kv_start = last_tile * BLOCK_N; kv_start >= 0; kv_start -= BLOCK_N) {
         // region: load_v
         cp_async_wait_group<0>();  // K of this tile: what this thread copied is there
         __syncthreads();           // and what the others copied; nobody reads V of the tile before any more
-        load_tile(v_smem + copy_at, v, stride_v_row, BLOCK_N, seq_len_kv - kv_start - copy_row);
-        v -= (long long)BLOCK_N * stride_v_row;
+        load_tile(v_smem + copy_at, v + (long long)kv_start * stride_v_row, stride_v_row, BLOCK_N,
+                  seq_len_kv - kv_start - copy_row);
         cp_async_commit_group();
         // endregion
 
@@ -124,10 +137,10 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
         float scores[ROW_TILES][BLOCK_N / 8][4] = {};  // q k^T without the scale
 #pragma unroll
         for (int d = 0; d < HEAD_DIM / 16; ++d) {
-            unsigned q_reg[ROW_TILES][4];
+            unsigned(&q_now)[ROW_TILES][4] = q_reg[Q_IN_REGISTERS ? d : 0];
 #pragma unroll
-            for (int i = 0; i < ROW_TILES; ++i) {
-                ldmatrix_x4(q_reg[i][0], q_reg[i][1], q_reg[i][2], q_reg[i][3],
+            for (int i = 0; i < ROW_TILES && !Q_IN_REGISTERS; ++i) {
+                ldmatrix_x4(q_now[i][0], q_now[i][1], q_now[i][2], q_now[i][3],
                             q_smem + warp * WARP_M * ROW_BYTES + (v_lane ^ (d % 4 * 32)) + d / 4 * 128 + i * 16 * ROW_BYTES);
             }
 #pragma unroll
@@ -137,8 +150,8 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
                             k_smem + (k_lane ^ (d % 4 * 32)) + d / 4 * 128 + j * 16 * ROW_BYTES);
 #pragma unroll
                 for (int i = 0; i < ROW_TILES; ++i) {
-                    mma_m16n8k16(scores[i][2 * j], q_reg[i], k_reg[0], ELEMENT());
-                    mma_m16n8k16(scores[i][2 * j + 1], q_reg[i], k_reg[1], ELEMENT());
+                    mma_m16n8k16(scores[i][2 * j], q_now[i], k_reg[0], ELEMENT());
+                    mma_m16n8k16(scores[i][2 * j + 1], q_now[i], k_reg[1], ELEMENT());
                 }
             }
         }
@@ -147,13 +160,14 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
         // region: load_k
         cp_async_wait_group<0>();  // V of this tile: what this thread copied is there
         __syncthreads();           // and what the others copied; nobody reads K of this tile any more
-        k -= (long long)BLOCK_N * stride_k_row;
-        if (kv_start > 0) load_tile(k_smem + copy_at, k, stride_k_row, BLOCK_N, BLOCK_N);  // only the last tile is ragged
+        if (kv_start > 0) {
+            load_tile(k_smem + copy_at, k + (long long)(kv_start - BLOCK_N) * stride_k_row, stride_k_row, BLOCK_N, BLOCK_N);
+        }
         cp_async_commit_group();
         // endregion
 
         // region: mask
-        if (kv_start + BLOCK_N > full_end) {  // the diagonal or the end of the keys cuts the tile for this warp
+        if (kv_start + BLOCK_N > full_end) {
             if (causal && kv_start > warp_row + WARP_M - 1 + offset) continue;  // no row of this warp sees a key of it
 #pragma unroll
             for (int i = 0; i < ROW_TILES; ++i) {
@@ -265,6 +279,7 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
     cp_async_wait_all();  // with no tile at all, Q may still be arriving where out is put
     __syncthreads();
     const int rows_left = seq_len_q - warp_row;  // of this warp
+    const int first_row = batch_head * seq_len_q + warp_row;
     unsigned char* out_smem = q_smem + warp * WARP_M * ROW_BYTES;  // (WARP_M, HEAD_DIM): the warp's own rows of Q
 #pragma unroll
     for (int i = 0; i < ROW_TILES; ++i) {
