@@ -125,7 +125,7 @@ PAGED = {
     "paged/03_paged_v2/reduce": REDUCE,
     "paged/04_paged_grouped/partition": (
         _GROUPED | dict.fromkeys(("num_kv_heads", "num_splits", "split_len"), "i32"),
-        {"NUM_Q_PER_KV": 4, "HEAD_DIM": 64, "BLOCK_N": 64},
+        {"NUM_Q_PER_KV": 4, "HEAD_DIM": 64, "BLOCK_N": 16},
     ),
     "paged/04_paged_grouped/reduce": REDUCE,
 }
