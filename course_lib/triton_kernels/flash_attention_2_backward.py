@@ -142,11 +142,9 @@ def dk_dv_kernel(
     scale_log2, offset = softmax_scale * LOG2_E, seq_len_kv - seq_len_q
     q_at, d_out_at = tile_row * stride_q_row + d, tile_row * stride_d_out_row + d
     stride_q_row, stride_d_out_row = stride_q_row.to(tl.int64), stride_d_out_row.to(tl.int64)
-    start, full = kv_start * 0, kv_start * 0  # queries before start see no key of this tile, from full on every one
-    if CAUSAL:
+    start = kv_start * 0
+    if CAUSAL:  # queries before it see no key of this tile
         start = tl.maximum(kv_start - offset, 0) // BLOCK_M * BLOCK_M
-        full = tl.maximum(kv_start + BLOCK_N - 1 - offset, 0)
-        full = tl.cdiv(tl.minimum(full, seq_len_q), BLOCK_M) * BLOCK_M
     for turn in range(num_q_per_kv):
         head = kv_head * num_q_per_kv + turn
         row_0 = (batch_64 * num_kv_heads * num_q_per_kv + head) * padded_len
@@ -154,16 +152,11 @@ def dk_dv_kernel(
         if not DESCRIPTORS:
             q_head += batch_64 * stride_q_batch + head.to(tl.int64) * stride_q_head
             d_out_head += batch_64 * stride_d_out_batch + head.to(tl.int64) * stride_d_out_head
-        if CAUSAL:
-            dk, dv = _walk_queries(
-                dk, dv, k_tile, v_tile, keys, q_head, d_out_head, lse_log2_ptr + row_0, row_dot_ptr + row_0, q_at,
-                d_out_at, stride_q_row, stride_d_out_row, batch, head, start, full, seq_len_q, offset, scale_log2,
-                True, not EVEN_Q, HEAD_DIM, BLOCK_M, DESCRIPTORS
-            )  # fmt: skip
+        # the mask in every tile: a second loop for those that need none costs more registers than it saves work
         dk, dv = _walk_queries(
             dk, dv, k_tile, v_tile, keys, q_head, d_out_head, lse_log2_ptr + row_0, row_dot_ptr + row_0, q_at,
-            d_out_at, stride_q_row, stride_d_out_row, batch, head, full, seq_len_q, seq_len_q, offset, scale_log2,
-            False, not EVEN_Q, HEAD_DIM, BLOCK_M, DESCRIPTORS
+            d_out_at, stride_q_row, stride_d_out_row, batch, head, start, seq_len_q, seq_len_q, offset, scale_log2,
+            CAUSAL, not EVEN_Q, HEAD_DIM, BLOCK_M, DESCRIPTORS
         )  # fmt: skip
     # endregion
 
