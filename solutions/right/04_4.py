@@ -8,7 +8,35 @@ A_MASK = "a_mask = (rows < size_m) & (k[None, :] < size_k)"
 LOAD_A = "a = tl.load(a_ptr + rows * size_k + k[None, :], mask=a_mask, other=0.0)"
 LOAD_B = "b = tl.load(b_ptr + k[:, None] * size_n + cols, mask=b_mask, other=0.0)"
 
+# Written from the text of the exercise alone: row-major order, pointers that move on, the sum by +=.
+FROM_THE_TEXT = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def matmul_kernel(a_ptr, b_ptr, out_ptr, size_m, size_n, size_k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+                  BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr):
+    per_row = tl.cdiv(size_n, BLOCK_N)
+    i = tl.program_id(0) // per_row * BLOCK_M + tl.arange(0, BLOCK_M)
+    j = tl.program_id(0) % per_row * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    left = a_ptr + i[:, None] * size_k + k[None, :]
+    right = b_ptr + k[:, None] * size_n + j[None, :]
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    remaining = size_k
+    while remaining > 0:
+        x = tl.load(left, mask=(i < size_m)[:, None] & (k < remaining)[None, :], other=0.0)
+        y = tl.load(right, mask=(k < remaining)[:, None] & (j < size_n)[None, :], other=0.0)
+        total += tl.dot(x, y)
+        left += BLOCK_K
+        right += BLOCK_K * size_n
+        remaining -= BLOCK_K
+    inside = (i < size_m)[:, None] & (j < size_n)[None, :]
+    tl.store(out_ptr + i[:, None] * size_n + j[None, :], total.to(tl.float16), mask=inside)
+"""
+
 ANSWERS = [
+    Right("written from the text alone", text=FROM_THE_TEXT),
     Right("row-major order", ((PLACE, "tile_m, tile_n = program // tiles_n, program % tiles_n"),)),
     Right("column-major order", ((PLACE, "tile_m, tile_n = program % tiles_m, program // tiles_m"),)),
     Right(
