@@ -157,10 +157,10 @@ def _plan_tensor_cores(q, k, v, causal, scale, variant, heads_together):
 
 
 def _heads_together(q, k, causal):
-    """Heads whose blocks run side by side. Under a causal mask the heavy blocks should go first, of so many heads that L2
-    holds half of their K and V (1, 2, 4 … 64 heads tried on an H200), and in turns of equal size: a small last turn would
-    begin with heavy blocks when the card runs empty. Without a mask all blocks are alike, and those of one head share
-    its K and V best."""
+    """Heads whose blocks run side by side. Under a causal mask the heavy blocks should go first, of so many heads that
+    L2 holds half of their K and V (1, 2, 4 … 64 heads tried on an H200), and in turns of equal size: a small last turn
+    would begin with heavy blocks when the card runs empty. Without a mask all blocks are alike, and those of one head
+    share its K and V best."""
     if not causal:
         return 1
     kv_bytes = 2 * k.shape[2] * k.shape[3] * k.element_size()
