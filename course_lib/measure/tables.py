@@ -8,6 +8,8 @@ from html import escape
 
 from ..notation import ITEMSIZE
 
+WIDE = 90  # characters in a line, about what fits beside the cell's number in a window of 1280 pixels
+
 
 @dataclass(frozen=True)
 class Table:
@@ -46,12 +48,14 @@ class Table:
 
     def _repr_html_(self):
         align = ["right" if self._is_numeric(k) else "left" for k in range(len(self.columns))]
+        wide = len(str(self).splitlines()[bool(self.caption)]) > WIDE
 
         def line(tag, cells):
             return (
                 "<tr>"
                 + "".join(
-                    f'<{tag} style="text-align:{a}">{escape(c)}</{tag}>' for c, a in zip(cells, align, strict=True)
+                    f'<{tag} style="text-align:{a}">{self._breakable(c) if wide else escape(c)}</{tag}>'
+                    for c, a in zip(cells, align, strict=True)
                 )
                 + "</tr>"
             )
@@ -60,6 +64,11 @@ class Table:
         caption = f'<caption style="text-align:left">{escape(self.caption)}</caption>' if self.caption else ""
         note = f"<p><small>{escape(self.note)}</small></p>" if self.note else ""
         return f"<table>{caption}<thead>{line('th', map(str, self.columns))}</thead><tbody>{body}</tbody></table>{note}"
+
+    @staticmethod
+    def _breakable(text):
+        """`text` as HTML that a browser may break behind _ and /, so that a wide table shows its last column too."""
+        return escape(text).replace("_", "_<wbr>").replace("/", "/<wbr>")
 
     def _is_numeric(self, column):
         values = [row[column] for row in self.rows if row[column] is not None]
