@@ -96,6 +96,7 @@ flash_attention_2_kernel(const float* q, const float* k, const float* v, float* 
                 float score = NEG_INF;
                 if (key < seq_len_kv && (!causal || key <= q_row + offset)) {
                     score = 0.0f;
+#pragma unroll 8  // and not HEAD_DIM: the loop over the rows is already unrolled in full
                     for (int d = 0; d < HEAD_DIM; ++d) {
                         score += q_smem[tile_row * HEAD_DIM + d] * k_smem[tile_key * K_STRIDE + d];
                     }
@@ -127,6 +128,7 @@ flash_attention_2_kernel(const float* q, const float* k, const float* v, float* 
             for (int c = 0; c < COLS_PER_LANE; ++c) {
                 const int d = lane + c * WARP_SIZE;
                 acc[r][c] *= alpha;
+#pragma unroll 4
                 for (int tile_key = 0; tile_key < BLOCK_N && d < HEAD_DIM; ++tile_key) {
                     acc[r][c] += probs_row[tile_key] * v_smem[tile_key * HEAD_DIM + d];
                 }

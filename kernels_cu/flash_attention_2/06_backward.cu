@@ -47,6 +47,7 @@ __device__ void load_tile(float* tile_smem, const float* source, int tile_rows, 
 // The first HEAD_DIM entries of two rows in shared memory, multiplied and added up.
 __device__ __forceinline__ float dot_product(const float* a, const float* b) {
     float sum = 0.0f;
+#pragma unroll 8  // and not HEAD_DIM: this stands in loops that are unrolled in full
     for (int d = 0; d < HEAD_DIM; ++d) sum += a[d] * b[d];
     return sum;
 }
@@ -132,6 +133,7 @@ dk_dv_kernel(const float* q, const float* k, const float* v, const float* d_out,
 #pragma unroll
                 for (int c = 0; c < COLS_PER_LANE; ++c) {
                     const int d = lane + c * WARP_SIZE;
+#pragma unroll 4
                     for (int tile_row = 0; tile_row < num_rows && d < HEAD_DIM; ++tile_row) {
                         dk_reg[i][c] += d_scores_row[tile_row] * q_smem[tile_row * ODD_STRIDE + d];
                         dv_reg[i][c] += probs_row[tile_row] * d_out_smem[tile_row * ODD_STRIDE + d];
@@ -224,6 +226,7 @@ dq_kernel(const float* q, const float* k, const float* v, const float* d_out, co
 #pragma unroll
             for (int c = 0; c < COLS_PER_LANE; ++c) {
                 const int d = lane + c * WARP_SIZE;
+#pragma unroll 4
                 for (int tile_key = 0; tile_key < BLOCK_N && d < HEAD_DIM; ++tile_key) {
                     dq_reg[r][c] += d_scores_row[tile_key] * k_smem[tile_key * ODD_STRIDE + d];
                 }
