@@ -191,7 +191,7 @@ def say_weight(readings, what):
     if with_lse is None or with_score is None or math.isnan(with_lse) or math.isnan(with_score):
         return None
     start = f"score 0 and lse = ln(4) make a weight of exp(0 - ln(4)) = 0.25; {what} says {with_lse:.4g}"
-    if near(with_lse, 1.0) and near(with_score, 1.0):
+    if near(with_lse, 1.0) and near(with_score, 1.0) and what != "d_v":
         return Diagnosis("weight_missing", f"{start}: P does not enter. d_S = P * (d_P - D).")
     for value, code, words in (
         (1.0, "lse_missing", "lse does not enter. exp(score) is not a weight yet: P = exp(score - lse)"),
