@@ -52,6 +52,11 @@ ANSWERS = [
         "",
     ),
     Wrong("guard by one too many", ((LOAD_A, LOAD_A.replace("a_col < size_k", "a_col <= size_k")),), "out_of_bounds"),
+    # steps and tiles that do not fit together
+    Wrong(
+        "k goes on by the rows of the tile", ((K_LOOP, K_LOOP.replace("BLOCK_K", "BLOCK_M")),), "terms", "goes on by 8"
+    ),
+    Wrong("as many products as rows", ((INNER, INNER.replace("BLOCK_K", "BLOCK_M")),), "terms", "only the first 8"),
     # tails of k
     Wrong(
         "stale tail of k: nothing written beyond the end",

@@ -67,7 +67,21 @@ def _by_terms(out, size_k, block_k):
         return Diagnosis(
             "not_begun", f"{start}{count:.3g} everywhere. Nobody set acc to 0: it began with what was there."
         )
-    return Diagnosis("terms", f"{start}{count:g} everywhere, where {size_k} should stand.")
+    return Diagnosis(
+        "terms", f"{start}{count:g} everywhere, where {size_k} should stand.{_steps(count, size_k, block_k)}"
+    )
+
+
+def _steps(count, size_k, block_k):
+    """What the count says of steps and tiles that do not fit together, as a sentence; empty if nothing."""
+    for n in range(1, block_k):
+        if count == sum(min(block_k, size_k - k) for k in range(0, size_k, n)):
+            return f" That is what comes out when a tile holds {block_k} numbers of k and the loop goes on by {n}."
+        if count == sum(min(n, size_k - k) for k in range(0, size_k, block_k)):
+            return (
+                f" That is what comes out when only the first {n} of each tile's {block_k} numbers of k are multiplied."
+            )
+    return ""
 
 
 def _uneven(out, size_k, start):
