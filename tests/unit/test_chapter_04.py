@@ -115,18 +115,24 @@ def test_the_numbers_of_the_text_are_those_of_the_stored_rows(chapter):
     wmma, mma, fast = (rate(variant, 4096) for variant in ops.HALF_VARIANTS)
     twin, cublas = rate("08_pipelined", 4096, "triton"), rate("cublas", 4096, "torch")
     floats = [rate(variant, 2048, dtype="float32") for variant in ("01_naive", "02_coalesced", "03_shared_tile")]
+    assert "more than eightfold, to about six tenths of cuBLAS" in text
+    assert fast > 8 * wmma and 0.55 < fast / cublas < 0.68
+    assert "a factor of two for fragments" in text and "one of four for large tiles" in text
+    assert 1.7 < mma / wmma < 2.4 and 3.5 < fast / mma < 4.6
+    assert "comes close to cuBLAS" in text and 0.93 < twin / cublas <= 1.02
+    assert "coalescing alone is a factor of about 14" in text and 13 < floats[1] / floats[0] < 15.5
+    assert "adds less than a tenth" in text and 1.0 < floats[2] / floats[1] < 1.1
     for words in (
-        f"from {wmma:.0f} to {fast:.0f} TFLOP/s, {100 * fast / cublas:.0f} % of cuBLAS",
-        f"with the step between, {mma:.0f}, the factors are {mma / wmma:.1f} for",
-        f"and {fast / mma:.1f} for large tiles",
-        f"reaches {twin:.0f}.\n",
-        f"coalescing alone is a factor of {floats[1] / floats[0]:.0f}",
-        f"adds only {100 * (floats[2] / floats[1] - 1):.0f} %",
         f"busy for {counted('03_shared_tile', 'percent_shared'):.0f} % of the time",
         f"busy for {counted('06_wmma', 'percent_tensor'):.0f} % of the time at first",
         f"are at {counted('08_pipelined', 'percent_tensor'):.0f} % in the end",
+        f"{2048**3 // (16 * 8 * 16):,} in ours, 32 times as many",
     ):
         assert words in text, words
+    both = 2 * 2048**2
+    for row in counters.rows:
+        needed = both * (4 if row["variant"] < "06" else 2)
+        assert 0.95 * needed < row["dram_read_bytes"] < 1.3 * needed, "each matrix about once"
     assert 0.7 < counted("06_wmma", "shared_conflicts") / counted("06_wmma", "shared_wavefronts") < 0.8
     assert counted("07_mma", "shared_conflicts") < 0.01 * counted("07_mma", "shared_wavefronts")
     for row in counters.rows[2:]:
