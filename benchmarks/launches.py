@@ -28,9 +28,11 @@ from course_lib.ops import (  # noqa: E402
     matmul_exercises,
     movement,
     paged,
+    paged_quantised,
     softmax,
 )
 from course_lib.ops.softmax import Launch  # noqa: E402
+from course_lib.reference.quantised_kv import quantise  # noqa: E402
 
 LANGUAGES = ("cuda", "triton")
 

@@ -20,8 +20,8 @@ MIN_SPLIT_LEN = 256  # 04: keys below which a block is not worth its merge
 MAX_SPLITS = 1024
 BLOCKS_PER_SM = 2
 WAVES = 1  # 04: blocks for each place on the card; the fastest of 1, 2, 4, 8 on an H200: a block's start costs 2 us
-_ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
-_BYTES = {torch.int8: "signed char", torch.float8_e4m3fn: "unsigned char"}  # 06: KV of one byte
+ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
+_BYTES = {torch.int8: "char", torch.float8_e4m3fn: "unsigned char"}  # 06: KV of one byte
 _NUM_THREADS = 128
 _CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many
 
@@ -153,7 +153,7 @@ def _plan_by_head(inputs, num_kv_heads, sizes, strides, scale, variant, longest,
 
     q, seq_lens = inputs[0], inputs[4]
     batch_size, num_heads, head_dim = q.shape
-    defines = {"HEAD_DIM": head_dim, "ELEMENT": _ELEMENTS[q.dtype]}
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype]}
     out, lse = _outputs(q)
     group = num_heads // num_kv_heads
     if variant == "02_paged_v1":
@@ -186,24 +186,28 @@ def _plan_grouped(inputs, num_kv_heads, sizes, strides, scale, longest, split_le
     if split_len is None:
         split_len = choose_split_len(batch_size * num_kv_heads, longest, places(q, shape["BLOCKS_PER_SM"]))
     num_splits = -(-longest // split_len)
-    defines = {"HEAD_DIM": head_dim, "ELEMENT": _ELEMENTS[q.dtype], "NUM_Q_PER_KV": group} | shape
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": group} | shape
     kernel = cuda.load("paged/04_paged_grouped.cu", "paged_grouped_kernel", defines=defines)
     out, lse = _outputs(q)
-    partial_out = q.new_empty(batch_size, num_heads, num_splits, head_dim, dtype=torch.float32)
-    partial_lse = q.new_empty(batch_size, num_heads, num_splits, dtype=torch.float32)
-    counters = torch.zeros(batch_size, num_kv_heads, dtype=torch.int32, device=q.device)
     arguments = (
-        *inputs, out, lse, partial_out, partial_lse, counters, num_kv_heads, *sizes, num_splits, split_len, *strides,
+        *inputs, out, lse, *scratch(q, num_kv_heads, num_splits), num_kv_heads, *sizes, num_splits, split_len, *strides,
         scale * math.log2(math.e),
     )  # fmt: skip
-    ring = shape["NUM_WARPS"] * shape["NUM_STAGES"] * 4 * shape["TILE_KEYS"] * head_dim
-    shared_bytes = max(ring, group * num_splits * 4)
+    shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * 4 * shape["TILE_KEYS"] * head_dim
     grid = (batch_size * num_splits * num_kv_heads,)
     return Launch("cuda", kernel, grid, 32 * shape["NUM_WARPS"], arguments, {}, (out, lse), shared_bytes)
 
 
-def choose_split_len(num_pairs, longest, num_places):
-    """Keys of a block of 04: WAVES blocks for each place on the card, but no block too short for its merge.
+def scratch(q, num_kv_heads, num_splits):
+    """(partial_out, partial_lse_log2, counters) of a launch that merges its own splits."""
+    batch_size, num_heads, head_dim = q.shape
+    partial_out = q.new_empty(batch_size, num_heads, num_splits, head_dim, dtype=torch.float32)
+    partial_lse = q.new_empty(batch_size, num_heads, num_splits, dtype=torch.float32)
+    return partial_out, partial_lse, torch.zeros(batch_size, num_kv_heads, dtype=torch.int32, device=q.device)
+
+
+def choose_split_len(num_pairs, longest, num_places, waves=WAVES):
+    """Keys of a block of 04: `waves` blocks for each place on the card, but no block too short for its merge.
 
     Parameters
     ----------
@@ -212,7 +216,7 @@ def choose_split_len(num_pairs, longest, num_places):
     num_places : int, blocks that the card holds at a time
     """
     fewest, most = -(-longest // MAX_SPLITS), -(-longest // MIN_SPLIT_LEN)
-    splits = max(1, min(most, num_places * WAVES // num_pairs))
+    splits = max(1, min(most, num_places * waves // num_pairs))
     return max(fewest, -(-longest // splits), 1)
 
 
@@ -243,7 +247,7 @@ def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD"
         return triton_launches.plan_reshape_and_cache(arguments, (k_pages, v_pages))
     from .. import cuda
 
-    defines = {"ELEMENT": _ELEMENTS[k.dtype]}
+    defines = {"ELEMENT": ELEMENTS[k.dtype]}
     kernel = cuda.load("paged/01_reshape_and_cache.cu", "reshape_and_cache_kernel", defines=defines)
     return Launch("cuda", kernel, (k.shape[0],), _NUM_THREADS, arguments, {}, (k_pages, v_pages))
 
@@ -260,7 +264,7 @@ def plan_copy_pages(k_pages, v_pages, copies):
             raise ShapeError(f"{name} has strides {pages.stride()}; pages are contiguous and whole words of 16 bytes.")
     if k_pages.shape != v_pages.shape or k_pages.stride() != v_pages.stride() or k_pages.dtype != v_pages.dtype:
         raise ShapeError("k_pages and v_pages differ in shape, strides or dtype.")
-    element = _ELEMENTS.get(k_pages.dtype) or _BYTES.get(k_pages.dtype)
+    element = ELEMENTS.get(k_pages.dtype) or _BYTES.get(k_pages.dtype)
     if element is None:
         raise ShapeError(f"k_pages is {k_pages.dtype}; pages hold float16, bfloat16, float8_e4m3fn or int8.")
     kernel = cuda.load("paged/07_copy_pages.cu", "copy_pages_kernel", defines={"ELEMENT": element})
@@ -285,7 +289,7 @@ def _pool(k_pages, v_pages, layout):
     for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
         if pages.ndim != 4 or pages.numel() == 0:
             raise ShapeError(f"{name} has the shape {tuple(pages.shape)}; expected 4 dimensions, each at least 1.")
-        if pages.dtype not in _ELEMENTS:
+        if pages.dtype not in ELEMENTS:
             raise ShapeError(f"{name} is {pages.dtype}; these kernels take float16 and bfloat16.")
         _rows(name, pages, k_pages)
     if k_pages.shape != v_pages.shape or k_pages.stride() != v_pages.stride():
@@ -315,14 +319,20 @@ def _rows(name, x, like):
 def _require(q, k_pages, v_pages, block_table, seq_lens, layout):
     """What every decode kernel asks, as sentences; returns what `_pool` returns."""
     strides, page_size, num_kv_heads = _pool(k_pages, v_pages, layout)
+    require_queries(q, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, k_pages)
+    return strides, page_size, num_kv_heads
+
+
+def require_queries(q, num_kv_heads, head_dim_kv, block_table, seq_lens, like):
+    """What the decode kernels ask of everything but the pools; `like` has the dtype and device that `q` should have."""
     if q.ndim != 3 or q.numel() == 0:
         raise ShapeError(
             f"q has the shape {tuple(q.shape)}; expected (batch_size, num_heads, head_dim), each at least 1."
         )
-    _rows("q", q, k_pages)
+    _rows("q", q, like)
     batch_size, num_heads, head_dim = q.shape
-    if head_dim not in HEAD_DIMS or k_pages.shape[-1] != head_dim:
-        raise UnsupportedError(f"head_dim={head_dim} of q, {k_pages.shape[-1]} of the pools; both must be 64 or 128.")
+    if head_dim not in HEAD_DIMS or head_dim_kv != head_dim:
+        raise UnsupportedError(f"head_dim={head_dim} of q, {head_dim_kv} of the pools; both must be 64 or 128.")
     if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:
         raise ShapeError(
             f"num_kv_heads={num_kv_heads}; num_heads={num_heads} must be a multiple of it, at most {MAX_GROUP} times."
@@ -336,6 +346,7 @@ def _require(q, k_pages, v_pages, block_table, seq_lens, layout):
             raise ShapeError(f"{name} must be int32, contiguous and on {q.device}; it is {x.dtype} on {x.device}.")
     if batch_size > 65535:
         raise UnsupportedError(f"batch_size={batch_size}; a grid has at most 65535 rows.")
+    if q.dtype not in ELEMENTS:
+        raise ShapeError(f"q is {q.dtype}; these kernels take float16 and bfloat16.")
     if q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0):
         raise UnsupportedError("the kernels over pages need compute capability 8.0; this card is older.")
-    return strides, page_size, num_kv_heads

@@ -13,8 +13,8 @@
 //           partial_out (B, H, num_splits, D), partial_lse_log2 (B, H, num_splits) float: scratch of any content
 //           counters (B, Hkv) int: 0 before the launch, and 0 again behind it
 //           num_splits * split_len >= the largest seq_len
-// Launch    grid (B * num_splits * Hkv) · block 32 * NUM_WARPS · dynamic shared memory, the larger of two:
-//           NUM_WARPS * NUM_STAGES * 4 * TILE_KEYS * D bytes, and NUM_Q_PER_KV * num_splits * 4 bytes
+// Launch    grid (B * num_splits * Hkv) · block 32 * NUM_WARPS · dynamic shared memory
+//           NUM_WARPS * NUM_STAGES * 4 * TILE_KEYS * D bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
 // gate: -DHEAD_DIM=64 -DELEMENT=__half -DNUM_Q_PER_KV=1
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DNUM_Q_PER_KV=4
@@ -56,6 +56,7 @@
 #define TILE_BYTES (TILE_KEYS * ROW_BYTES)
 #define ROW_HALVES (NUM_Q_PER_KV > 8 ? 2 : 1)  // with 8 heads at most, rows 8 to 15 of every product stay empty
 #define ACC_STRIDE (HEAD_DIM + 8)              // floats from one row to the next of what a warp leaves behind
+#define COMBINE 8  // splits that a thread of the last block reads at a time
 #define MAX_GROWTH 8.0f  // 2^8 = 256: how far a weight may exceed 1 before the row is rescaled; half holds 65504
 static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
 static_assert(NUM_Q_PER_KV >= 1 && NUM_Q_PER_KV <= 16, "a group is the 16 rows of one mma");
@@ -315,46 +316,43 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
     // endregion
 
     // region: combine
-    float* weight_smem = reinterpret_cast<float*>(smem);  // (NUM_Q_PER_KV, splits_here)
-    for (int row = warp; row < NUM_Q_PER_KV; row += NUM_WARPS) {
-        const float* lses = partial_lse_log2 + (out_row + row) * num_splits;
-        float m_all = NEG_INF, l_all = 0.0f;
-        for (int s = lane; s < splits_here; s += WARP_SIZE) m_all = fmaxf(m_all, __ldcg(lses + s));
-#pragma unroll
-        for (int offset = WARP_SIZE / 2; offset > 0; offset /= 2) {
-            m_all = fmaxf(m_all, __shfl_xor_sync(ALL_LANES, m_all, offset));
-        }
-        for (int s = lane; s < splits_here; s += WARP_SIZE) {
-            const float weight = fast_exp2(__ldcg(lses + s) - m_all);  // of a whole split: exp2(lse_log2) is its l
-            weight_smem[row * splits_here + s] = weight;
-            l_all += weight;
-        }
-#pragma unroll
-        for (int offset = WARP_SIZE / 2; offset > 0; offset /= 2) l_all += __shfl_xor_sync(ALL_LANES, l_all, offset);
-        if (lane == 0) {
-            lse[out_row + row] = (m_all + log2f(l_all)) * LN_2;
-            l_smem[0][row] = 1.0f / l_all;
-        }
-    }
-    __syncthreads();  // separates the weights from everybody's read of them
     for (int i = threadIdx.x; i < NUM_Q_PER_KV * HEAD_DIM / 4; i += NUM_THREADS) {
         const int row = i / (HEAD_DIM / 4), d = i % (HEAD_DIM / 4) * 4;
         const float* part = partial_out + (out_row + row) * num_splits * HEAD_DIM + d;
+        const float* part_lse = partial_lse_log2 + (out_row + row) * num_splits;
+        float m_all = NEG_INF, l_all = 0.0f;
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll 8
-        for (int s = 0; s < splits_here; ++s) {
-            const float weight = weight_smem[row * splits_here + s];
-            const float4 x = __ldcg(reinterpret_cast<const float4*>(part + (long long)s * HEAD_DIM));
-            sum.x += weight * x.x;
-            sum.y += weight * x.y;
-            sum.z += weight * x.z;
-            sum.w += weight * x.w;
+        for (int start = 0; start < splits_here; start += COMBINE) {  // COMBINE loads under way, then their arithmetic
+            float lses[COMBINE], m_new = m_all;
+            float4 parts[COMBINE];
+#pragma unroll
+            for (int s = 0; s < COMBINE; ++s) {
+                const int at = min(start + s, splits_here - 1);
+                lses[s] = start + s < splits_here ? __ldcg(part_lse + at) : NEG_INF;
+                parts[s] = __ldcg(reinterpret_cast<const float4*>(part + (long long)at * HEAD_DIM));
+            }
+#pragma unroll
+            for (int s = 0; s < COMBINE; ++s) m_new = fmaxf(m_new, lses[s]);
+            const float alpha = fast_exp2(m_all - m_new);  // every split has a key, so m_new is finite
+            m_all = m_new;
+            l_all *= alpha;
+            sum = make_float4(sum.x * alpha, sum.y * alpha, sum.z * alpha, sum.w * alpha);
+#pragma unroll
+            for (int s = 0; s < COMBINE; ++s) {
+                const float weight = fast_exp2(lses[s] - m_new);  // of a whole split: exp2(lse_log2) is its l
+                l_all += weight;
+                sum.x += weight * parts[s].x;
+                sum.y += weight * parts[s].y;
+                sum.z += weight * parts[s].z;
+                sum.w += weight * parts[s].w;
+            }
         }
-        const float inv_l = l_smem[0][row];
+        const float inv_l = 1.0f / l_all;
         uint2 packed;
         packed.x = pack_pair(sum.x * inv_l, sum.y * inv_l, ELEMENT());
         packed.y = pack_pair(sum.z * inv_l, sum.w * inv_l, ELEMENT());
         *reinterpret_cast<uint2*>(out + (out_row + row) * HEAD_DIM + d) = packed;
+        if (d == 0) lse[out_row + row] = (m_all + log2f(l_all)) * LN_2;
     }
     // endregion
 }

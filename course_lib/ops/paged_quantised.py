@@ -1,0 +1,117 @@
+"""Launcher of decode attention over pages of one byte a number (06_quantised_kv).
+
+May import: errors, ops.paged (splits and checks), ops.softmax (Launch), cuda, torch.
+"""
+
+import math
+
+import torch
+
+from ..errors import ShapeError, UnsupportedError
+from . import paged
+from .softmax import Launch
+
+STAGES = {"NUM_STAGES": 3, "NUM_WARPS": 4, "BLOCKS_PER_SM": 2}
+TILE_KEYS = 32
+_POOLS = {torch.int8: "char", torch.float8_e4m3fn: "__nv_fp8_e4m3"}
+
+
+def paged_attention_quantised(
+    q,
+    k_pages,
+    v_pages,
+    k_scales,
+    v_scales,
+    block_table,
+    seq_lens,
+    *,
+    layout="NHD",
+    softmax_scale=None,
+    max_seq_len=None,
+):
+    """`ops.paged.paged_attention` over pools of int8 or float8 e4m3.
+
+    Parameters
+    ----------
+    q, block_table, seq_lens, layout, softmax_scale, max_seq_len : as in `paged_attention`; |q| below 65504
+    k_pages, v_pages : tensors, int8 or float8_e4m3fn, one dtype, shape and strides; rows start at multiples of 16 bytes
+    k_scales, v_scales : tensors, (num_pages, page_size, num_kv_heads), float32, the same strides; a number of a pool
+        stands for itself times its scale. `expand` one scale a head: strides of 0 are welcome
+
+    Returns
+    -------
+    out, lse : as in `paged_attention`
+
+    Notes
+    -----
+    Numerics  exact conversion to float16, products in float16 with float32 sums; the weights carry the scale of V
+    """
+    arguments = (q, k_pages, v_pages, k_scales, v_scales, block_table, seq_lens)
+    launch = plan(*arguments, layout=layout, softmax_scale=softmax_scale, max_seq_len=max_seq_len)
+    launch.run()
+    return launch.outputs
+
+
+def plan(
+    q,
+    k_pages,
+    v_pages,
+    k_scales,
+    v_scales,
+    block_table,
+    seq_lens,
+    *,
+    layout="NHD",
+    softmax_scale=None,
+    max_seq_len=None,
+    split_len=None,
+    tuning=None,
+):
+    """The launch that `paged_attention_quantised` would make, with fresh outputs (out, lse), not yet run."""
+    from .. import cuda
+
+    if k_pages.dtype not in _POOLS or v_pages.dtype != k_pages.dtype:
+        raise ShapeError(
+            f"k_pages is {k_pages.dtype}, v_pages {v_pages.dtype}; expected int8 or float8_e4m3fn for both."
+        )
+    slot, head = (1, 2) if layout == "NHD" else (2, 1)
+    page_size, num_kv_heads = k_pages.shape[slot], k_pages.shape[head]
+
+    paged.require_queries(q, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, q)
+    for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
+        steps = [step for step, size in zip(pages.stride()[:3], pages.shape[:3], strict=True) if size > 1]
+        if pages.stride(3) != 1 or pages.data_ptr() % 16 or any(step % 16 for step in steps):
+            raise ShapeError(f"{name} has strides {pages.stride()}; rows start at multiples of 16 bytes.")
+        if pages.shape != k_pages.shape or pages.stride() != k_pages.stride():
+            raise ShapeError("k_pages and v_pages differ in shape or strides.")
+    for name, scales in (("k_scales", k_scales), ("v_scales", v_scales)):
+        wanted = (k_pages.shape[0], page_size, num_kv_heads)
+        if scales.shape != wanted or scales.dtype != torch.float32 or scales.stride() != k_scales.stride():
+            raise ShapeError(
+                f"{name} is {scales.dtype} {tuple(scales.shape)}; expected float32 {wanted}, strides alike."
+            )
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
+    if not (math.isfinite(scale) and scale > 0.0):
+        raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
+
+    shape, (batch_size, num_heads, head_dim) = STAGES | (tuning or {}), q.shape
+    longest = block_table.shape[1] * page_size
+    longest = max(1, longest if max_seq_len is None else min(longest, int(max_seq_len)))
+    if split_len is None:
+        places = paged.places(q, shape["BLOCKS_PER_SM"])
+        split_len = paged.choose_split_len(batch_size * num_kv_heads, longest, places)
+    num_splits, group = -(-longest // split_len), num_heads // num_kv_heads
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": paged.ELEMENTS[q.dtype], "NUM_Q_PER_KV": group}
+    defines |= {"KV": _POOLS[k_pages.dtype]} | shape
+    kernel = cuda.load("paged/06_quantised_kv.cu", "quantised_kv_kernel", defines=defines)
+    out = torch.empty_like(q, memory_format=torch.contiguous_format)
+    lse = q.new_empty(q.shape[:2], dtype=torch.float32)
+    scratch = paged.scratch(q, num_kv_heads, num_splits)
+    strides = (*q.stride()[:2], k_pages.stride(0), k_pages.stride(slot), k_pages.stride(head), *k_scales.stride())
+    arguments = (
+        q, k_pages, v_pages, k_scales, v_scales, block_table, seq_lens, out, lse, *scratch, num_kv_heads, page_size,
+        block_table.shape[1], num_splits, split_len, *strides, scale * math.log2(math.e),
+    )  # fmt: skip
+    shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * (2 * TILE_KEYS * head_dim + 8 * TILE_KEYS)
+    grid = (batch_size * num_splits * num_kv_heads,)
+    return Launch("cuda", kernel, grid, 32 * shape["NUM_WARPS"], arguments, {}, (out, lse), shared_bytes)

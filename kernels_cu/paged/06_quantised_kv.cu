@@ -1,0 +1,376 @@
+// 06_quantised_kv — decode attention over pages whose keys and values have one byte each
+//
+// Idea      decoding takes as long as reading the cache takes, so a cache of half the bytes takes half as long; the bytes become
+//           halves in registers, on their way from shared memory to the tensor cores, and the scales meet scores and weights
+// Builds on 04_paged_grouped. Changed regions: start_tile (the scales come along), scores and weighted_sum (bytes to halves).
+// Contract  as 04_paged_grouped, except for the pools and the arithmetic:
+//           k_pages, v_pages KV (char: int8, or __nv_fp8_e4m3), rows at multiples of 16 bytes · a number stands for itself times its scale
+//           k_scales, v_scales float: that of page p, slot s, head h at p * stride_scale_page + s * stride_scale_slot +
+//           h * stride_scale_head; strides 0 for pages and slots are one scale a head
+//           products in half precision with float sums, for either ELEMENT of q and out: |q| < 65504, 1e-4 <= v_scale <= 100
+// Launch    as 04_paged_grouped, with NUM_WARPS * NUM_STAGES * (2 * TILE_KEYS * D + 8 * TILE_KEYS) bytes of rings
+// Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
+// gate: -DHEAD_DIM=64 -DELEMENT=__half -DKV=char -DNUM_Q_PER_KV=1
+// gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DKV=__nv_fp8_e4m3 -DNUM_Q_PER_KV=4
+// gate: -DHEAD_DIM=128 -DELEMENT=__half -DKV=char -DNUM_Q_PER_KV=16
+// Source    P. Micikevicius and others, "FP8 Formats for Deep Learning", 2022, arXiv:2209.05433
+#ifndef HEAD_DIM
+#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
+#endif
+#ifndef ELEMENT
+#error "ELEMENT: type of q, pages and out; pass -DELEMENT=__half or __nv_bfloat16"
+#endif
+#ifndef NUM_Q_PER_KV
+#error "NUM_Q_PER_KV: query heads of a group; pass -DNUM_Q_PER_KV=1 to 16"
+#endif
+#ifndef KV
+#error "KV: type of the pages; pass -DKV=char (int8) or __nv_fp8_e4m3"
+#endif
+#include "common/async_copy.cuh"  // cp_async_16_zfill, commit, wait
+#include "common/byte_pairs.cuh"  // to_halves
+#include "common/constants.cuh"
+#include "common/fast_exp2.cuh"   // fast_exp2
+#include "common/half_chunk.cuh"  // rounded
+#include "common/half_types.cuh"  // mma_m16n8k16, pack_pair; ldmatrix
+#include "common/swizzle.cuh"     // swizzle_offset<row bytes>(row, chunk)
+#define TILE_KEYS WARP_SIZE  // keys that a warp works on at a time: a lane knows the page and the scales of one
+#ifndef NUM_STAGES
+#define NUM_STAGES 3  // tiles in a warp's ring: one is being multiplied, the others are under way
+#endif
+#ifndef NUM_WARPS
+#define NUM_WARPS 4
+#endif
+#ifndef BLOCKS_PER_SM
+#define BLOCKS_PER_SM 2
+#endif
+#define NUM_THREADS (NUM_WARPS * WARP_SIZE)
+#define CHUNK 16                        // numbers in 16 bytes: what cp.async and ldmatrix take at once
+#define CHUNKS (HEAD_DIM / CHUNK)       // in a row
+#define ROW_BYTES HEAD_DIM
+#define COPY_ROWS (WARP_SIZE / CHUNKS)  // rows that a warp copies in one go: 4 or 8
+#define TILE_BYTES (TILE_KEYS * ROW_BYTES)
+#define STAGE_BYTES (2 * TILE_BYTES + 8 * TILE_KEYS)  // K, V, the scales of K, the scales of V
+#define ROW_HALVES (NUM_Q_PER_KV > 8 ? 2 : 1)  // with 8 heads at most, rows 8 to 15 of every product stay empty
+#define ACC_STRIDE (HEAD_DIM + 8)              // floats from one row to the next of what a warp leaves behind
+#define COMBINE 8  // splits that a thread of the last block reads at a time
+#define MAX_GROWTH 8.0f  // 2^8 = 256: how far a weight may exceed 1 before the row is rescaled; half holds 65504
+static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
+static_assert(NUM_Q_PER_KV >= 1 && NUM_Q_PER_KV <= 16, "a group is the 16 rows of one mma");
+static_assert(NUM_Q_PER_KV * ACC_STRIDE * 4 <= NUM_STAGES * STAGE_BYTES, "what a warp leaves behind fits into its ring");
+
+// region: start_tile
+// Starts copying one tile of the warp: K, V and their scales. `offset` is, in the lane of each key, where its row begins,
+// `scale_offset` where its scales are.
+__device__ __forceinline__ void start_tile(unsigned char* tile_smem, const KV* k_pages, const KV* v_pages, long long offset,
+                                           const float* k_scales, const float* v_scales, long long scale_offset,
+                                           int num_keys) {
+    const int lane = threadIdx.x % WARP_SIZE, lane_row = lane / CHUNKS, chunk = lane % CHUNKS;
+    const int place = swizzle_offset<ROW_BYTES>(lane_row, chunk);
+#pragma unroll
+    for (int row = 0; row < TILE_KEYS; row += COPY_ROWS) {
+        const long long at = __shfl_sync(ALL_LANES, offset, row + lane_row) + chunk * CHUNK;
+        const int bytes = row + lane_row < num_keys ? 16 : 0;  // at 0 bytes nothing is read: what is missing becomes 0
+        unsigned char* dst_smem = tile_smem + row * ROW_BYTES + (place ^ (row % 8 * 16));
+        cp_async_16_zfill(dst_smem, k_pages + at, bytes);
+        cp_async_16_zfill(dst_smem + TILE_BYTES, v_pages + at, bytes);
+    }
+    float* scale_smem = reinterpret_cast<float*>(tile_smem + 2 * TILE_BYTES) + lane;
+    cp_async_4_zfill(scale_smem, k_scales + scale_offset, lane < num_keys ? 4 : 0);
+    cp_async_4_zfill(scale_smem + TILE_KEYS, v_scales + scale_offset, lane < num_keys ? 4 : 0);
+}
+// endregion
+
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, BLOCKS_PER_SM)
+quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, const float* k_scales, const float* v_scales,
+                    const int* block_table, const int* seq_lens, ELEMENT* out, float* lse, float* partial_out,
+                    float* partial_lse_log2, int* counters, int num_kv_heads, int page_size, int max_pages, int num_splits,
+                    int split_len, long long stride_q_batch, long long stride_q_head, long long stride_page,
+                    long long stride_slot, long long stride_kv_head, long long stride_scale_page, long long stride_scale_slot,
+                    long long stride_scale_head, float softmax_scale_log2) {
+    extern __shared__ __align__(1024) unsigned char smem[];
+    __shared__ float m_smem[NUM_WARPS][16], l_smem[NUM_WARPS][16];
+    __shared__ int last_smem;
+    const int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x / WARP_SIZE;
+    unsigned char* ring_smem = smem + warp * NUM_STAGES * STAGE_BYTES;
+    // region: who
+    const int kv_head = blockIdx.x % num_kv_heads;  // neighbours in a page are read at the same time
+    const int split = blockIdx.x / num_kv_heads % num_splits;
+    const long long batch = blockIdx.x / num_kv_heads / num_splits;
+    const int first = split * split_len;
+    // This lane's key of the tile whose page is looked up next. The first is looked up before it is known to exist, so that
+    // the answer does not wait for seq_len: a key that is none is copied as 0 bytes, whatever its table entry says.
+    block_table += batch * max_pages;
+    int ahead = first + warp * TILE_KEYS + lane % TILE_KEYS;
+    int page = block_table[min(ahead / page_size, max_pages - 1)], slot = ahead % page_size;
+    const int seq_len = seq_lens[batch], end = min(seq_len, first + split_len);  // the keys of this block: first to end
+    if (split > 0 && first >= seq_len) return;                                   // the first block answers for an empty sequence
+    const int splits_here = max(1, CEIL_DIV(seq_len, split_len));
+    const int num_tiles = max(0, CEIL_DIV(end - first, TILE_KEYS) - warp + NUM_WARPS - 1) / NUM_WARPS;  // of this warp
+    // endregion
+
+    // region: pages
+    k_pages += kv_head * stride_kv_head;
+    v_pages += kv_head * stride_kv_head;
+    k_scales += kv_head * stride_scale_head;
+    v_scales += kv_head * stride_scale_head;
+    int to_start = 0;  // tiles of this warp that have been started
+    // Starts the next tile, and looks up the page of the one behind it: the answer has a whole tile's time to come.
+    auto next_tile = [&]() {
+        if (to_start < num_tiles) {
+            start_tile(ring_smem + to_start % NUM_STAGES * STAGE_BYTES, k_pages, v_pages,
+                       page * stride_page + slot * stride_slot, k_scales, v_scales,
+                       page * stride_scale_page + slot * stride_scale_slot, end - first - (to_start * NUM_WARPS + warp) * TILE_KEYS);
+            ++to_start;
+            ahead += NUM_WARPS * TILE_KEYS;
+            page = block_table[min(ahead / page_size, max_pages - 1)];
+            slot = ahead % page_size;
+        }
+        cp_async_commit_group();
+    };
+#pragma unroll
+    for (int i = 0; i < NUM_STAGES - 1; ++i) next_tile();
+    // endregion
+
+    // region: load_q
+    unsigned q_reg[HEAD_DIM / 16][4];  // lane 4 g + t: rows g and g + 8, the heads of the group; a row that is none is 0
+    const int row_0 = lane / 4, heads = num_kv_heads * NUM_Q_PER_KV;
+    q += batch * stride_q_batch + kv_head * NUM_Q_PER_KV * stride_q_head + lane % 4 * 4;
+#pragma unroll
+    for (int d = 0; d < HEAD_DIM / 16; ++d) {
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+            const int row = row_0 + r % 2 * 8;
+            float2 pair = make_float2(0.0f, 0.0f);
+            if (row < NUM_Q_PER_KV) {  // K's bytes come as four neighbours a lane, so the lane's columns are 4 t to 4 t + 3
+                pair = unpack_pair(*reinterpret_cast<const unsigned*>(q + row * stride_q_head + d * 16 + r / 2 * 2), ELEMENT());
+            }
+            q_reg[d][r] = pack_pair(pair.x, pair.y, __half());
+        }
+    }
+    float acc[HEAD_DIM / 8][4] = {};
+    float m[ROW_HALVES], l[ROW_HALVES] = {};  // m times softmax_scale_log2; l over this lane's own columns
+#pragma unroll
+    for (int half = 0; half < ROW_HALVES; ++half) m[half] = NEG_INF;
+    const int lane_at = swizzle_offset<ROW_BYTES>(lane, 0);  // where this lane's row begins for ldmatrix; chunk c: XOR 16 c
+    // endregion
+
+    for (int i = 0; i < num_tiles; ++i) {
+        // region: wait
+        cp_async_wait_group<NUM_STAGES - 2>();  // the oldest tile: what this lane copied is there
+        __syncwarp();                           // and what the others copied; nobody reads the tile before any more
+        next_tile();                            // into the place of the tile before
+        const unsigned char* k_smem = ring_smem + i % NUM_STAGES * STAGE_BYTES;
+        const unsigned char* v_smem = k_smem + TILE_BYTES;
+        const float2* scale_smem = reinterpret_cast<const float2*>(v_smem + TILE_BYTES) + lane % 4;  // of columns 2 t, 2 t + 1
+        // endregion
+
+        // region: scores
+        float scores[TILE_KEYS / 8][4] = {};  // q k^T without the scale
+#pragma unroll
+        for (int d = 0; d < CHUNKS; ++d) {
+            unsigned k_bytes[4];  // of keys 8 j to 8 j + 7: four neighbours of key g
+            ldmatrix_x4(k_bytes[0], k_bytes[1], k_bytes[2], k_bytes[3], k_smem + (lane_at ^ (d * 16)));
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                unsigned k_reg[2];
+                to_halves(k_reg, k_bytes[j], KV());
+                mma_m16n8k16(scores[j], q_reg[d], k_reg, __half());
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < TILE_KEYS / 8; ++j) {
+            const float2 scale = scale_smem[j * 4];
+#pragma unroll
+            for (int e = 0; e < 4; ++e) scores[j][e] *= e % 2 == 0 ? scale.x : scale.y;
+        }
+        const int limit = end - first - (i * NUM_WARPS + warp) * TILE_KEYS - lane % 4 * 2;  // column 8 j + e exists below it
+        if (limit < TILE_KEYS) {
+#pragma unroll
+            for (int j = 0; j < TILE_KEYS / 8; ++j) {
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    if (8 * j + e % 2 >= limit) scores[j][e] = NEG_INF;
+                }
+            }
+        }
+        // endregion
+
+        // region: softmax
+        bool outgrown = false;
+        float m_lane[ROW_HALVES];
+#pragma unroll
+        for (int half = 0; half < ROW_HALVES; ++half) {
+            m_lane[half] = NEG_INF;
+#pragma unroll
+            for (int j = 0; j < TILE_KEYS / 8; ++j) {
+                m_lane[half] = fmaxf(m_lane[half], fmaxf(scores[j][half * 2], scores[j][half * 2 + 1]));
+            }
+            outgrown |= m_lane[half] * softmax_scale_log2 - m[half] > MAX_GROWTH;  // false for -inf minus -inf
+        }
+        if (__any_sync(ALL_LANES, outgrown)) {  // as in 05_tuned: any m near the maximum will do
+#pragma unroll
+            for (int half = 0; half < ROW_HALVES; ++half) {
+                float m_new = m_lane[half];
+                m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, 1));  // four lanes share a row
+                m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, 2));
+                m_new = fmaxf(m[half], m_new * softmax_scale_log2);
+                const float alpha = m_new == NEG_INF ? 1.0f : fast_exp2(m[half] - m_new);
+                m[half] = m_new;
+                l[half] *= alpha;
+#pragma unroll
+                for (int d = 0; d < HEAD_DIM / 8; ++d) {
+                    acc[d][half * 2] *= alpha;
+                    acc[d][half * 2 + 1] *= alpha;
+                }
+            }
+        }
+#pragma unroll
+        for (int half = 0; half < ROW_HALVES; ++half) {
+#pragma unroll
+            for (int j = 0; j < TILE_KEYS / 8; ++j) {
+#pragma unroll
+                for (int e = 2 * half; e < 2 * half + 2; ++e) {  // the first key of a tile exists, so m is finite
+                    scores[j][e] = fast_exp2(scores[j][e] * softmax_scale_log2 - m[half]);
+                    l[half] += scores[j][e];
+                }
+            }
+        }
+        // endregion
+
+        // region: weighted_sum
+        unsigned probs_reg[2][4];  // of keys 0-15 and 16-31; the weights take the scales of V, l does not
+#pragma unroll
+        for (int j = 0; j < TILE_KEYS / 8; ++j) {
+            const float2 scale = scale_smem[TILE_KEYS / 2 + j * 4];
+            probs_reg[j / 2][j % 2 * 2] = pack_pair(scores[j][0] * scale.x, scores[j][1] * scale.y, __half());
+            probs_reg[j / 2][j % 2 * 2 + 1] =
+                ROW_HALVES == 2 ? pack_pair(scores[j][2] * scale.x, scores[j][3] * scale.y, __half()) : 0u;
+        }
+#pragma unroll
+        for (int d = 0; d < CHUNKS; ++d) {
+            unsigned v_bytes[4];  // of keys 8 j to 8 j + 7: columns 2 g and 2 g + 1 of key 2 t, then of key 2 t + 1
+            ldmatrix_x4_trans(v_bytes[0], v_bytes[1], v_bytes[2], v_bytes[3], v_smem + (lane_at ^ (d * 16)));
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                unsigned low[2], high[2];  // keys 0-7 and 8-15 of these 16: the even column, the odd column
+                to_halves(low, __byte_perm(v_bytes[2 * j], 0, 0x3120), KV());
+                to_halves(high, __byte_perm(v_bytes[2 * j + 1], 0, 0x3120), KV());
+                const unsigned even[2] = {low[0], high[0]}, odd[2] = {low[1], high[1]};
+                mma_m16n8k16(acc[2 * d], probs_reg[j], even, __half());      // columns 16 d + 4 t and 16 d + 4 t + 2
+                mma_m16n8k16(acc[2 * d + 1], probs_reg[j], odd, __half());  // columns 16 d + 4 t + 1 and 16 d + 4 t + 3
+            }
+        }
+        // endregion
+    }
+
+    // region: merge
+    // The warps saw different keys: each leaves m and l, then its sums seen from the block's m.
+#pragma unroll
+    for (int half = 0; half < ROW_HALVES; ++half) {
+        l[half] += __shfl_xor_sync(ALL_LANES, l[half], 1);
+        l[half] += __shfl_xor_sync(ALL_LANES, l[half], 2);
+        if (lane % 4 == 0) {
+            m_smem[warp][row_0 + half * 8] = m[half];
+            l_smem[warp][row_0 + half * 8] = l[half];
+        }
+    }
+    cp_async_wait_all();
+    __syncthreads();  // separates the warps' m from everybody's read of it, and the last tiles from the sums in their place
+    float* acc_smem = reinterpret_cast<float*>(ring_smem);  // (NUM_Q_PER_KV, ACC_STRIDE) of each warp
+#pragma unroll
+    for (int half = 0; half < ROW_HALVES; ++half) {
+        const int row = row_0 + half * 8;
+        float m_block = NEG_INF;
+#pragma unroll
+        for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][row]);
+        const float alpha = m[half] == NEG_INF ? 0.0f : fast_exp2(m[half] - m_block);
+        if (row < NUM_Q_PER_KV) {
+#pragma unroll
+            for (int d = 0; d < CHUNKS; ++d) {
+                *reinterpret_cast<float4*>(acc_smem + row * ACC_STRIDE + d * 16 + lane % 4 * 4) =
+                    make_float4(acc[2 * d][half * 2] * alpha, acc[2 * d + 1][half * 2] * alpha,
+                                acc[2 * d][half * 2 + 1] * alpha, acc[2 * d + 1][half * 2 + 1] * alpha);
+            }
+        }
+    }
+    __syncthreads();  // separates the warps' sums from everybody's read of them
+    // endregion
+
+    // region: store
+    const long long out_row = batch * heads + kv_head * NUM_Q_PER_KV;  // of the group's first head
+    for (int i = threadIdx.x; i < NUM_Q_PER_KV * HEAD_DIM; i += NUM_THREADS) {
+        const int row = i / HEAD_DIM, d = i % HEAD_DIM;
+        float m_block = NEG_INF, l_block = 0.0f, sum = 0.0f;
+#pragma unroll
+        for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][row]);
+#pragma unroll
+        for (int w = 0; w < NUM_WARPS; ++w) {
+            l_block += m_smem[w][row] == NEG_INF ? 0.0f : l_smem[w][row] * fast_exp2(m_smem[w][row] - m_block);
+            sum += reinterpret_cast<const float*>(smem + w * NUM_STAGES * STAGE_BYTES)[row * ACC_STRIDE + d];
+        }
+        sum *= l_block > 0.0f ? 1.0f / l_block : 0.0f;
+        const float lse_log2 = m_block + log2f(l_block);  // -inf + log2(0) for an empty sequence
+        if (splits_here == 1) {
+            out[(out_row + row) * HEAD_DIM + d] = rounded(sum, ELEMENT());
+            if (d == 0) lse[out_row + row] = lse_log2 * LN_2;
+        } else {
+            partial_out[((out_row + row) * num_splits + split) * HEAD_DIM + d] = sum;
+            if (d == 0) partial_lse_log2[(out_row + row) * num_splits + split] = lse_log2;
+        }
+    }
+    if (splits_here == 1) return;
+    // endregion
+
+    // region: last
+    __threadfence();  // this thread's part is visible to every block before the block counts itself
+    __syncthreads();  // separates everybody's part, and every read of smem, from what follows
+    if (threadIdx.x == 0) {
+        last_smem = atomicAdd(&counters[batch * num_kv_heads + kv_head], 1) == splits_here - 1;
+    }
+    __syncthreads();  // separates the write of last_smem from everybody's read of it
+    if (!last_smem) return;
+    __threadfence();  // what the other blocks had made visible is read below, not before
+    if (threadIdx.x == 0) counters[batch * num_kv_heads + kv_head] = 0;  // ready for the next launch
+    // endregion
+
+    // region: combine
+    for (int i = threadIdx.x; i < NUM_Q_PER_KV * HEAD_DIM / 4; i += NUM_THREADS) {
+        const int row = i / (HEAD_DIM / 4), d = i % (HEAD_DIM / 4) * 4;
+        const float* part = partial_out + (out_row + row) * num_splits * HEAD_DIM + d;
+        const float* part_lse = partial_lse_log2 + (out_row + row) * num_splits;
+        float m_all = NEG_INF, l_all = 0.0f;
+        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        for (int start = 0; start < splits_here; start += COMBINE) {  // COMBINE loads under way, then their arithmetic
+            float lses[COMBINE], m_new = m_all;
+            float4 parts[COMBINE];
+#pragma unroll
+            for (int s = 0; s < COMBINE; ++s) {
+                const int at = min(start + s, splits_here - 1);
+                lses[s] = start + s < splits_here ? __ldcg(part_lse + at) : NEG_INF;
+                parts[s] = __ldcg(reinterpret_cast<const float4*>(part + (long long)at * HEAD_DIM));
+            }
+#pragma unroll
+            for (int s = 0; s < COMBINE; ++s) m_new = fmaxf(m_new, lses[s]);
+            const float alpha = fast_exp2(m_all - m_new);  // every split has a key, so m_new is finite
+            m_all = m_new;
+            l_all *= alpha;
+            sum = make_float4(sum.x * alpha, sum.y * alpha, sum.z * alpha, sum.w * alpha);
+#pragma unroll
+            for (int s = 0; s < COMBINE; ++s) {
+                const float weight = fast_exp2(lses[s] - m_new);  // of a whole split: exp2(lse_log2) is its l
+                l_all += weight;
+                sum.x += weight * parts[s].x;
+                sum.y += weight * parts[s].y;
+                sum.z += weight * parts[s].z;
+                sum.w += weight * parts[s].w;
+            }
+        }
+        const float inv_l = 1.0f / l_all;
+        uint2 packed;
+        packed.x = pack_pair(sum.x * inv_l, sum.y * inv_l, ELEMENT());
+        packed.y = pack_pair(sum.z * inv_l, sum.w * inv_l, ELEMENT());
+        *reinterpret_cast<uint2*>(out + (out_row + row) * HEAD_DIM + d) = packed;
+        if (d == 0) lse[out_row + row] = (m_all + log2f(l_all)) * LN_2;
+    }
+    // endregion
+}
