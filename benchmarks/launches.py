@@ -241,9 +241,13 @@ def _paged(device):
     new = random(device, 5, 2, 64, dtype=torch.float16, seed=3), random(device, 5, 2, 64, dtype=torch.float16, seed=4)
     slots = torch.tensor([7, -1, 0, 5, 2], device=device)
     store = partial(paged.plan_reshape_and_cache, *new, *(pool.clone() for pool in cache[1:3]), slots)
-    return found | {
-        ("paged/01_reshape_and_cache", language): partial(store, language=language) for language in LANGUAGES
-    }
+    found |= {("paged/01_reshape_and_cache", language): partial(store, language=language) for language in LANGUAGES}
+    copies = torch.tensor([[0, 4], [2, 1]], device=device)
+    found["paged/07_copy_pages", "cuda"] = partial(paged.plan_copy_pages, *(x.clone() for x in cache[1:3]), copies)
+    pairs = [quantise(pool.cpu(), torch.int8, per="head") for pool in cache[1:3]]
+    small = [x.to(device) for of_both in zip(*pairs, strict=True) for x in of_both]
+    quantised = partial(paged_quantised.plan, cache[0], *small, *cache[3:], split_len=16)
+    return found | {("paged/06_quantised_kv", "cuda"): quantised}
 
 
 def launches(device):
