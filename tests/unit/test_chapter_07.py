@@ -67,3 +67,19 @@ def test_what_the_lecture_says_of_counters_is_what_the_rows_say():
     assert tuned["instructions"] < rows["sdpa_flash"]["instructions"]
     inputs = 3 * 64 * 4096 * 128 * 2
     assert all(row["dram_read_bytes"] < 1.035 * inputs for row in (mma, swizzled, pipelined, tuned))  # "within 3 %"
+
+
+def test_what_the_lecture_says_of_the_two_orders_is_what_the_rows_say():
+    rows = measure.read_results("h200", "loop_order").rows
+    times = {
+        (row["pass"], row["variant"].split("/")[0], row["num_heads"], row["seq_len"]): row["median_us"] for row in rows
+    }
+    gains = {
+        (which, heads, length): times[which, "attention", heads, length] / time
+        for (which, family, heads, length), time in times.items()
+        if family == "flash_attention_2"
+    }
+    assert 11 <= gains["forward", 16, 512] < 12 and 27.5 < gains["forward", 16, 4096] < 28.5
+    assert all(2.4 < gain < 2.6 for (which, heads, _), gain in gains.items() if (which, heads) == ("forward", 264))
+    assert all(5.6 < gain < 12 for (which, heads, _), gain in gains.items() if (which, heads) == ("backward", 16))
+    assert all(0.87 < gain < 0.93 for (which, heads, _), gain in gains.items() if (which, heads) == ("backward", 264))
