@@ -28,6 +28,7 @@ from course_lib.ops import (  # noqa: E402
     matmul_exercises,
     movement,
     paged,
+    paged_prefill,
     paged_quantised,
     softmax,
 )
@@ -247,7 +248,10 @@ def _paged(device):
     pairs = [quantise(pool.cpu(), torch.int8, per="head") for pool in cache[1:3]]
     small = [x.to(device) for of_both in zip(*pairs, strict=True) for x in of_both]
     quantised = partial(paged_quantised.plan, cache[0], *small, *cache[3:], split_len=16)
-    return found | {("paged/06_quantised_kv", "cuda"): quantised}
+    starts = torch.tensor([0, 0, 3, 43], dtype=torch.int32, device=device)  # no new token, the last three, all forty
+    new = random(device, 43, 4, 64, dtype=torch.float16, seed=5)
+    prefill = partial(paged_prefill.plan, new, *cache[1:], starts, max_seq_len_q=40)
+    return found | {("paged/05_paged_prefill", "cuda"): prefill, ("paged/06_quantised_kv", "cuda"): quantised}
 
 
 def launches(device):

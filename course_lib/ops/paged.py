@@ -224,14 +224,14 @@ def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD"
     """The launch of 01_reshape_and_cache, not yet run."""
     if language not in ("cuda", "triton"):
         raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
-    strides, page_size, num_kv_heads = _pool(k_pages, v_pages, layout)
+    strides, page_size, num_kv_heads = pool(k_pages, v_pages, layout)
     head_dim = k_pages.shape[-1]
     for name, x in (("k", k), ("v", v)):
         if x.ndim != 3 or x.shape[1:] != (num_kv_heads, head_dim) or x.shape != k.shape:
             raise ShapeError(
                 f"{name} is {tuple(x.shape)}; the pools want (num_tokens, {num_kv_heads}, {head_dim}), k and v alike."
             )
-        _rows(name, x, k_pages)
+        require_rows(name, x, k_pages)
     if slot_mapping.shape != k.shape[:1] or slot_mapping.dtype != torch.int64 or not slot_mapping.is_contiguous():
         raise ShapeError(
             f"slot_mapping is {slot_mapping.dtype} {tuple(slot_mapping.shape)}; "
@@ -282,7 +282,7 @@ def places(tensor, blocks_per_sm=BLOCKS_PER_SM):
     return num_sms * blocks_per_sm
 
 
-def _pool(k_pages, v_pages, layout):
+def pool(k_pages, v_pages, layout):
     """((stride_page, stride_slot, stride_kv_head), page_size, num_kv_heads) after every check."""
     if layout not in ("NHD", "HND"):
         raise UnsupportedError(f'layout={layout!r} is unknown; choose "NHD" or "HND".')
@@ -291,7 +291,7 @@ def _pool(k_pages, v_pages, layout):
             raise ShapeError(f"{name} has the shape {tuple(pages.shape)}; expected 4 dimensions, each at least 1.")
         if pages.dtype not in ELEMENTS:
             raise ShapeError(f"{name} is {pages.dtype}; these kernels take float16 and bfloat16.")
-        _rows(name, pages, k_pages)
+        require_rows(name, pages, k_pages)
     if k_pages.shape != v_pages.shape or k_pages.stride() != v_pages.stride():
         raise ShapeError(
             f"k_pages is {tuple(k_pages.shape)} with strides {k_pages.stride()}, v_pages {tuple(v_pages.shape)} with "
@@ -302,7 +302,7 @@ def _pool(k_pages, v_pages, layout):
     return strides, k_pages.shape[slot], k_pages.shape[head]
 
 
-def _rows(name, x, like):
+def require_rows(name, x, like):
     """Rows contiguous and on 16 bytes; dtype and device of `like`."""
     if x.dtype != like.dtype or x.device != like.device:
         raise ShapeError(
@@ -317,8 +317,8 @@ def _rows(name, x, like):
 
 
 def _require(q, k_pages, v_pages, block_table, seq_lens, layout):
-    """What every decode kernel asks, as sentences; returns what `_pool` returns."""
-    strides, page_size, num_kv_heads = _pool(k_pages, v_pages, layout)
+    """What every decode kernel asks, as sentences; returns what `pool` returns."""
+    strides, page_size, num_kv_heads = pool(k_pages, v_pages, layout)
     require_queries(q, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, k_pages)
     return strides, page_size, num_kv_heads
 
@@ -329,7 +329,7 @@ def require_queries(q, num_kv_heads, head_dim_kv, block_table, seq_lens, like):
         raise ShapeError(
             f"q has the shape {tuple(q.shape)}; expected (batch_size, num_heads, head_dim), each at least 1."
         )
-    _rows("q", q, like)
+    require_rows("q", q, like)
     batch_size, num_heads, head_dim = q.shape
     if head_dim not in HEAD_DIMS or head_dim_kv != head_dim:
         raise UnsupportedError(f"head_dim={head_dim} of q, {head_dim_kv} of the pools; both must be 64 or 128.")
