@@ -44,6 +44,12 @@ ANSWERS = [
     Wrong("no maximum", ((M_NEW, "m_new = tl.zeros((BLOCK_M,), tl.float32)"),), "no_max", "+100"),
     Wrong("m starts at 0", ((M_START, "m = tl.zeros((BLOCK_M,), tl.float32)"),), "m_starts_too_high", "-100"),
     Wrong("acc in half", ((ACC, ACC.replace("acc = ", "acc = (") + ").to(tl.float16)"),), "low_precision", "half"),
+    Wrong(
+        "acc in the dtype of v",
+        ((ACC, ACC.replace("acc = ", "acc = (") + ").to(v_t.dtype)"),),
+        "half_accumulator",
+        "63.98 in place of 65.95",
+    ),
     Wrong("weights rounded to half", ((PROBS, PROBS + ".to(tl.float16).to(tl.float32)"),), "low_precision", "half"),
     # the tail
     Wrong("tail counted", ((MASK, ""),), "tail_counted", "64"),

@@ -26,8 +26,8 @@ def _case(name, num_q, num_kv, values="normal", schedules=("forward",), heads=(1
     return cases.heads_case(name, (*heads, num_q, num_kv, HEAD_DIM), values, schedules, **options)
 
 
-def _half(name, num_q, num_kv, values="normal", heads=(1, 1, 1)):
-    return flash2_cases.half_case(name, (*heads, num_q, num_kv, HEAD_DIM), values, ("forward",))
+def _half(name, num_q, num_kv, values="normal", heads=(1, 1, 1), **options):
+    return flash2_cases.half_case(name, (*heads, num_q, num_kv, HEAD_DIM), values, ("forward",), **options)
 
 
 FORWARD_TRITON = Exercise(
@@ -61,6 +61,7 @@ FORWARD_TRITON = Exercise(
         _half("half, one query, one key", 1, 1),
         _half("half, ragged", 37, 53),
         _half("half, scores near +100", 5, 45, "plus_100"),
+        _half("half, small values after large ones", 3, 1040, "zeros", v_fades=True),
     ),
     make_inputs=cases.heads_inputs,
     make_run=lambda case, tensors: flash2_cases.forward_run(case, tensors, constants={"BLOCK_D": 32}),

@@ -8,12 +8,13 @@ import math
 from ..spec import Probe
 from ..verdict import Diagnosis
 from .attention_readings import near
+from .flash_cases import BLOCK_N, FIRST, LATER
 from .flash_readings import diagnose_tiles
 
 
 def diagnose_forward(evidence):
     """Diagnosis of a failing forward pass in FlashAttention-2's order, or None."""
-    looks = (_by_undefined, by_rows_of_later_tiles, by_second_division, diagnose_tiles)
+    looks = (_by_undefined, _by_fading, by_rows_of_later_tiles, by_second_division, diagnose_tiles)
     return next((found for look in looks if (found := look(evidence)) is not None), None)
 
 
@@ -33,7 +34,23 @@ def _by_undefined(evidence):
     return Diagnosis(
         "undefined_places",
         f"NaN in the case {evidence.failing()[0].case.name!r}, and right numbers where all tiles are full. What a "
-        "masked load leaves out is undefined unless you say other=0.0, and 0 times NaN is NaN.",
+        "masked load leaves out is what `other` says, and undefined without it. Say other=0.0: 0 times NaN or infinity "
+        "is NaN.",
+    )
+
+
+def _by_fading(evidence):
+    """Wrong in nothing but a long sum of halves whose later terms are small."""
+    failing = evidence.failing()
+    if not failing or not all(case.case.options.get("v_fades") for case in failing):
+        return None
+    num_keys, out = failing[0].case.sizes["seq_len_kv"], failing[0].first.outputs["out"].double().flatten()[0].item()
+    return Diagnosis(
+        "half_accumulator",
+        f"Right everywhere but in a long sum of halves: {num_keys} equal weights, the first {BLOCK_N} values are "
+        f"{FIRST:g}, the others {LATER:g}, and out * {num_keys} is {out * num_keys:.4g} in place of "
+        f"{BLOCK_N * FIRST + (num_keys - BLOCK_N) * LATER:.4g}. Half precision cannot add {BLOCK_N * LATER:.2g} to "
+        f"{BLOCK_N * FIRST:g}: acc must be float32 from the first tile to the last, also when v is half.",
     )
 
 

@@ -12,6 +12,7 @@ from .attention_cases import qkv
 
 BLOCK_M, BLOCK_N = 32, 16  # tiles of the kernel exercises while they are graded
 SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "head_dim")
+FIRST, LATER = 4.0, 0.0019  # with equal weights: 16 * 4 = 64, to which half precision can add no 16 * 0.0019
 SCRATCH = ("m", "l")  # outputs that nobody compares
 
 
@@ -21,13 +22,20 @@ def heads_case(name, sizes, values="normal", schedules=(), **options):
 
 
 def heads_inputs(case, gen):
-    """{"q": (B, H, Nq, D), "k", "v": (B, Hkv, Nkv, D)}; with options["v_of_head"] v holds 10 * batch + its head."""
+    """{"q": (B, H, Nq, D), "k", "v": (B, Hkv, Nkv, D)}.
+
+    With options["v_of_head"] v holds 10 * batch + its head; with options["v_fades"] FIRST in the first tile of keys and
+    LATER in all others.
+    """
     batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
     kv_shape = (batch_size, num_kv_heads, num_kv, head_dim)
     tensors = qkv(case, gen, (batch_size, num_heads, num_q, head_dim), kv_shape)
     if case.options.get("v_of_head"):
         numbers = 10.0 * torch.arange(batch_size)[:, None] + torch.arange(num_kv_heads)[None, :]
         tensors["v"] = numbers[:, :, None, None].expand(kv_shape).clone()
+    if case.options.get("v_fades"):
+        later = torch.arange(num_kv)[:, None] >= BLOCK_N
+        tensors["v"] = torch.where(later, LATER, FIRST).expand(kv_shape).to(tensors["v"].dtype)
     return tensors
 
 
