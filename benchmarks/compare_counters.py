@@ -15,6 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+from counter_cases import MOST_STRAY, STRAY  # noqa: E402
+
 READINGS = ROOT / "tests" / "simt" / "data" / "h200_counters.csv"
 FIELDS = {
     "global_load": ("requests", "sectors"),
@@ -48,7 +50,12 @@ class Pair:
 
     @property
     def as_expected(self):
-        """Equal where no reason is given, different where one is: a reason must not outlive the difference."""
+        """Equal where no reason is given, different where one is: a reason must not outlive the difference.
+
+        Stray wavefronts come and go between readings: there, a few are right and none as well.
+        """
+        if self.why == STRAY:
+            return 0 <= self.measured - self.as_written <= MOST_STRAY
         return (self.as_written == self.measured) != bool(self.why)
 
 

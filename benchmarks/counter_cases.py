@@ -293,6 +293,7 @@ def _flash_attention_2(variant, head_dim, differs):
 EMPTY_LOADS = "ptxas puts three loads that no lane takes part in before a run of cp.async; each counts as a request"
 FRAGMENTS = "load_matrix_sync is two ldmatrix on the card; the machine reads its fragments number by number"
 STRAY = "not explained: a few wavefronts in ten thousand, not the same number at every reading"
+MOST_STRAY = 64
 PREFETCH = "the copy of a tile beyond the end is a predicate, so its instruction is issued by every warp"
 UNSEEN = "Nsight Compute leaves out the wavefronts of copies that stand under a predicate"
 _STRAY = {"shared_load_wavefronts": STRAY, "shared_load_conflicts": STRAY}
