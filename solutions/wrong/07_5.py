@@ -29,6 +29,9 @@ ANSWERS = [
     Wrong(
         "scale missing", ((SCORES, SCORES.replace(" * softmax_scale", "")),), "scale_missing_in_scores", "without the"
     ),
+    Wrong(
+        "scale on d_v", ((STORE, STORE.replace("d_v.to", "(d_v * softmax_scale).to")),), "wrong_factor", "softmax_scale"
+    ),
     Wrong("scale twice", ((SCORES, SCORES + " * softmax_scale"),), "scale_twice_in_scores", "twice"),
     Wrong(
         "softmax of the tile in place of lse",

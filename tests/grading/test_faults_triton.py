@@ -54,6 +54,13 @@ def test_a_right_kernel_has_outputs_ledger_and_no_fault():
     assert only.ledger["global_load"]["bytes"] == 4 * N
 
 
+def test_what_numpy_says_of_the_interpreter_is_not_printed_by_the_answer():
+    noisy = "x = tl.load(x_ptr + cols, mask=cols < n, other=0.0)", "y = tl.exp(x * 1000.0)", GOOD[1]
+    result = run('print("mine")', *noisy)
+    assert fault_of(result) is None
+    assert "mine" in result.printed and "Warning" not in result.printed
+
+
 OUTCOMES = {
     "syntax error": (("x = tl.load(x_ptr + cols",), "compile_error", "never closed", (7,)),
     "out-of-bounds read": (("x = tl.load(x_ptr + cols)", GOOD[1]), "out_of_bounds", "x", (7,)),

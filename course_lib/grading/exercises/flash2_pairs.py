@@ -115,7 +115,10 @@ def say_pairs(reading, what, dim, group=GROUP):
         return Diagnosis("not_zeroed", f"{start}, {got[0] - wanted[0]:+.4g} everywhere: a sum does not begin with 0.")
     ratio = (got[at] / wanted[at]).item()
     if _alike(got, ratio * wanted):
-        return Diagnosis("wrong_factor", f"{start}: everything is {ratio:.4g} times what it must be.")
+        text = f"{start}: everything is {ratio:.4g} times what it must be."
+        if what == "d_v" and near(ratio, HEAD_DIM**-0.5):
+            text += " That is softmax_scale: the scores take it, and d_v = P^T d_out does not."
+        return Diagnosis("wrong_factor", text)
     low = (got < wanted - 0.5).nonzero().flatten().tolist()
     if low and bool((got <= wanted + 0.5).all()):
         return Diagnosis(
