@@ -58,7 +58,6 @@ FORWARD_TRITON = Exercise(
         _case("scores near +100", 5, 45, "plus_100"),
         _case("one score of 120", 9, 50, "spikes"),
         _case("several batches", 35, 21, heads=(2, 2, 1)),
-        _half("half, one query, one key", 1, 1),
         _half("half, ragged", 37, 53),
         _half("half, scores near +100", 5, 45, "plus_100"),
         _half("half, small values after large ones", 3, 1040, "zeros", v_fades=True),
