@@ -1,0 +1,220 @@
+"""Attention over pages on the SIMT machine: right for any page, layout and length, clean, and reads what it may."""
+
+import math
+
+import pytest
+import torch
+
+from course_lib import cuda
+from course_lib.errors import ShapeError, UnsupportedError
+from course_lib.ops import paged as ops
+from course_lib.ops import paged_prefill, paged_quantised
+from course_lib.reference import attention, quantised_kv
+from course_lib.reference import paged as reference
+
+SCHEDULES = ["forward", "reverse", "random", "resident"]
+LAYOUTS = ["NHD", "HND"]
+
+
+@pytest.fixture(autouse=True)
+def on_the_machine(monkeypatch):
+    monkeypatch.setenv("COURSE_ENGINE", "cpu")
+
+
+def cache(lengths, *, heads=4, kv_heads=2, head_dim=64, page_size=16, dtype=torch.float16, layout="NHD", scale=2.0):
+    """(q, k_pages, v_pages, block_table, seq_lens): pages in no order, everything unused NaN, spare entries -1."""
+    generator = torch.Generator().manual_seed(sum(lengths) + page_size)
+    needed = [-(-length // page_size) for length in lengths]
+    order = torch.randperm(sum(needed) + 3, generator=generator).int()
+    table = torch.full((len(lengths), max(needed) + 2), -1, dtype=torch.int32)
+    shape = (len(order), page_size, kv_heads, head_dim)
+    pools = [torch.full(shape, math.nan, dtype=dtype) for _ in range(2)]
+    for b, pages in enumerate(order[: sum(needed)].split(needed)):
+        table[b, : len(pages)] = pages
+        token = torch.arange(lengths[b])
+        for pool in pools:
+            rows = torch.randn(lengths[b], kv_heads, head_dim, generator=generator).to(dtype)
+            pool[pages[token // page_size].long(), token % page_size] = rows
+    pools = [pool if layout == "NHD" else pool.transpose(1, 2).contiguous() for pool in pools]
+    q = (scale * torch.randn(len(lengths), heads, head_dim, generator=generator)).to(dtype)
+    return q, *pools, table, torch.tensor(lengths, dtype=torch.int32)
+
+
+def assert_right(launch, right, dtype, runs=1):
+    """Outputs near the oracle's, after `runs` launches: a counter left behind would spoil the second."""
+    for output in launch.outputs:
+        output.fill_(math.nan)
+    for _ in range(runs):
+        launch.run()
+    out, lse = launch.outputs
+    limit = 2e-3 if dtype == torch.float16 else 1.6e-2
+    assert (out.double() - right[0]).abs().max() <= limit * max(1.0, right[0].abs().max().item())
+    assert torch.equal(lse.isneginf(), right[1].isneginf())
+    seen = right[1].isfinite()
+    assert torch.all((lse - right[1])[seen].abs() <= 1e-4)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("page_size", [1, 3, 16, 64])
+@pytest.mark.parametrize("language", ["cuda", "triton"])
+@pytest.mark.parametrize("variant", ops.DECODE_VARIANTS)
+def test_lengths_around_a_page(variant, language, page_size, layout):
+    lengths = sorted({0, 1, page_size - 1, page_size, page_size + 1, 3 * page_size + 5})
+    inputs = cache(lengths, page_size=page_size, layout=layout)
+    launch = ops.plan(*inputs, layout=layout, variant=variant, language=language, split_len=32)
+    assert_right(launch, reference.paged_attention_lse(*inputs, layout=layout), torch.float16)
+
+
+@pytest.mark.parametrize("heads", [(1, 1), (3, 3), (8, 1), (9, 1), (16, 1), (32, 2)])
+@pytest.mark.parametrize(("head_dim", "dtype"), [(64, torch.bfloat16), (128, torch.float16)])
+def test_groups_of_any_size(heads, head_dim, dtype):
+    inputs = cache([0, 75, 200], heads=heads[0], kv_heads=heads[1], head_dim=head_dim, dtype=dtype)
+    right = reference.paged_attention_lse(*inputs)
+    for split_len in (1000, 64, 33, 16):  # one block, several; splits that end inside a tile
+        assert_right(ops.plan(*inputs, split_len=split_len), right, dtype, runs=2)
+
+
+@pytest.mark.parametrize("variant", ops.DECODE_VARIANTS)
+def test_large_and_growing_scores(variant):
+    q, k, v, table, lens = cache([300], scale=1.0)
+    growth = torch.linspace(0, 1, 300)
+    for b, factor in ((0, 1.0), (0, 40.0)):
+        pages = table[b][torch.arange(300) // 16].long()
+        k[pages, torch.arange(300) % 16] = (growth[:, None, None] * factor).half().expand(300, 2, 64)
+        for sign in (1, -1):
+            inputs = (torch.full_like(q, sign), k, v, table, lens)
+            assert_right(ops.plan(*inputs, variant=variant), reference.paged_attention_lse(*inputs), torch.float16)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("variant", ops.DECODE_VARIANTS)
+def test_clean_in_every_schedule(variant, schedule):
+    inputs = cache([0, 17, 150], page_size=3)
+    launch = ops.plan(*inputs, variant=variant, split_len=48)
+    for part in getattr(launch, "launches", (launch,)):
+        report = part.profile(schedule)
+        assert report.ok, str(report)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "separates the warps' m from everybody's read of it",
+        "separates the warps' sums from everybody's read of them",
+        "this thread's part is visible to every block",
+    ],
+)
+def test_a_missing_barrier_or_fence_is_found(line):
+    launch = ops.plan(*cache([150]), split_len=48)
+    source, name = launch.function.source, launch.function.name
+    (whole,) = (text for text in source.splitlines() if line in text)
+    broken = cuda.compile(source.replace(whole, ""), name, defines=launch.function.defines)
+    options = {"shared_bytes": launch.shared_bytes, "outputs": launch.outputs, "schedule": "resident"}
+    assert not broken.profile(launch.grid, launch.block, *launch.arguments, **options).ok
+
+
+def test_the_grouped_kernel_reads_the_cache_once():
+    """Bytes of K and V by formula: one read a group in 04, one a query head in 02."""
+    inputs = cache([256, 256], heads=8, kv_heads=2)
+    once = 2 * 2 * 256 * 2 * 64 * 2  # K and V, sequences, tokens, heads, columns, bytes
+    grouped, by_head = (
+        ops.plan(*inputs, variant=name, split_len=512).traffic()[0] for name in ops.DECODE_VARIANTS[2::-2]
+    )
+    assert once <= grouped <= 1.1 * once  # and q, and a table entry a lane
+    assert 4 * once <= by_head <= 1.2 * 4 * once
+
+
+def test_tiles_in_shared_memory_have_no_bank_conflicts():
+    for head_dim in (64, 128):
+        report = ops.plan(*cache([128], head_dim=head_dim)).profile()
+        assert report.shared_load.conflicts <= 0.02 * report.shared_load.wavefronts
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("language", ["cuda", "triton"])
+def test_new_tokens_go_to_their_slots_and_nowhere_else(language, layout):
+    _, k_pages, v_pages, _, _ = cache([70], page_size=5, layout=layout)
+    fused = torch.randn(6, 2, 2, 64).half()  # K beside V, as one projection leaves them: tokens two rows apart
+    k, v = fused[:, 0], fused[:, 1]
+    slots = torch.tensor([31, -1, 0, 84, 7, -5])
+    want = reference.reshape_and_cache(k, v, k_pages, v_pages, slots, layout=layout)
+    ops.reshape_and_cache(k, v, k_pages, v_pages, slots, layout=layout, language=language)
+    for got, right in zip((k_pages, v_pages), want, strict=True):
+        assert torch.equal(got.view(torch.int16), right.view(torch.int16))  # NaN by NaN
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int8])
+def test_pages_are_copied_whole(dtype):
+    k, v = (torch.randint(-100, 100, (7, 3, 2, 64)).to(dtype) for _ in range(2))
+    want = [pool.clone() for pool in (k, v)]
+    for pool in want:
+        pool[5], pool[0] = pool[1], pool[6]
+    ops.copy_pages(k, v, torch.tensor([[1, 5], [6, 0]]))
+    assert torch.equal(k, want[0]) and torch.equal(v, want[1])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("head_dim", "page_size"), [(64, 3), (128, 16)])
+def test_prefill(head_dim, page_size, layout):
+    lengths, new = [0, 1, 17, 50, 150], [0, 1, 17, 3, 140]
+    dtype = torch.bfloat16 if head_dim == 64 else torch.float16
+    _, *pool = cache(lengths, head_dim=head_dim, page_size=page_size, dtype=dtype, layout=layout)
+    q = torch.randn(sum(new), 4, head_dim).to(dtype)
+    starts = torch.tensor([0, *new]).cumsum(0).int()
+    launch = paged_prefill.plan(q, *pool, starts, max_seq_len_q=max(new), layout=layout)
+    assert_right(launch, reference.paged_prefill_lse(q, *pool, starts, layout=layout), dtype)
+
+
+def test_a_new_token_behind_the_cache_sees_nothing():
+    _, *pool = cache([2])
+    q, starts = torch.randn(5, 4, 64).half(), torch.tensor([0, 5], dtype=torch.int32)
+    out, lse = paged_prefill.paged_prefill(q, *pool, starts, max_seq_len_q=5)
+    assert torch.all(out[:3] == 0) and torch.all(lse[:3] == -math.inf) and torch.all(lse[3:].isfinite())
+
+
+@pytest.mark.parametrize("per", ["token", "head"])
+@pytest.mark.parametrize("small", [torch.int8, torch.float8_e4m3fn])
+@pytest.mark.parametrize(("head_dim", "heads", "layout"), [(64, 9, "HND"), (128, 4, "NHD")])
+def test_quantised(head_dim, heads, layout, small, per):
+    """Held to what the bytes stand for: the kernel's own error stays that of half precision."""
+    q, k, v, table, lens = cache([0, 5, 40, 150], head_dim=head_dim, heads=heads, kv_heads=1, layout=layout)
+    (k, k_scales), (v, v_scales) = (quantised_kv.quantise(x, small, layout=layout, per=per) for x in (k, v))
+    restored = [quantised_kv.restored(x, s, layout=layout) for x, s in ((k, k_scales), (v, v_scales))]
+    right = reference.paged_attention_lse(q, *restored, table, lens, layout=layout)
+    for split_len in (200, 64):
+        launch = paged_quantised.plan(q, k, v, k_scales, v_scales, table, lens, layout=layout, split_len=split_len)
+        assert_right(launch, right, torch.float16, runs=2)
+
+
+def test_offsets_beyond_32_bits():
+    """A pool of more than 2^31 elements, most of them never touched: pages 2^25 elements apart, page 70 in use."""
+    storage = torch.empty(0, dtype=torch.float16)
+    apart, page_size = 2**25, 4
+    try:
+        storage = torch.empty(2, 71 * apart, dtype=torch.float16)
+    except RuntimeError:
+        pytest.fail("9.5 GB of address space could not be had")
+    k, v = (torch.as_strided(x, (71, page_size, 1, 64), (apart, 64, 64, 1)) for x in storage)
+    table = torch.tensor([[70, 1, 68]], dtype=torch.int32)
+    for pool in (k, v):
+        for page in table[0].tolist():
+            pool[page] = torch.randn(page_size, 1, 64).half()
+    inputs = (torch.randn(1, 2, 64).half(), k, v, table, torch.tensor([11], dtype=torch.int32))
+    right = attention.attention_lse(
+        inputs[0][0, :, None], *(pool[table[0].long()].flatten(0, 1)[:11].transpose(0, 1) for pool in (k, v))
+    )
+    right = tuple(x[None, :, 0] for x in right)
+    for variant in ops.DECODE_VARIANTS:
+        assert_right(ops.plan(*inputs, variant=variant), right, torch.float16)
+
+
+def test_refusals_are_sentences():
+    q, k, v, table, lens = cache([5])
+    with pytest.raises(ShapeError, match="both pools must have one shape"):
+        ops.plan(q, k, v.transpose(1, 2).contiguous().transpose(1, 2), table, lens)
+    with pytest.raises(ShapeError, match="must be int32"):
+        ops.plan(q, k, v, table.long(), lens)
+    with pytest.raises(UnsupportedError, match="layout"):
+        ops.plan(q, k, v, table, lens, layout="DHN")
+    with pytest.raises(UnsupportedError, match="04_paged_grouped"):
+        ops.plan(q, k, v, table, lens, variant="04")
