@@ -2,9 +2,9 @@
 
     python3 benchmarks/run.py [--device h200] [--commit …]
 
-Writes softmax.csv, access.csv, bandwidth.csv, naive_attention.csv, flash_attention_1.csv, loop_order.csv, matmul.csv
-and readings.csv (which needs Nsight Compute) to benchmarks/results/<device>. Where there is no GPU it says so and ends
-with exit code 2: numbers of a CPU would not belong beside those of a GPU.
+Writes softmax.csv, access.csv, bandwidth.csv, naive_attention.csv, flash_attention_1.csv, loop_order.csv, matmul.csv,
+decode.csv and readings.csv (which needs Nsight Compute) to benchmarks/results/<device>. Where there is no GPU it says
+so and ends with exit code 2: numbers of a CPU would not belong beside those of a GPU.
 """
 
 import argparse
@@ -43,7 +43,16 @@ def main():
         return 2
     folder = ROOT / "benchmarks" / "results" / (options.device or folder_name(device.current().name))
     name = options.commit or commit()
-    families = ("softmax", "access", "bandwidth", "naive_attention", "flash_attention_1", "loop_order", "matmul")
+    families = (
+        "softmax",
+        "access",
+        "bandwidth",
+        "naive_attention",
+        "flash_attention_1",
+        "loop_order",
+        "matmul",
+        "decode",
+    )
     scripts = [(f"{family}.py", folder / f"{family}.csv") for family in families]
     if shutil.which("ncu") or Path("/usr/local/cuda/bin/ncu").exists():
         scripts.append(("read_counters.py", folder / "readings.csv"))
