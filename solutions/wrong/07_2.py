@@ -92,7 +92,7 @@ ANSWERS = [
         "out_of_bounds",
         "",
     ),
-    Wrong("batch forgotten in k and v", ((KV_HEAD, "kv_head = head // num_q_per_kv"),), "batch_stride", "batch 1"),
+    Wrong("batch forgotten in k and v", ((KV_HEAD, "kv_head = head // num_q_per_kv"),), "batch_stride", "is missing"),
     Wrong("batch forgotten in q", ((Q_HEAD, "q_head = head"),), "race", ""),
     Wrong("k in place of v", ((LOAD_V, LOAD_V.replace("v_ptr", "k_ptr")),), "k_v_swapped", "rows of v"),
     Wrong("mean of v", ((PROBS, "probs_unnorm = tl.where(scores > -1e30, 1.0, 0.0)"),), "ignores_scores", "mean of v"),

@@ -37,10 +37,13 @@ def by_heads(evidence):
     if torch.allclose(torch.tensor(seen[0]), torch.tensor([float(h % num_kv) for h in range(len(seen[0]))]), atol=1e-3):
         return Diagnosis("gqa_modulo", f"{start}: that is h % {num_kv}. Neighbouring query heads share: h / {per_kv}.")
     if torch.allclose(torch.tensor(seen[0]), torch.tensor(right[0]), atol=1e-3):
+        why = "One batch entry of k and v has num_kv_heads heads, not num_heads."
+        if torch.allclose(torch.tensor(seen[1]), torch.tensor(seen[0]), atol=1e-3):
+            why = "These are the heads of batch 0: the batch entry is missing from the addresses of k and v."
         return Diagnosis(
             "batch_stride",
             f"Batch 0 reads the right heads; batch 1 reads head {seen[1][0]:g} where {right[1][0]:g} is right (10 * "
-            "batch + head). One batch entry of k and v has num_kv_heads heads, not num_heads.",
+            f"batch + head). {why}",
         )
     if all(any(abs(value - one) < 1e-3 for row in right for one in row) for value in seen[0]):
         return Diagnosis("wrong_head", f"{start}. Query head h reads key-value head h / num_q_per_kv.")
