@@ -133,7 +133,12 @@ def graphed(call, on_gpu):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         call()
-    return lambda: graph.replay()
+
+    def replay():
+        graph.replay()
+
+    replay.call = call  # the graph holds no reference to the kernels and tensors that it launches
+    return replay
 
 
 def calls_of(load, dry):

@@ -11,7 +11,7 @@ from ..errors import ShapeError, UnsupportedError
 from . import paged
 from .softmax import Launch
 
-STAGES = {"NUM_STAGES": 3, "NUM_WARPS": 4, "BLOCKS_PER_SM": 2}
+STAGES = {"NUM_STAGES": 2, "NUM_WARPS": 4, "BLOCKS_PER_SM": 3}  # the fastest of 4 on an H200, 32 sequences of 4096
 TILE_KEYS = 32
 _POOLS = {torch.int8: "char", torch.float8_e4m3fn: "__nv_fp8_e4m3"}
 
