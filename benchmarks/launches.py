@@ -171,9 +171,17 @@ def _flash_attention_1(device):
     return found | {(flash_attention_1_backward.STEM, language): partial(backward, language) for language in LANGUAGES}
 
 
+def _warp_tile():
+    """(arguments of flash_attention_2/07_warp_tile), 37 queries and 53 keys, two heads that share one of k and v."""
+    q, k, v = heads("cpu", torch.float16)
+    return q, k, v, torch.zeros_like(q), torch.zeros(q.shape[:3]), 2, 37, 53, 0.125
+
+
 def _flash_attention_2(device):
     small, halves = heads(device, head_dim=24), heads(device, torch.float16)
-    found = {}
+    stem = "flash_attention_2/07_warp_tile"
+    entry = (f"{stem}.cu", "flash_attention_2_kernel", (3, 4, 1), 32)
+    found = {(stem, "cuda"): partial(direct, device, *entry, _warp_tile)}
     for variant in flash_attention_2.VARIANTS:
         inputs = small if variant == "01_loop_order" else halves
         for language in ("cuda", "triton") if variant in flash_attention_2.TWINS else ("cuda",):
