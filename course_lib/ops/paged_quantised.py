@@ -12,6 +12,7 @@ from . import paged
 from .softmax import Launch
 
 STAGES = {"NUM_STAGES": 2, "NUM_WARPS": 4, "BLOCKS_PER_SM": 3}  # the fastest of 4 on an H200, 32 sequences of 4096
+WIDE = {"NUM_STAGES": 3, "BLOCKS_PER_SM": 2}  # groups of more than 8
 TILE_KEYS = 32
 _POOLS = {torch.int8: "char", torch.float8_e4m3fn: "__nv_fp8_e4m3"}
 
@@ -94,7 +95,9 @@ def plan(
     if not (math.isfinite(scale) and scale > 0.0):
         raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
 
-    shape, (batch_size, num_heads, head_dim) = STAGES | (tuning or {}), q.shape
+    batch_size, num_heads, head_dim = q.shape
+    wide = num_heads // num_kv_heads > 8  # both halves of the rows in use: three blocks an SM would spill registers
+    shape = STAGES | (WIDE if wide else {}) | (tuning or {})
     longest = block_table.shape[1] * page_size
     longest = max(1, longest if max_seq_len is None else min(longest, int(max_seq_len)))
     if split_len is None:
