@@ -71,7 +71,10 @@ def test_groups_of_any_size(heads, head_dim, dtype):
     inputs = cache([0, 75, 200], heads=heads[0], kv_heads=heads[1], head_dim=head_dim, dtype=dtype)
     right = reference.paged_attention_lse(*inputs)
     for split_len in (1000, 64, 33, 16):  # one block, several; splits that end inside a tile
-        assert_right(ops.plan(*inputs, split_len=split_len), right, dtype, runs=2)
+        launch = ops.plan(*inputs, split_len=split_len)
+        assert_right(launch, right, dtype, runs=2)
+        counters = [x for x in launch.arguments if isinstance(x, torch.Tensor) and x.dtype == torch.int32][-1]
+        assert counters.shape == (3, heads[1]) and not counters.any()  # ready for the next launch
 
 
 @pytest.mark.parametrize("variant", ops.DECODE_VARIANTS)
