@@ -161,12 +161,14 @@ def write_support(rows, path=SUPPORT):
     ----------
     rows : list of Row, of all files
     """
+    found = []  # all of it before the file is opened: a kernel that cannot be described must not empty the table
+    for source in kernel_files():
+        shown = str(source.relative_to(KERNELS_ROOT.parent))
+        found += support(source, [row for row in rows if row.path == shown])
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, ("file", "machine", "state", "note"), lineterminator="\n")
         writer.writeheader()
-        for source in kernel_files():
-            shown = str(source.relative_to(KERNELS_ROOT.parent))
-            writer.writerows(support(source, [row for row in rows if row.path == shown]))
+        writer.writerows(found)
 
 
 def table(rows):
