@@ -17,7 +17,7 @@ class Shown:
     Attributes
     ----------
     family : str, the file's stem
-    size : str, the column whose values make the table's columns
+    size : str or tuple of str, the column (or columns together) whose values make the table's columns
     cell : function of a row that gives the text of its cell
     caption : str, what is shown, with its unit
     where : dict, the rows that count
@@ -76,6 +76,13 @@ TABLES = (
         "TFLOP/s of attention backward in bfloat16, by length (times SDPA's flash backend)",
         {"direction": "backward", "dtype": "bfloat16"}, _HEADS,
     ),
+    Shown(
+        "decode", ("batch_size", "num_heads", "num_kv_heads", "seq_len"),
+        _beside("median_us", "percent_of_ceiling", "{:.0f} %"),
+        "microseconds of decoding over pages of 16 tokens, head_dim 128, by batch_size, num_heads, num_kv_heads and "
+        "length (share of what reading alone reaches)",
+        {"page_size": 16}, {"dtype": {}},
+    ),
 )  # fmt: skip
 
 
@@ -93,17 +100,23 @@ def speed_table(root):
 
 def _table(shown, rows):
     """Markdown of one table."""
-    sizes = sorted({row[shown.size] for row in rows})
+    sizes = sorted({_size(shown, row) for row in rows})
     keys = list(dict.fromkeys(_key(shown, row) for row in rows))
     if shown.groups:
         keys.sort(key=lambda key: key[0])
     if shown.variants:
         order = {name: place for place, name in enumerate(shown.variants)}
         keys = sorted((key for key in keys if key[1:] in order), key=lambda key: (key[0], order[key[1:]]))
-    found = {(*_key(shown, row), row[shown.size]): shown.cell(row) for row in rows}
-    head = (shown.family, *(f"{size:,}" for size in sizes))
+    found = {(*_key(shown, row), _size(shown, row)): shown.cell(row) for row in rows}
+    head = (shown.family, *(", ".join(f"{part:,}" for part in size) for size in sizes))
     lines = [(_line(shown, key), *(found.get((*key, size), "") for size in sizes)) for key in keys]
     return markdown_table(head, lines)
+
+
+def _size(shown, row):
+    """The values of the size columns."""
+    columns = (shown.size,) if isinstance(shown.size, str) else shown.size
+    return tuple(row[column] for column in columns)
 
 
 def _key(shown, row):
