@@ -1,0 +1,85 @@
+"""What the files test_kill_table_*.py ask of every exercise: the judge against every answer of the repository.
+
+A file takes a few chapters, so that two workers share the judging. Starters, solutions, wrong answers, and right ones
+that look different: each must get its verdict, and the stored table must be the table of today.
+"""
+
+import csv
+import functools
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+from course_lib.grading import registry
+from course_lib.grading.exercises.softmax_cases import ALL_SCHEDULES
+from course_lib.grading.judge import judge
+
+ROOT = Path(__file__).resolve().parents[2]
+SEED = 20
+LARGE = 4000  # elements; larger cases stay on the fast build
+KEYS = ("exercise", "kind", "name", "expected", "got")
+
+
+def ids_of(*beginnings):
+    """The exercises whose id begins so, in order: "07" is a chapter, "07.1" one exercise."""
+    return [exercise_id for exercise_id in registry.all() if exercise_id.startswith(beginnings)]
+
+
+@functools.cache
+def kill_table():
+    """benchmarks/kill_table.py as a module."""
+    spec = importlib.util.spec_from_file_location("kill_table", ROOT / "benchmarks" / "kill_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@functools.cache
+def rows(exercise_id):
+    """Every answer of an exercise with its verdict, judged when first asked for."""
+    return tuple(kill_table().judge_all(registry.get(exercise_id), seed=SEED))
+
+
+def stored():
+    """The rows of benchmarks/results/cpu/kill_table.csv; `python benchmarks/kill_table.py --write` makes them."""
+    with open(ROOT / "benchmarks" / "results" / "cpu" / "kill_table.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def require_verdicts(exercise_id):
+    """Every answer of the exercise gets the verdict that it must get."""
+    wrong = [
+        f"{row.kind} {row.name}: expected {row.expected}, got {row.got}: {row.sentence}"
+        for row in rows(exercise_id)
+        if not row.as_expected
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def require_stored(exercise_id):
+    """What is stored of the exercise is what was judged now."""
+    today = {tuple(getattr(row, key) for key in KEYS) for row in rows(exercise_id)}
+    before = {tuple(row[key] for key in KEYS) for row in stored() if row["exercise"] == exercise_id}
+    assert today == before, f"python benchmarks/kill_table.py {exercise_id} --write stores the new table"
+
+
+def require_solution(exercise_id):
+    """The solution passes on other seeds, every small case under every schedule that its engine knows."""
+    exercise = _with_all_schedules(registry.get(exercise_id))
+    text = kill_table().solution_text(exercise)
+    for seed in (1, 2**40 + 7):
+        verdict = judge(exercise, text, seed=seed)
+        assert verdict.passed, f"seed {seed}: {verdict.diagnosis}"
+
+
+def _with_all_schedules(exercise):
+    known = {"cuda": ALL_SCHEDULES, "triton": ("forward", "reverse", "random"), "python": ()}[exercise.language]
+    small = [case for case in exercise.cases if case.schedules or _size(case) <= LARGE]
+    return replace(exercise, cases=tuple(replace(c, schedules=known) if c in small else c for c in exercise.cases))
+
+
+def _size(case):
+    product = 1
+    for size in case.sizes.values():
+        product *= size
+    return product
