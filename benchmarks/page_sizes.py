@@ -1,0 +1,126 @@
+"""Time decoding over pages of 1 to 256 tokens, in both layouts, in random and in running order.
+
+    python3 benchmarks/page_sizes.py --out benchmarks/results/h200/page_sizes.csv --commit …
+    python3 benchmarks/page_sizes.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
+
+One load, 32 sequences of 4,096 tokens, 32 query heads on 8 heads of 128 numbers in bfloat16: 537 MB of keys and values
+in every page size, so what differs is the table and the order. 04_paged_grouped in CUDA and in Triton, and `read_only`,
+which reads as many bytes from one end to the other. All variants of one page size are timed in turns, L2 flushed before
+each run, from CUDA graphs; every one is checked against float64 before it is timed.
+"""
+
+import argparse
+import csv
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+import torch  # noqa: E402
+from about import COLUMNS as ABOUT  # noqa: E402
+from about import versions  # noqa: E402
+from decode import TOLERANCE, case, error_of, graphed, read_only  # noqa: E402
+from turns import timed_in_turns  # noqa: E402
+
+from course_lib.ops import paged  # noqa: E402
+from course_lib.reference import paged as reference  # noqa: E402
+
+LOAD = (32, 32, 8, 4096)  # batch_size, num_heads, num_kv_heads, seq_len
+PAGE_SIZES = (1, 4, 16, 64, 256)
+READ_ONLY = ("read_only", "cuda", "", "")
+COLUMNS = [
+    "variant", "language", "layout", "order", "batch_size", "num_heads", "num_kv_heads", "seq_len", "page_size",
+    "kv_megabytes", "median_us", "low_us", "high_us", "gbps", "percent_of_ceiling", "max_error", *ABOUT,
+]  # fmt: skip
+
+
+def arranged(load, layout, order):
+    """The same load in another layout of its pages, or with its pages one behind the other."""
+    table, pools = load.block_table, load.pools
+    if order == "running":
+        table = torch.arange(table.numel(), device=table.device, dtype=torch.int32).view_as(table)
+    if layout == "HND":
+        pools = pools.transpose(2, 3).contiguous()
+    return SimpleNamespace(**vars(load) | {"block_table": table, "k_pages": pools[0], "v_pages": pools[1]})
+
+
+def launches(load, language, layout):
+    """(the launch, its largest error against float64 in the last sequence)."""
+    inputs = (load.q, load.k_pages, load.v_pages, load.block_table, load.seq_lens)
+    launch = paged.plan(*inputs, layout=layout, language=language)
+    launch.run()
+    last = (load.q[-1:], load.k_pages, load.v_pages, load.block_table[-1:], load.seq_lens[-1:])
+    return launch, error_of(launch.outputs[0], reference.paged_attention_lse(*last, layout=layout)[0])
+
+
+def rows_of(page_size, options):
+    """The rows of one page size; SystemExit when a kernel is wrong."""
+    load = case((2, 8, 2, 70) if options.dry else LOAD, page_size, options.device)
+    calls, errors = {}, {}
+    for language, layout, order in (
+        ("cuda", "NHD", "random"), ("cuda", "HND", "random"), ("cuda", "NHD", "running"), ("triton", "NHD", "random"),
+    ):  # fmt: skip
+        name = ("paged/04_paged_grouped", language, layout, order)
+        launch, errors[name] = launches(arranged(load, layout, order), language, layout)
+        if errors[name] > TOLERANCE * (10 if options.dry else 1):
+            raise SystemExit(f"{name}, pages of {page_size}: wrong by {errors[name]:.1e}; nothing was stored.")
+        calls[name] = graphed(launch.run, not options.dry)
+    if not options.dry:
+        calls[READ_ONLY] = graphed(read_only(load), True)
+    times = {} if options.dry else timed_in_turns(calls, options.runs)
+    sizes = dict(zip(("batch_size", "num_heads", "num_kv_heads", "seq_len"), LOAD, strict=True))
+    num_bytes = load.pools.numel() * load.pools.element_size()
+    for name in calls:
+        row = dict(zip(("variant", "language", "layout", "order"), name, strict=True)) | sizes
+        row |= {"page_size": page_size, "kv_megabytes": f"{num_bytes / 1e6:.1f}"}
+        row["max_error"] = f"{errors[name]:.1e}" if name in errors else ""
+        if name in times:
+            median, low, high = times[name]
+            row |= {"median_us": f"{median * 1e3:.1f}", "low_us": f"{low * 1e3:.1f}", "high_us": f"{high * 1e3:.1f}"}
+            row["gbps"] = f"{num_bytes / median / 1e6:.0f}"
+            row["percent_of_ceiling"] = f"{100 * times[READ_ONLY][0] / median:.1f}"
+        yield row
+
+
+def parsed():
+    """The command line; a dry run may not write where the course keeps its numbers."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
+    parser.add_argument("--runs", type=int, default=25)
+    parser.add_argument("--dry", action="store_true", help="tiny sizes on the CPU; the rows are worth nothing")
+    options = parser.parse_args()
+    if options.dry and (ROOT / "benchmarks") in options.out.resolve().parents:
+        parser.error("a dry run measures nothing: give --out a place outside benchmarks/")
+    if not options.dry and not torch.cuda.is_available():
+        parser.error("no NVIDIA GPU is visible; --dry tries the script on a CPU")
+    options.device = "cpu" if options.dry else "cuda"
+    return options
+
+
+def main():
+    """Check and time everything, write the CSV."""
+    options = parsed()
+    torch.manual_seed(0)
+    about = versions(options.commit, on_gpu=not options.dry)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with options.out.open("w", newline="", encoding="utf-8") as file:
+        file.write("# medians of CUDA events, graphs, in turns, L2 flushed; benchmarks/page_sizes.py\n")
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for page_size in (1, 16) if options.dry else PAGE_SIZES:
+            for row in rows_of(page_size, options):
+                writer.writerow(row | about)
+                name = f"{row['variant']:<24} {row['language']:<6} {row['layout']:<3} {row['order']:<7}"
+                print(
+                    f"page {page_size:<3} {name} {row.get('median_us', ''):>7} us {row.get('percent_of_ceiling', '')}"
+                )
+            file.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
