@@ -1,6 +1,7 @@
 """What all tests share. No test touches a learner's answers: work/ is a scratch folder for the whole run."""
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -19,3 +20,16 @@ os.environ["COURSE_WORK_DIR"] = _work.name  # set here, so that notebook kernels
 def root():
     """The repository's root, a Path."""
     return Path(__file__).resolve().parents[1]
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing where only the tests of the GPU run
+def pytest_xdist_make_scheduler(config, log):
+    """Workers take whole files, except that the kill table is taken exercise by exercise."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileOrExercise(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            exercise = re.search(r"/test_kill_table\.py::.*\[(\d\d\.\d+)\]$", nodeid)
+            return f"kill table {exercise[1]}" if exercise else super()._split_scope(nodeid)
+
+    return ByFileOrExercise(config, log) if config.getvalue("dist") == "loadfile" else None

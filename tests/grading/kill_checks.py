@@ -1,7 +1,7 @@
-"""What the files test_kill_table_*.py ask of every exercise: the judge against every answer of the repository.
+"""What test_kill_table.py asks of every exercise: the judge against every answer of the repository.
 
-A file takes a few chapters, so that two workers share the judging. Starters, solutions, wrong answers, and right ones
-that look different: each must get its verdict, and the stored table must be the table of today.
+Starters, solutions, wrong answers, and right ones that look different: each must get its verdict, and the stored table
+must be the table of today.
 """
 
 import csv

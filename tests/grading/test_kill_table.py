@@ -1,10 +1,10 @@
-"""The stored kill table as a whole: every exercise in it, every chapter attacked from many sides, nothing alive.
+"""The judge against every answer of the repository, and the stored kill table as a whole; see kill_checks.py.
 
-That it is the table of today is asked exercise by exercise, in test_kill_table_00_to_02.py and its neighbours.
+A new exercise is judged as soon as its chapter is registered; a new chapter also says in ATTACKS from how many sides.
 """
 
 import pytest
-from kill_checks import ROOT, stored
+from kill_checks import require_solution, require_stored, require_verdicts, stored
 
 from course_lib.grading import registry
 
@@ -13,10 +13,24 @@ ATTACKS = {"00": (30, 9, 20), "01": (60, 15, 30), "02": (100, 20, 30), "03": (10
            "05": (75, 10, 35), "06": (80, 12, 30), "07": (220, 25, 75)}  # fmt: skip
 
 
-def test_every_exercise_is_in_the_table_and_in_a_file_of_tests(capsys):
+@pytest.mark.parametrize("exercise_id", registry.all())
+def test_every_answer_gets_its_verdict(exercise_id):
+    require_verdicts(exercise_id)
+
+
+@pytest.mark.parametrize("exercise_id", registry.all())
+def test_the_stored_table_is_the_table_of_today(exercise_id):
+    require_stored(exercise_id)
+
+
+@pytest.mark.parametrize("exercise_id", registry.all())
+def test_the_solution_passes_on_other_seeds_and_under_all_schedules(exercise_id):
+    require_solution(exercise_id)
+
+
+def test_every_exercise_is_in_the_table(capsys):
     assert {row["exercise"] for row in stored()} == set(registry.all())
-    files = "".join(path.read_text() for path in (ROOT / "tests" / "grading").glob("test_kill_table_*.py"))
-    assert all(f'"{one[:2]}"' in files or f'"{one}"' in files for one in registry.all())
+    assert {exercise_id.partition(".")[0] for exercise_id in registry.all()} == set(ATTACKS)
     wrong = [row for row in stored() if row["kind"] == "wrong"]
     alive = [row["name"] for row in wrong if row["got"] == "PASS"]
     right = [row for row in stored() if row["kind"] in ("right", "solution")]
