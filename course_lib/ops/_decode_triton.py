@@ -1,0 +1,59 @@
+"""Launches of the Triton twins of decode: tiles, splits, the second launch.
+
+May import: ops.softmax and ops.first_kernels (the launches), triton_kernels, torch.
+"""
+
+import torch
+
+from .first_kernels import Launches
+from .softmax import Launch
+
+BLOCK_N = 32  # keys of a tile of 01 to 03
+GROUPED = {"BLOCK_N": 64, "num_warps": 2, "num_stages": 3}  # 04: what measured best for the twin over pages
+INTERPRETED = {"BLOCK_N": 128}  # an operation costs the interpreter a millisecond, however large the tile
+BLOCK_S = 16  # splits that are merged at a time
+
+
+def plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits, tuning=None):
+    """The launches of one decode variant, as `ops.decode.plan` has checked it; `tuning` replaces GROUPED."""
+    q = inputs[0]
+    batch_size, num_heads, head_dim = q.shape
+    out = torch.empty_like(q, memory_format=torch.contiguous_format)
+    outputs = out, q.new_empty(q.shape[:2], dtype=torch.float32)
+    group, constants = num_heads // num_kv_heads, {"HEAD_DIM": head_dim, "BLOCK_N": BLOCK_N}
+    if variant == "01_single_pass":
+        arguments = (*inputs, *outputs, group, *strides, scale)
+        return Launch("triton", _load(variant), (num_heads, batch_size), 0, arguments, constants, outputs)
+    blocks_a_split = batch_size * (num_kv_heads if variant == "04_grouped_heads" else num_heads)
+    num_splits = num_splits or _num_splits(q, blocks_a_split, longest)
+    split_len = -(-longest // num_splits)
+    parts = (
+        q.new_empty(batch_size, num_heads, num_splits, head_dim, dtype=torch.float32),
+        q.new_empty(batch_size, num_heads, num_splits, dtype=torch.float32),
+    )
+    grid, merge = (num_heads, num_splits, batch_size), {"BLOCK_S": BLOCK_S}
+    if variant == "02_split_kv":
+        arguments = (*inputs, *parts, group, split_len, *strides, scale)
+        first = Launch("triton", _load(f"{variant}/split"), grid, 0, arguments, constants, parts)
+        arguments, constants = (*parts, *outputs, num_splits), {"HEAD_DIM": head_dim} | merge
+        last = Launch("triton", _load(f"{variant}/combine"), grid[::2], 0, arguments, constants, outputs)
+        return Launches((first, last), outputs)
+    counters = torch.zeros(blocks_a_split, dtype=torch.int32, device=q.device)
+    if variant == "03_fused_combine":
+        arguments = (*inputs, *outputs, *parts, counters, group, split_len, *strides, scale)
+        return Launch("triton", _load(variant), grid, 0, arguments, constants | merge, outputs)
+    arguments = (*inputs, *outputs, *parts, counters, num_kv_heads, num_splits, split_len, *strides, scale)
+    constants |= merge | {"NUM_Q_PER_KV": group} | (tuning or (GROUPED if q.is_cuda else INTERPRETED))
+    return Launch("triton", _load(variant), (blocks_a_split * num_splits,), 0, arguments, constants, outputs)
+
+
+def _num_splits(q, blocks_a_split, longest):
+    from . import decode
+
+    return decode.choose_num_splits(blocks_a_split, longest, decode.places(q))
+
+
+def _load(step):
+    from ..triton_kernels import load
+
+    return load(f"decode/{step}")
