@@ -1,0 +1,212 @@
+"""Launchers of decode attention over dense keys and values: validate, pick grid and splits, call either twin.
+
+May import: errors, ops.softmax and ops.first_kernels (the launches), ops.paged (what both families share), cuda,
+triton_kernels, torch.
+"""
+
+import math
+
+import torch
+
+from ..errors import ShapeError, UnsupportedError
+from .first_kernels import Launches
+from .paged import ELEMENTS, HEAD_DIMS, MAX_GROUP, places, require_rows
+from .softmax import Launch
+
+VARIANTS = ("01_single_pass", "02_split_kv", "03_fused_combine", "04_grouped_heads")
+LAYOUTS = ("bhsd", "bshd")
+MIN_SPLIT_LEN = 256  # keys below which a block is not worth its merge
+MAX_SPLITS = 1024
+_NUM_THREADS = 128
+_ENTRIES = {"01_single_pass": "single_pass_kernel", "02_split_kv": "split_kv_kernel"}
+
+
+def decode_attention(
+    q,
+    k,
+    v,
+    seq_lens,
+    *,
+    layout="bhsd",
+    softmax_scale=None,
+    variant="04_grouped_heads",
+    language="cuda",
+    num_splits=None,
+    max_seq_len=None,
+):
+    """Attention of one query a sequence over dense keys and values (decoding).
+
+    Parameters
+    ----------
+    q : tensor, (batch_size, num_heads, head_dim), float16 or bfloat16, head_dim 64 or 128; rows contiguous
+    k, v : tensors, layout "bhsd": (batch_size, num_kv_heads, capacity, head_dim),
+        "bshd": (batch_size, capacity, num_kv_heads, head_dim); dtype of `q`, both with the same strides, rows whole
+    seq_lens : tensor, (batch_size,), int32: valid tokens of each sequence, 0 to capacity
+    softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
+    variant : one of VARIANTS
+    num_splits : int or None, blocks that share the keys of a sequence; default `choose_num_splits`. 01 has no splits
+    max_seq_len : int or None, not below any of `seq_lens`; default capacity. A tight one saves idle blocks
+
+    Returns
+    -------
+    out : tensor, shape and dtype of `q`, contiguous; zero for a sequence without tokens
+    lse : tensor, (batch_size, num_heads), float32, natural log; -inf for a sequence without tokens
+
+    Raises
+    ------
+    ShapeError        shapes, dtypes or layouts that do not fit each other
+    UnsupportedError  no such variant, layout or language; a head_dim, group or GPU that the kernels do not take
+
+    Notes
+    -----
+    Cost      bytes: 2 * sum(seq_lens) * num_kv_heads * head_dim * 2, read once by 04, num_heads / num_kv_heads times
+              (from L2 where it lasts) by 01 to 03; 8 * head_dim bytes a split and head for the parts, of 02 to 04
+    Numerics  scores, m, l and sums in float32; 04 rounds the weights to the dtype of `q` before the second product
+    Reads     nothing behind seq_lens: other rows may hold anything
+    """
+    options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
+    launch = plan(q, k, v, seq_lens, num_splits=num_splits, max_seq_len=max_seq_len, **options)
+    launch.run()
+    return launch.outputs
+
+
+def plan(
+    q,
+    k,
+    v,
+    seq_lens,
+    *,
+    layout="bhsd",
+    softmax_scale=None,
+    variant="04_grouped_heads",
+    language="cuda",
+    num_splits=None,
+    max_seq_len=None,
+):
+    """The launch or launches that `decode_attention` would make, with fresh outputs (out, lse), not yet run.
+
+    A Triton twin is planned by `_decode_triton.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)`:
+    inputs (q, k, v, seq_lens); strides of q (batch, head), then of k and v (batch, token, head); the scale for exp;
+    `longest` at least 1; `num_splits` None or the number that was asked for.
+    """
+    if variant not in VARIANTS:
+        raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
+    if language not in ("cuda", "triton"):
+        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+    strides, num_kv_heads, capacity = _require(q, k, v, seq_lens, layout)
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
+    if not (math.isfinite(scale) and scale > 0.0):
+        raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
+    if num_splits is not None and not 1 <= num_splits <= MAX_SPLITS:
+        raise UnsupportedError(f"num_splits={num_splits}; these kernels take 1 to {MAX_SPLITS}.")
+    longest = max(1, capacity if max_seq_len is None else min(capacity, int(max_seq_len)))
+    inputs = (q, k, v, seq_lens)
+    if language == "triton":
+        from . import _decode_triton as triton_launches
+
+        return triton_launches.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
+    return _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
+
+
+def _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_splits):
+    """01 and 02: a block a query head, or a split of one."""
+    from .. import cuda
+
+    q = inputs[0]
+    batch_size, num_heads, head_dim = q.shape
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype]}
+    kernel = cuda.load(f"decode/{variant}.cu", _ENTRIES[variant], defines=defines)
+    out, lse = _outputs(q)
+    group = num_heads // num_kv_heads
+    if variant == "01_single_pass":
+        arguments = (*inputs, out, lse, group, *strides, scale)
+        return Launch("cuda", kernel, (num_heads, batch_size), _NUM_THREADS, arguments, {}, (out, lse))
+    num_splits = num_splits or choose_num_splits(batch_size * num_heads, longest, places(q))
+    parts = _parts(q, num_splits)
+    arguments = (*inputs, *parts, group, -(-longest // num_splits), *strides, scale)
+    grid = (num_heads, num_splits, batch_size)
+    first = Launch("cuda", kernel, grid, _NUM_THREADS, arguments, {}, parts)
+    combine = cuda.load(f"decode/{variant}.cu", "combine_kernel", defines=defines)
+    arguments = (*parts, out, lse, num_splits)
+    last = Launch("cuda", combine, (num_heads, batch_size), head_dim, arguments, {}, (out, lse))
+    return Launches((first, last), (out, lse))
+
+
+def choose_num_splits(num_pairs, longest, num_places):
+    """Blocks that share the keys of a sequence: one block for each place on the card, but no block too short.
+
+    Parameters
+    ----------
+    num_pairs : int, blocks without a split: batch_size * num_kv_heads, of 02 and 03 batch_size * num_heads
+    longest : int, tokens of the longest sequence
+    num_places : int, blocks that the card holds at a time
+
+    Returns
+    -------
+    int, 1 to MAX_SPLITS; a split has ceil(longest / num_splits) keys
+    """
+    one_wave = num_places // num_pairs  # as many splits as still start at once
+    worth_it = -(-longest // MIN_SPLIT_LEN)  # as many as have MIN_SPLIT_LEN keys each
+    return max(1, min(one_wave, worth_it, MAX_SPLITS))
+
+
+def _parts(q, num_splits):
+    """(partial_out, partial_lse), float32."""
+    batch_size, num_heads, head_dim = q.shape
+    partial_out = q.new_empty(batch_size, num_heads, num_splits, head_dim, dtype=torch.float32)
+    return partial_out, q.new_empty(batch_size, num_heads, num_splits, dtype=torch.float32)
+
+
+def _outputs(q):
+    return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[:2], dtype=torch.float32)
+
+
+def _require(q, k, v, seq_lens, layout):
+    """(strides, num_kv_heads, capacity) after every check, each a sentence."""
+    if layout not in LAYOUTS:
+        raise UnsupportedError(f'layout={layout!r} is unknown; choose "bhsd" or "bshd".')
+    if q.ndim != 3 or q.numel() == 0:
+        raise ShapeError(
+            f"q has the shape {tuple(q.shape)}; expected (batch_size, num_heads, head_dim), each at least 1."
+        )
+    if q.dtype not in ELEMENTS:
+        raise ShapeError(f"q is {q.dtype}; these kernels take float16 and bfloat16.")
+    _require_kv(q, k, v)
+    require_rows("q", q, q)
+    batch_size, num_heads, head_dim = q.shape
+    if head_dim not in HEAD_DIMS or k.shape[-1] != head_dim:
+        raise UnsupportedError(f"head_dim={head_dim} of q, {k.shape[-1]} of k; both must be 64 or 128.")
+    token, head = (2, 1) if layout == "bhsd" else (1, 2)
+    num_kv_heads = k.shape[head]
+    if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:
+        raise ShapeError(
+            f"num_kv_heads={num_kv_heads}; num_heads={num_heads} must be a multiple of it, at most {MAX_GROUP} times."
+        )
+    if seq_lens.shape != (batch_size,) or seq_lens.dtype != torch.int32 or not seq_lens.is_contiguous():
+        raise ShapeError(
+            f"seq_lens is {seq_lens.dtype} {tuple(seq_lens.shape)}; expected int32 ({batch_size},), contiguous."
+        )
+    if seq_lens.device != q.device:
+        raise ShapeError(f"seq_lens is on {seq_lens.device}; it must be on {q.device}, as q is.")
+    if batch_size > 65535:
+        raise UnsupportedError(f"batch_size={batch_size}; a grid has at most 65535 rows.")
+    if q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0):
+        raise UnsupportedError("the decode kernels need compute capability 8.0; this card is older.")
+    return (*q.stride()[:2], k.stride(0), k.stride(token), k.stride(head)), num_kv_heads, k.shape[token]
+
+
+def _require_kv(q, k, v):
+    """What is asked of k and v alone, and of them beside q."""
+    for name, x in (("k", k), ("v", v)):
+        if x.ndim != 4 or x.numel() == 0 or x.shape[0] != q.shape[0]:
+            raise ShapeError(
+                f"{name} has the shape {tuple(x.shape)}; expected 4 dimensions, the first batch_size={q.shape[0]}."
+            )
+        if x.dtype != q.dtype or x.device != q.device:
+            raise ShapeError(f"{name} is {x.dtype} on {x.device} and q {q.dtype} on {q.device}; they must agree.")
+        require_rows(name, x, q)
+    if k.shape != v.shape or k.stride() != v.stride():
+        raise ShapeError(
+            f"k is {tuple(k.shape)} with strides {k.stride()}, v {tuple(v.shape)} with {v.stride()}; both must have "
+            "one shape and one layout."
+        )

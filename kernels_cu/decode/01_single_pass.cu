@@ -1,0 +1,92 @@
+// 01_single_pass — decode attention: one query row a head, a block walks over all keys of its sequence
+//
+// Idea      with one query there is no tile of rows to share out: the warps of a block share the keys instead, each group of
+//           lanes keeps a state (m, l, acc) of the keys it saw, and the states are merged at the end
+// Builds on chapter 03's merge of states and chapter 06's online softmax.
+// Contract  q, out (B, H, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · out contiguous · q any stride of batch and head
+//           k, v ELEMENT: sequence b, token t, head h begins at b * stride_kv_batch + t * stride_kv_token + h * stride_kv_head
+//           (any layout), the same strides for both; rows contiguous, at multiples of 16 bytes
+//           seq_lens (B,) int, 0 to the tokens there is room for · lse (B, H) float, natural log
+//           seq_len 0: out 0, lse -inf · H = Hkv * num_q_per_kv · what lies behind seq_len is not read and may be anything
+// Launch    grid (H, B) · block 128
+// Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// gate: -DHEAD_DIM=64 -DELEMENT=__half
+// gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
+// Source    N. Shazeer, "Fast Transformer Decoding: One Write-Head is All You Need", 2019, section 2.4 (what decoding waits for),
+//           arXiv:1911.02150 · M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, arXiv:1805.02867
+#ifndef HEAD_DIM
+#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
+#endif
+#ifndef ELEMENT
+#error "ELEMENT: type of q, k, v and out; pass -DELEMENT=__half or __nv_bfloat16"
+#endif
+#include "common/half_chunk.cuh"     // load_chunk: 16 bytes as 8 floats; rounded
+#include "common/softmax_state.cuh"  // NEG_INF, exp_shifted(score, m)
+#define NUM_THREADS 128
+#define CHUNK 8                             // elements in 16 bytes: a thread's part of a row
+#define LANES_PER_KEY (HEAD_DIM / CHUNK)    // 8 or 16 neighbouring lanes read one row
+#define KEYS (NUM_THREADS / LANES_PER_KEY)  // keys that the block works on at a time: one a group of lanes
+static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "a power of two of lanes a key, and at most as many columns as threads");
+
+extern "C" __global__ void __launch_bounds__(NUM_THREADS)
+single_pass_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const int* seq_lens, ELEMENT* out, float* lse,
+                   int num_q_per_kv, long long stride_q_batch, long long stride_q_head, long long stride_kv_batch,
+                   long long stride_kv_token, long long stride_kv_head, float softmax_scale) {
+    __shared__ float m_smem[KEYS], l_smem[KEYS], acc_smem[KEYS][HEAD_DIM];
+    // region: who
+    const int head = blockIdx.x, kv_head = head / num_q_per_kv;
+    const long long batch = blockIdx.y;
+    const int first = 0, end = seq_lens[batch];  // the keys of this block: first to end - 1
+    // endregion
+    const int d = threadIdx.x % LANES_PER_KEY * CHUNK;  // the thread's columns: d to d + 7
+    const int group = threadIdx.x / LANES_PER_KEY;      // its group of lanes: one key of KEYS at a time
+    float q_reg[CHUNK], m = NEG_INF, l = 0.0f, acc[CHUNK] = {};
+    load_chunk(q_reg, q + batch * stride_q_batch + head * stride_q_head + d);
+    k += batch * stride_kv_batch + kv_head * stride_kv_head + d;
+    v += batch * stride_kv_batch + kv_head * stride_kv_head + d;
+
+    for (int start = first; start < end; start += KEYS) {
+        // region: walk
+        const int key = min(start + group, end - 1);  // behind the end: the last key again, its score hidden below
+        float k_reg[CHUNK], v_reg[CHUNK], score = 0.0f;
+        load_chunk(k_reg, k + key * stride_kv_token);
+        load_chunk(v_reg, v + key * stride_kv_token);
+#pragma unroll
+        for (int i = 0; i < CHUNK; ++i) score += q_reg[i] * k_reg[i];
+#pragma unroll
+        for (int offset = LANES_PER_KEY / 2; offset > 0; offset /= 2) score += __shfl_xor_sync(ALL_LANES, score, offset);
+        score = start + group < end ? score * softmax_scale : NEG_INF;
+        // endregion
+        // region: update
+        const float m_new = fmaxf(m, score);
+        const float alpha = exp_shifted(m, m_new), weight = exp_shifted(score, m_new);
+        m = m_new;
+        l = l * alpha + weight;
+#pragma unroll
+        for (int i = 0; i < CHUNK; ++i) acc[i] = acc[i] * alpha + weight * v_reg[i];
+        // endregion
+    }
+
+    // region: merge
+    if (d == 0) {
+        m_smem[group] = m;
+        l_smem[group] = l;
+    }
+#pragma unroll
+    for (int i = 0; i < CHUNK; ++i) acc_smem[group][d + i] = acc[i];
+    __syncthreads();  // separates what each group of lanes found from everybody's read of all of it
+    const int column = threadIdx.x % HEAD_DIM;
+    float m_all = NEG_INF, l_all = 0.0f, acc_all = 0.0f;
+    for (int i = 0; i < KEYS; ++i) m_all = fmaxf(m_all, m_smem[i]);
+    for (int i = 0; i < KEYS; ++i) {
+        const float weight = exp_shifted(m_smem[i], m_all);
+        l_all += weight * l_smem[i];
+        acc_all += weight * acc_smem[i][column];
+    }
+    // endregion
+    // region: store
+    const long long row = batch * gridDim.x + head;
+    if (threadIdx.x < HEAD_DIM) out[row * HEAD_DIM + column] = rounded(l_all > 0.0f ? acc_all / l_all : 0.0f, ELEMENT());
+    if (threadIdx.x == 0) lse[row] = l_all > 0.0f ? m_all + logf(l_all) : NEG_INF;
+    // endregion
+}
