@@ -102,7 +102,7 @@ class Runner:
             shared_bytes=run.shared_bytes,
             schedule=schedule,
             step_limit=_STEP_LIMIT,
-            outputs=tuple(bound.outputs.values()),
+            outputs=bound.unwritten,
         )
         found = [finding_fault(finding) for finding in report.findings]
         seen = {(fault.kind, fault.line, fault.other_line) for fault in result.findings}

@@ -79,7 +79,7 @@ class Runner:
         from course_lib.triton import ledger
 
         bound = Bindings(run)
-        with ledger(outputs=tuple(bound.outputs.values()), schedule=schedule) as report:
+        with ledger(outputs=bound.unwritten, schedule=schedule) as report:
             launches = self._call(run, bound, result)
         found = [finding_fault(finding) for finding in report.findings]
         seen = {(fault.kind, fault.line, fault.other_line) for fault in result.findings}

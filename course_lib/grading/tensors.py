@@ -44,7 +44,7 @@ def same(left, right):
 
 
 class Bindings:
-    """The tensors of one run: fresh copies of the inputs, poisoned outputs, and the arguments that refer to them."""
+    """The tensors of one run: fresh copies of the inputs, outputs (poisoned, or with their contents), the arguments."""
 
     def __init__(self, run, device="cpu"):
         self.given = run.inputs
@@ -53,8 +53,12 @@ class Bindings:
             for name, value in run.inputs.items()
         }
         self.outputs = {
-            name: poisoned(fixed(shape), dtype, run.poison, device) for name, (shape, dtype) in run.outputs.items()
+            name: copy(run.contents[name], device)
+            if name in run.contents
+            else poisoned(fixed(shape), dtype, run.poison, device)
+            for name, (shape, dtype) in run.outputs.items()
         }
+        self.unwritten = tuple(value for name, value in self.outputs.items() if name not in run.contents)
         self.arguments = [self._value(argument) for argument in run.arguments]
 
     def _value(self, argument):
