@@ -51,12 +51,14 @@ class PageAllocator:
         ------
         OutOfPages  fewer are free; none was taken
         """
+        # region: allocate
         if count > self.num_free:
             raise OutOfPages(count, self.num_free)
         pages = [self._free.pop() for _ in range(count)]
         for page in pages:
             self._references[page] = 1
         return pages
+        # endregion
 
     def share(self, pages):
         """Hold each of `pages` once more. PageError, with nothing changed, when one of them is free."""

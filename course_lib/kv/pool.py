@@ -97,6 +97,7 @@ class PagePool:
         """
         if num_tokens < 0:
             raise ArgumentError(f"num_tokens is {num_tokens}; a sequence grows by 0 or more tokens.")
+        # region: append
         own, copies = self._get(name), ()
         fresh = self.allocator.allocate(self.pages_needed(name, num_tokens))
         if num_tokens and self._must_copy(own):
@@ -106,6 +107,7 @@ class PagePool:
         own.pages += fresh
         own.num_tokens += num_tokens
         return Places(self._slots(own, own.num_tokens - num_tokens, own.num_tokens), copies)
+        # endregion
 
     def fork(self, name, child, num_tokens=None):
         """Begin `child` with the first `num_tokens` tokens of `name` (default: all), on the same pages.
@@ -118,9 +120,11 @@ class PagePool:
         num_tokens = parent.num_tokens if num_tokens is None else num_tokens
         if not 0 <= num_tokens <= parent.num_tokens:
             raise ArgumentError(f"num_tokens is {num_tokens}; {name!r} has {parent.num_tokens} tokens to share.")
+        # region: fork
         shared = parent.pages[: -(-num_tokens // self.page_size)]
         self.allocator.share(shared)
         self._sequences[child] = _Sequence(list(shared), num_tokens)
+        # endregion
 
     def free(self, name):
         """End a sequence; pages that nobody else holds are free again."""

@@ -36,6 +36,8 @@ _LAZY = {
     "order_picture": ".product",
     "overlap_picture": ".overlap",
     "overlap_steps": ".overlap",
+    "pages_frames": ".pages",
+    "pages_picture": ".pages",
     "product_picture": ".product",
     "rate_bars": ".bars",
     "roofline": ".roof",

@@ -111,6 +111,7 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
     k_pages += kv_head * stride_kv_head;
     v_pages += kv_head * stride_kv_head;
     int to_start = 0;  // tiles of this warp that have been started
+    // region: next_tile
     // Starts the next tile, and looks up the page of the one behind it: the answer has a whole tile's time to come.
     auto next_tile = [&]() {
         if (to_start < num_tiles) {
@@ -123,6 +124,7 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
         }
         cp_async_commit_group();
     };
+    // endregion
 #pragma unroll
     for (int i = 0; i < NUM_STAGES - 1; ++i) next_tile();
     // endregion

@@ -56,10 +56,12 @@ __device__ __forceinline__ void load_tile(unsigned char* tile_smem, const ELEMEN
     for (int row = threadIdx.x / CHUNKS; row < tile_rows; row += NUM_THREADS / CHUNKS) {
         uint4 part = make_uint4(0, 0, 0, 0);
         const int key = start + row;
+        // region: page
         if (key < end) {
             const long long at = table[key / page_size] * stride_page + key % page_size * stride_slot;
             part = *reinterpret_cast<const uint4*>(pages + at + chunk * CHUNK);
         }
+        // endregion
         *reinterpret_cast<uint4*>(tile_smem + place(row, chunk)) = part;
     }
 }
