@@ -7,17 +7,13 @@ leaves the clock alone, so a time belongs into flash_attention.csv. bfloat16, 16
 2048, every query sees every key.
 """
 
-import argparse
-import csv
-import io
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+import ncu  # noqa: E402
 
 NUM_TOKENS, MODEL_DIM, SEQ_LEN = 16384, 2048, 4096
 HEAD_DIMS = (128, 64)
@@ -74,75 +70,23 @@ def launch():
         torch.cuda.synchronize()
 
 
-def ncu_command():
-    """The ncu command line; --clock-control none leaves the card as it is found."""
-    ncu = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
-    form = ["--csv", "--page", "raw", "--print-units", "base", "--kernel-name-base", "function"]
-    which = [
-        "--kernel-name",
-        "regex:^(flash_attention_2_kernel|flash_fwd_kernel)$",
-        "--metrics",
-        ",".join(METRICS.values()),
-    ]
-    return [
-        ncu,
-        "--clock-control",
-        "none",
-        *form,
-        *which,
-        sys.executable,
-        str(Path(__file__).relative_to(ROOT)),
-        "--launch",
-    ]
-
-
-def parse(text):
-    """Rows of ncu's raw page, one dict of column to number for each launch, in order."""
-    table = list(csv.DictReader(io.StringIO(text[text.index('"ID"') :])))
-    launches = [row for row in table if row["ID"].strip()]  # the row without an ID holds the units
-    return [{column: _number(row.get(metric)) for column, metric in METRICS.items()} for row in launches]
-
-
-def _number(text):
-    """ncu's number without its commas; nothing where the card has no such counter."""
-    try:
-        value = float((text or "").replace(",", ""))
-    except ValueError:
-        return ""
-    return int(value) if value == int(value) else round(value, 3)
-
-
 def main():
     """Read the counters and write the CSV."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--launch", action="store_true", help="only launch the rungs (what ncu runs)")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
+    parser = ncu.parser(__doc__)
     options = parser.parse_args()
     if options.launch:
         return launch()
     if not options.out:
         parser.error("--out: where to write the rows")
-    from about import COLUMNS, versions
-
-    done = subprocess.run(ncu_command(), capture_output=True, text=True, cwd=ROOT, check=False)
-    if done.returncode or '"ID"' not in done.stdout:
-        sys.exit(f"ncu failed ({done.returncode}):\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
-    found = parse(done.stdout)
+    command = ncu.command(__file__, ["flash_attention_2_kernel", "flash_fwd_kernel"], METRICS)
+    found = ncu.read(command, METRICS, digits=3)
     if len(found) != len(cases()):
-        sys.exit(f"ncu saw {len(found)} launches; {len(cases())} were expected:\n{done.stdout[-3000:]}")
-    about = versions(options.commit)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write(
-            "# Nsight Compute, one launch each, clock left as it is; python3 benchmarks/flash_attention_2_rungs.py\n"
-        )
-        writer = csv.DictWriter(file, ["variant", "head_dim", "seq_len", *METRICS, *COLUMNS], lineterminator="\n")
-        writer.writeheader()
-        for (variant, head_dim), row in zip(cases(), found, strict=True):
-            name = variant if variant == PEER else f"flash_attention_2/{variant}"
-            writer.writerow({"variant": name, "head_dim": head_dim, "seq_len": SEQ_LEN} | row | about)
-    print(f"{len(found)} readings in {options.out}")
+        sys.exit(f"ncu saw {[kernel for kernel, _ in found]}; {len(cases())} launches were expected")
+    rows = []
+    for (variant, head_dim), (_, row) in zip(cases(), found, strict=True):
+        name = variant if variant == PEER else f"flash_attention_2/{variant}"
+        rows.append({"variant": name, "head_dim": head_dim, "seq_len": SEQ_LEN} | row)
+    ncu.write(__file__, options, rows)
     return 0
 
 

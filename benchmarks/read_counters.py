@@ -6,18 +6,16 @@ The script starts itself under ncu (``--launch`` runs the cases of counter_cases
 file; its head says which command, device, driver and versions made it.
 """
 
-import argparse
 import csv
 import datetime
-import io
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+import ncu  # noqa: E402
 
 # column of the CSV -> metric of Nsight Compute
 METRICS = {
@@ -49,47 +47,6 @@ def launch():
         case.launch("cuda").run()
 
 
-def ncu_command():
-    """The ncu command line; --clock-control none leaves the card as it is found."""
-    from counter_cases import CASES
-
-    ncu = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
-    names = "|".join(sorted({case.kernel for case in CASES}))
-    return [
-        ncu,
-        "--clock-control",
-        "none",
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--kernel-name-base",
-        "function",
-        "--kernel-name",
-        f"regex:^({names})$",
-        "--metrics",
-        ",".join(METRICS.values()),
-        sys.executable,
-        str(Path(__file__).relative_to(ROOT)),
-        "--launch",
-    ]
-
-
-def parse(text):
-    """Rows of ncu's raw page: one dict of metric to number for each launch, in order, with the kernel's name."""
-    start = text.index('"ID"')
-    table = list(csv.DictReader(io.StringIO(text[start:])))
-    launches = [row for row in table if row["ID"].strip()]  # the row without an ID holds the units
-    return [
-        {
-            "kernel": row["Kernel Name"].split("(")[0],
-            **{column: int(float(row[metric].replace(",", "") or 0)) for column, metric in METRICS.items()},
-        }
-        for row in launches
-    ]
-
-
 def head(command, commit):
     """Comment lines that say where the readings come from."""
     import torch
@@ -109,31 +66,30 @@ def head(command, commit):
 
 def main():
     """Read the counters and write the CSV."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--launch", action="store_true", help="only launch the cases (what ncu runs)")
-    parser.add_argument("--out", type=Path, default=ROOT / "tests" / "simt" / "data" / "h200_counters.csv")
-    parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
+    parser = ncu.parser(__doc__)
+    parser.set_defaults(out=ROOT / "tests" / "simt" / "data" / "h200_counters.csv")
     options = parser.parse_args()
     if options.launch:
         launch()
         return
     from counter_cases import CASES
 
-    command = ncu_command()
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    if done.returncode or '"ID"' not in done.stdout:
-        sys.exit(f"ncu failed ({done.returncode}):\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
-    rows = parse(done.stdout)
+    command = ncu.command(__file__, sorted({case.kernel for case in CASES}), METRICS)
+    found = ncu.read(command, METRICS)
     expected = [case.kernel for case in CASES]
-    if [row["kernel"] for row in rows] != expected:
-        sys.exit(f"ncu saw {[row['kernel'] for row in rows]}, expected {expected}")
+    if [kernel for kernel, _ in found] != expected:
+        sys.exit(f"ncu saw {[kernel for kernel, _ in found]}, expected {expected}")
+    missing = [column for column in METRICS if any(row[column] == "" for _, row in found)]
+    if missing:
+        sys.exit(f"ncu has no number for {', '.join(missing)} on this card")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
         file.write("\n".join(head(command, options.commit)) + "\n")
         writer = csv.DictWriter(file, ["case", "kernel", *METRICS], lineterminator="\n")
         writer.writeheader()
-        writer.writerows({"case": case.name, **row} for case, row in zip(CASES, rows, strict=True))
-    print(f"{len(rows)} readings in {options.out}")
+        for case, (kernel, row) in zip(CASES, found, strict=True):
+            writer.writerow({"case": case.name, "kernel": kernel} | row)
+    print(f"{len(found)} readings in {options.out}")
 
 
 if __name__ == "__main__":

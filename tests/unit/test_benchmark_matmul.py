@@ -52,6 +52,7 @@ def test_counters_are_read_as_numbers(root):
     counters = module(root, "matmul_counters")
     names = ",".join(f'"{metric}"' for metric in counters.METRICS.values())
     values = ",".join(['"1,234"', '"n/a"', *['"12.346"'] * (len(counters.METRICS) - 2)])
-    (row,) = counters.parse(f'==PROF== x\n"ID","Kernel Name",{names}\n"","",{names}\n"0","matmul_kernel",{values}\n')
-    assert list(row.values()) == [1234, "", *[12.35] * (len(counters.METRICS) - 2)]
+    text = f'==PROF== x\n"ID","Kernel Name",{names}\n"","",{names}\n"0","matmul_kernel",{values}\n'
+    ((kernel, row),) = counters.ncu.parse(text, counters.METRICS)
+    assert list(row.values()) == [1234, "", *[12.35] * (len(counters.METRICS) - 2)] and kernel == "matmul_kernel"
     assert [step for step in counters.steps() if step[1] == "cuda"] == [(variant, "cuda") for variant in VARIANTS]
