@@ -27,6 +27,7 @@ class CaseEvidence:
     second: RunResult | None  # outputs were SECOND_POISON before; None for Python answers
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     refusal: Diagnosis | None = None  # of exercises that judge a property (`accept`) or the traffic (`ledger_rule`)
+    unread: dict[str, Any] = field(default_factory=dict)  # output -> bool tensor: elements that may hold anything
     differing: str = ""  # schedule, or "second run", whose outputs are wrong while the first run's are right
 
     @property
@@ -57,7 +58,15 @@ class CaseEvidence:
         first, second = self.first.outputs[name], self.second.outputs[name]
         if not first.dtype.is_floating_point:
             return None
-        return torch.isnan(first) & (second == SECOND_POISON)
+        left = torch.isnan(first) & (second == SECOND_POISON)
+        return left & ~self.unread[name] if name in self.unread else left
+
+
+def read_alone(out, ref, unread):
+    """`out` with the reference in the places that nobody reads; as it is where it has another shape."""
+    if unread is None or out is None or out.shape != ref.shape:
+        return out
+    return torch.where(unread, ref.to(out.dtype), out)
 
 
 @dataclass

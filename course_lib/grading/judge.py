@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from . import diagnosis, inputs, remarks
-from .evidence import SECOND_POISON, CaseEvidence, Evidence
+from .evidence import SECOND_POISON, CaseEvidence, Evidence, read_alone
 from .protocol import ChildTask, Run, RunResult
 from .tolerance import compare
 from .verdict import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS, CaseOutcome, FirstWrong, Verdict
@@ -33,6 +33,7 @@ class Prepared:
     ref: dict[str, Any]
     base: dict[str, Any]
     run: Run
+    unread: dict[str, Any]  # output -> bool tensor: elements that may hold anything
 
 
 def prepare(exercise, seed):
@@ -110,7 +111,8 @@ def _isolated():
 def _prepare_case(exercise, case, seed, *salt):
     tensors = exercise.make_inputs(case, inputs.generator(seed, exercise.id, *salt))
     run = replace(exercise.make_run(case, tensors), name=" ".join(salt), schedules=case.schedules)
-    return Prepared(case, tensors, exercise.oracle(case, tensors), exercise.baseline(case, tensors), run)
+    unread = exercise.unread(case, tensors) if exercise.unread else {}
+    return Prepared(case, tensors, exercise.oracle(case, tensors), exercise.baseline(case, tensors), run, unread)
 
 
 class _Session:
@@ -162,7 +164,7 @@ class _Session:
         return self.run_task(self.task([replace(run, schedules=()) for run in runs]))
 
     def _compare(self, p, first, second):
-        case = CaseEvidence(p.case, p.inputs, p.ref, first, second)
+        case = CaseEvidence(p.case, p.inputs, p.ref, first, second, unread=p.unread)
         if not case.ran:
             return case
         if self.exercise.accept is not None:
@@ -181,7 +183,14 @@ class _Session:
     def _comparisons(self, p, outputs):
         score, rules = _largest_score(p.inputs), self.exercise.rules
         return {
-            name: compare(outputs.get(name), ref, base, base.dtype, rules[name], largest_score=score)
+            name: compare(
+                read_alone(outputs.get(name), ref, p.unread.get(name)),
+                ref,
+                base,
+                base.dtype,
+                rules[name],
+                largest_score=score,
+            )
             for (name, ref), base in zip(p.ref.items(), p.base.values(), strict=True)
         }
 

@@ -61,3 +61,4 @@ class Exercise:
     forbidden: tuple[str, ...] = ()  # callables that are off while the answer runs: "torch.softmax"
     ledger_rule: Callable[..., Any] | None = None  # (case, ledger) -> Diagnosis or None: judges the way
     accept: Callable[..., Any] | None = None  # (case, inputs, outputs) -> Diagnosis or None: judges a property
+    unread: Callable[..., dict[str, Any]] | None = None  # (case, inputs) -> output: bool, where it may hold anything

@@ -1,0 +1,50 @@
+"""Right answers to 09.1 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+ONE_BY_ONE = """import torch
+
+
+def combine(partial_out, partial_lse):
+    out = torch.zeros_like(partial_out[0])
+    lse = torch.full_like(partial_lse[0], -torch.inf)
+    for i in reversed(range(len(partial_lse))):
+        both = torch.logaddexp(lse, partial_lse[i])
+        old, new = torch.exp(lse - both), torch.exp(partial_lse[i] - both)
+        seen = (partial_lse[i] > -torch.inf)[:, None]
+        old = torch.where(lse > -torch.inf, old, 0.0)[:, None]
+        out = torch.where(seen, old * out + new[:, None] * partial_out[i], out)
+        lse = both
+    return out, lse
+"""
+
+ROW_BY_ROW = """import math
+import torch
+
+
+def combine(partial_out, partial_lse):
+    rows, sums = [], []
+    for row in range(partial_lse.shape[1]):
+        keep = [s for s in range(len(partial_lse)) if partial_lse[s, row] != -math.inf]
+        if not keep:
+            rows.append(torch.zeros(partial_out.shape[2]))
+            sums.append(torch.tensor(-math.inf))
+            continue
+        lse = partial_lse[keep, row]
+        weights = torch.exp(lse - lse.max())
+        rows.append(weights @ partial_out[keep, row] / weights.sum())
+        sums.append(lse.max() + weights.sum().log())
+    return torch.stack(rows), torch.stack(sums)
+"""
+
+ANSWERS = [
+    Right("one split after the other, the last first", text=ONE_BY_ONE),
+    Right("row by row, empty splits left out", text=ROW_BY_ROW),
+    Right(
+        "base 2",
+        (
+            ("torch.exp(partial_lse - shift)", "torch.exp2((partial_lse - shift) * 1.4426950408889634)"),
+            ("shift + torch.log(l)", "shift + torch.log2(l) * 0.6931471805599453"),
+        ),
+    ),
+]
