@@ -1,0 +1,8 @@
+"""Chapter 10, PagedAttention: its exercises, in order.
+
+May import: the modules that hold them.
+"""
+
+from .paged_table import TABLE
+
+EXERCISES = (TABLE,)
