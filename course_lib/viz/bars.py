@@ -68,14 +68,14 @@ def time_bars(times, *, roof=None, title="", unit="us"):
     return figure
 
 
-def rate_bars(rates, *, marked=(), lines=None, title=""):
-    """Horizontal bars of TFLOP/s in the order given, with ceilings as dashed lines; an empty picture without rates.
+def rate_bars(rates, *, marked=(), lines=None, title="", unit="TFLOP/s"):
+    """Horizontal bars of rates in the order given, with ceilings as dashed lines; an empty picture without rates.
 
     Parameters
     ----------
-    rates : dict, name -> TFLOP/s, or None where nothing was measured (left out)
+    rates : dict, name -> rate in `unit`, or None where nothing was measured (left out)
     marked : names that are drawn in another colour and hatch, e.g. the libraries among the course's own
-    lines : dict, name -> TFLOP/s of a ceiling, at most three
+    lines : dict, name -> rate of a ceiling, at most three
     """
     rates, lines = {name: rate for name, rate in rates.items() if rate is not None}, lines or {}
     if not rates:
@@ -83,7 +83,7 @@ def rate_bars(rates, *, marked=(), lines=None, title=""):
         figure.text(0.01, 0.5, figure.alt, fontsize=10, color=INK, va="center")
         return figure
     told = "; ".join(f"{name} {rate:.3g}" for name, rate in [*rates.items(), *lines.items()])
-    figure = Picture(7.8, 0.36 * len(rates) + 1.2, f"TFLOP/s, higher is better: {told}.")
+    figure = Picture(7.8, 0.36 * len(rates) + 1.2, f"{unit}, higher is better: {told}.")
     axes = figure.subplots()
     for row, (name, rate) in enumerate(rates.items()):
         look = {"color": SERIES[1], "hatch": HATCHES[1]} if name in marked else {"color": SERIES[0], "hatch": ""}
@@ -91,7 +91,7 @@ def rate_bars(rates, *, marked=(), lines=None, title=""):
         axes.text(rate, row, f"  {rate:.0f}", va="center", fontsize=9, color=INK)
     for style, (name, rate) in zip(("--", ":", "-."), lines.items(), strict=False):
         axes.axvline(rate, color=VERMILION, linestyle=style, linewidth=1.6, label=name)
-    _finish(axes, title, "TFLOP/s", None)
+    _finish(axes, title, unit, None)
     axes.set_xlim(0, 1.08 * max([*rates.values(), *lines.values()]))
     return figure
 
