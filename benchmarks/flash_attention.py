@@ -19,10 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
 from about import COLUMNS as ABOUT  # noqa: E402
 from about import versions  # noqa: E402
-from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from sdpa import BACKENDS, sdpa  # noqa: E402
 from turns import timed_in_turns  # noqa: E402
 
 from course_lib.ops import flash_attention as ops_fast  # noqa: E402
@@ -31,7 +30,6 @@ from course_lib.ops import flash_attention_2 as ops  # noqa: E402
 NUM_TOKENS, MODEL_DIM = 16384, 2048
 SEQ_LENS = (1024, 2048, 4096, 8192, 16384)
 LADDER = ("02_mma", "03_swizzled", "04_pipelined", "05_tuned")
-PEERS = {"sdpa_flash": SDPBackend.FLASH_ATTENTION, "sdpa_cudnn": SDPBackend.CUDNN_ATTENTION}
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5}  # of the outputs; gradients: relative to the largest
 COLUMNS = [
     "variant", "language", "direction", "batch_size", "num_heads", "head_dim", "seq_len", "causal", "dtype",
@@ -39,22 +37,12 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def sdpa(backend, causal):
-    """scaled_dot_product_attention with this backend and no other."""
-
-    def run(q, k, v):
-        with sdpa_kernel(backend):
-            return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-    return run
-
-
 def forwards(size, dry):
     """{(variant, language): function(q, k, v) -> out}."""
     causal = size["causal"]
     found = {}
     if not dry:
-        found |= {(name, "torch"): sdpa(backend, causal) for name, backend in PEERS.items()}
+        found |= {(name, "torch"): sdpa(backend, causal) for name, backend in BACKENDS.items()}
         for variant in LADDER:
             found[f"flash_attention_2/{variant}", "cuda"] = lambda q, k, v, variant=variant: ops.flash_attention_2(
                 q, k, v, causal=causal, variant=variant
@@ -71,7 +59,7 @@ def forwards(size, dry):
 def backwards(size, dry):
     """{(variant, language): function(q, k, v) -> out, to be differentiated}."""
     causal = size["causal"]
-    found = {} if dry else {(name, "torch"): sdpa(backend, causal) for name, backend in PEERS.items()}
+    found = {} if dry else {(name, "torch"): sdpa(backend, causal) for name, backend in BACKENDS.items()}
     found["flash_attention_2/06_backward", "triton"] = lambda q, k, v: ops_fast.flash_attention(
         q, k, v, causal=causal, backend="triton"
     )

@@ -21,10 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
 from about import COLUMNS as ABOUT  # noqa: E402
 from about import versions  # noqa: E402
-from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from sdpa import BACKENDS, sdpa  # noqa: E402
 
 from course_lib import measure  # noqa: E402
 
@@ -33,7 +32,6 @@ SEQ_LENS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
 HEAD_DIMS = (64, 128)
 DTYPES = ("float16", "bfloat16")
 DRY = {"seq_lens": (64, 96, 256), "head_dims": (64,), "dtypes": ("float32",)}
-BACKENDS = {"sdpa_flash": SDPBackend.FLASH_ATTENTION, "sdpa_cudnn": SDPBackend.CUDNN_ATTENTION}
 TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 CHECKED_ROWS = 64  # query rows of the first head that are compared with float64
 COLUMNS = [
@@ -48,16 +46,6 @@ def naive(q, k, v):
     scores = scores * q.shape[-1] ** -0.5
     probs = torch.softmax(scores, dim=-1)
     return probs @ v
-
-
-def fused(backend):
-    """scaled_dot_product_attention with this backend and no other."""
-
-    def run(q, k, v):
-        with sdpa_kernel(backend):
-            return F.scaled_dot_product_attention(q, k, v)
-
-    return run
 
 
 def error_of(function, q, k, v):
@@ -132,7 +120,7 @@ def main():
     options = parsed()
     torch.manual_seed(0)
     sizes = DRY if options.dry else {"seq_lens": SEQ_LENS, "head_dims": HEAD_DIMS, "dtypes": DTYPES}
-    variants = {"naive": naive} | {name: fused(backend) for name, backend in BACKENDS.items()}
+    variants = {"naive": naive} | {name: sdpa(backend) for name, backend in BACKENDS.items()}
     if options.dry:
         del variants["sdpa_cudnn"]
     about = versions(options.commit, on_gpu=not options.dry)
