@@ -10,15 +10,20 @@ import torch
 
 from ..errors import ShapeError, UnsupportedError
 from .first_kernels import Launches
-from .paged import ELEMENTS, HEAD_DIMS, MAX_GROUP, places, require_rows
+from .paged import ELEMENTS, HEAD_DIMS, MAX_GROUP, places, require_rows, scratch
 from .softmax import Launch
 
 VARIANTS = ("01_single_pass", "02_split_kv", "03_fused_combine", "04_grouped_heads")
 LAYOUTS = ("bhsd", "bshd")
 MIN_SPLIT_LEN = 256  # keys below which a block is not worth its merge
 MAX_SPLITS = 1024
+BLOCKS_PER_SM = 8  # 02 and 03: places on a multiprocessor; 04 has as many as paged/04_paged_grouped
 _NUM_THREADS = 128
-_ENTRIES = {"01_single_pass": "single_pass_kernel", "02_split_kv": "split_kv_kernel"}
+_ENTRIES = {
+    "01_single_pass": "single_pass_kernel",
+    "02_split_kv": "split_kv_kernel",
+    "03_fused_combine": "fused_combine_kernel",
+}
 
 
 def decode_attention(
@@ -85,9 +90,9 @@ def plan(
 ):
     """The launch or launches that `decode_attention` would make, with fresh outputs (out, lse), not yet run.
 
-    A Triton twin is planned by `_decode_triton.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)`:
-    inputs (q, k, v, seq_lens); strides of q (batch, head), then of k and v (batch, token, head); the scale for exp;
-    `longest` at least 1; `num_splits` None or the number that was asked for.
+    A Triton twin: `_decode_triton.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)` with inputs
+    (q, k, v, seq_lens); strides of q (batch, head), then of k and v (batch, token, head); the scale for exp; `longest`
+    at least 1; `num_splits` None or the number that was asked for.
     """
     if variant not in VARIANTS:
         raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
@@ -109,7 +114,7 @@ def plan(
 
 
 def _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_splits):
-    """01 and 02: a block a query head, or a split of one."""
+    """01 to 03: a block a query head, or a split of one."""
     from .. import cuda
 
     q = inputs[0]
@@ -121,11 +126,14 @@ def _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_sp
     if variant == "01_single_pass":
         arguments = (*inputs, out, lse, group, *strides, scale)
         return Launch("cuda", kernel, (num_heads, batch_size), _NUM_THREADS, arguments, {}, (out, lse))
-    num_splits = num_splits or choose_num_splits(batch_size * num_heads, longest, places(q))
-    parts = _parts(q, num_splits)
-    arguments = (*inputs, *parts, group, -(-longest // num_splits), *strides, scale)
-    grid = (num_heads, num_splits, batch_size)
-    first = Launch("cuda", kernel, grid, _NUM_THREADS, arguments, {}, parts)
+    num_splits = num_splits or choose_num_splits(batch_size * num_heads, longest, places(q, BLOCKS_PER_SM))
+    split_len, grid = -(-longest // num_splits), (num_heads, num_splits, batch_size)
+    *parts, counters = scratch(q, num_heads, num_splits)
+    if variant == "03_fused_combine":
+        arguments = (*inputs, out, lse, *parts, counters, group, split_len, *strides, scale)
+        return Launch("cuda", kernel, grid, _NUM_THREADS, arguments, {}, (out, lse))
+    arguments = (*inputs, *parts, group, split_len, *strides, scale)
+    first = Launch("cuda", kernel, grid, _NUM_THREADS, arguments, {}, tuple(parts))
     combine = cuda.load(f"decode/{variant}.cu", "combine_kernel", defines=defines)
     arguments = (*parts, out, lse, num_splits)
     last = Launch("cuda", combine, (num_heads, batch_size), head_dim, arguments, {}, (out, lse))
@@ -148,13 +156,6 @@ def choose_num_splits(num_pairs, longest, num_places):
     one_wave = num_places // num_pairs  # as many splits as still start at once
     worth_it = -(-longest // MIN_SPLIT_LEN)  # as many as have MIN_SPLIT_LEN keys each
     return max(1, min(one_wave, worth_it, MAX_SPLITS))
-
-
-def _parts(q, num_splits):
-    """(partial_out, partial_lse), float32."""
-    batch_size, num_heads, head_dim = q.shape
-    partial_out = q.new_empty(batch_size, num_heads, num_splits, head_dim, dtype=torch.float32)
-    return partial_out, q.new_empty(batch_size, num_heads, num_splits, dtype=torch.float32)
 
 
 def _outputs(q):

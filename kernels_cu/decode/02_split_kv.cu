@@ -2,11 +2,11 @@
 //
 // Idea      a block a head leaves most of the card idle when heads are few and sequences long: give each block one split of the
 //           keys, let it write its own softmax (out, lse) of these, and merge the splits by their log-sum-exp
-// Builds on 01_single_pass. Changed regions: who, empty, store; new: combine_kernel.
+// Builds on 01_single_pass. Changed regions: who, store; new: combine_kernel.
 // Contract  as 01_single_pass, and
 //           split s of a sequence has the keys s * split_len to (s + 1) * split_len - 1, as far as they exist
-//           partial_out (B, H, num_splits, D) float, normalised within its split · partial_lse (B, H, num_splits) float, natural log
-//           a split without keys: partial_lse -inf, its partial_out is neither written nor read and may be anything
+//           partial_out (B, H, num_splits, D), partial_lse (B, H, num_splits) float: the softmax of a split by itself, natural log
+//           a split without keys: partial_lse -inf, its partial_out may be anything, NaN too, and is not read
 //           num_splits * split_len >= the largest seq_len · split_len >= 1
 // Launch    split_kv_kernel: grid (H, num_splits, B), block 128 · then combine_kernel: grid (H, B), block HEAD_DIM
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
@@ -36,16 +36,12 @@ split_kv_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const int*
     // region: who
     const int head = blockIdx.x, kv_head = head / num_q_per_kv;
     const int split = blockIdx.y, num_splits = gridDim.y;
-    const long long batch = blockIdx.z, row = (batch * gridDim.x + head) * num_splits + split;  // row of the parts
+    const long long batch = blockIdx.z, row = batch * gridDim.x + head;
     const int first = split * split_len;
     const int end = min(seq_lens[batch], first + split_len);  // the keys of this block: first to end - 1
     // endregion
-    // region: empty
-    if (first >= end) {
-        if (threadIdx.x == 0) partial_lse[row] = NEG_INF;  // says that partial_out holds nothing
-        return;
-    }
-    // endregion
+    partial_out += row * num_splits * HEAD_DIM;
+    partial_lse += row * num_splits;
     const int d = threadIdx.x % LANES_PER_KEY * CHUNK;  // the thread's columns: d to d + 7
     const int group = threadIdx.x / LANES_PER_KEY;      // its group of lanes: one key of KEYS at a time
     float q_reg[CHUNK], m = NEG_INF, l = 0.0f, acc[CHUNK] = {};
@@ -93,8 +89,9 @@ split_kv_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const int*
     }
     // endregion
     // region: store
-    if (threadIdx.x < HEAD_DIM) partial_out[row * HEAD_DIM + column] = acc_all / l_all;  // the split has a key: l_all > 0
-    if (threadIdx.x == 0) partial_lse[row] = m_all + logf(l_all);
+    // A split without keys has m_all = -inf and l_all = 0: its partial_lse is -inf and says that partial_out holds nothing.
+    if (threadIdx.x < HEAD_DIM) partial_out[(long long)split * HEAD_DIM + column] = acc_all / l_all;
+    if (threadIdx.x == 0) partial_lse[split] = m_all + logf(l_all);
     // endregion
 }
 
@@ -108,7 +105,7 @@ combine_kernel(const float* partial_out, const float* partial_lse, ELEMENT* out,
     float m_all = NEG_INF, l_all = 0.0f, acc_all = 0.0f;
     for (int i = 0; i < num_splits; ++i) m_all = fmaxf(m_all, partial_lse[i]);
     for (int i = 0; i < num_splits; ++i) {
-        if (partial_lse[i] == NEG_INF) continue;                    // 0 * whatever partial_out holds might be NaN
+        if (partial_lse[i] == NEG_INF) continue;                  // 0 * whatever partial_out holds might be NaN
         const float weight = exp_shifted(partial_lse[i], m_all);  // exp(lse) is the split's l, seen from the common m
         l_all += weight;
         acc_all += weight * partial_out[(long long)i * HEAD_DIM + column];
