@@ -17,7 +17,8 @@ VARIANTS = ("01_single_pass", "02_split_kv", "03_fused_combine", "04_grouped_hea
 LAYOUTS = ("bhsd", "bshd")
 MIN_SPLIT_LEN = 256  # keys below which a block is not worth its merge
 MAX_SPLITS = 1024
-BLOCKS_PER_SM = 8  # 02 and 03: places on a multiprocessor; 04 has as many as paged/04_paged_grouped
+BLOCKS_PER_SM = 8  # 02 and 03: blocks of a multiprocessor that keep enough loads under way
+GROUPED = {"TILE_KEYS": 16, "NUM_STAGES": 3, "NUM_WARPS": 4, "BLOCKS_PER_SM": 2}  # 04: the ring of each warp
 _NUM_THREADS = 128
 _ENTRIES = {
     "01_single_pass": "single_pass_kernel",
@@ -110,6 +111,8 @@ def plan(
         from . import _decode_triton as triton_launches
 
         return triton_launches.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
+    if variant == "04_grouped_heads":
+        return _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits)
     return _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
 
 
@@ -138,6 +141,27 @@ def _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_sp
     arguments = (*parts, out, lse, num_splits)
     last = Launch("cuda", combine, (num_heads, batch_size), head_dim, arguments, {}, (out, lse))
     return Launches((first, last), (out, lse))
+
+
+def _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tuning=None):
+    """04; `tuning` replaces macros of the kernel."""
+    from .. import cuda
+
+    q = inputs[0]
+    batch_size, num_heads, head_dim = q.shape
+    shape = GROUPED | (tuning or {})
+    if num_splits is None:
+        num_splits = choose_num_splits(batch_size * num_kv_heads, longest, places(q, shape["BLOCKS_PER_SM"]))
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": num_heads // num_kv_heads} | shape
+    kernel = cuda.load("decode/04_grouped_heads.cu", "grouped_heads_kernel", defines=defines)
+    out, lse = _outputs(q)
+    arguments = (
+        *inputs, out, lse, *scratch(q, num_kv_heads, num_splits), num_kv_heads, num_splits, -(-longest // num_splits),
+        *strides, scale * math.log2(math.e),
+    )  # fmt: skip
+    shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * 4 * shape["TILE_KEYS"] * head_dim
+    grid = (batch_size * num_splits * num_kv_heads,)
+    return Launch("cuda", kernel, grid, 32 * shape["NUM_WARPS"], arguments, {}, (out, lse), shared_bytes)
 
 
 def choose_num_splits(num_pairs, longest, num_places):

@@ -5,7 +5,7 @@
 // Builds on 01_single_pass. Changed regions: who, store; new: combine_kernel.
 // Contract  as 01_single_pass, and
 //           split s of a sequence has the keys s * split_len to (s + 1) * split_len - 1, as far as they exist
-//           partial_out (B, H, num_splits, D), partial_lse (B, H, num_splits) float: the softmax of a split by itself, natural log
+//           partial_out (B, H, num_splits, D), partial_lse (B, H, num_splits) float: softmax of a split by itself, natural log
 //           a split without keys: partial_lse -inf, its partial_out may be anything, NaN too, and is not read
 //           num_splits * split_len >= the largest seq_len · split_len >= 1
 // Launch    split_kv_kernel: grid (H, num_splits, B), block 128 · then combine_kernel: grid (H, B), block HEAD_DIM
