@@ -8,7 +8,7 @@ import torch
 from .first_kernels import Launches
 from .softmax import Launch
 
-BLOCK_N = 32  # keys of a tile of 01 to 03
+TILE = 4096  # 01 to 03: numbers of a tile of keys, 32 a thread
 GROUPED = {"BLOCK_N": 64, "num_warps": 2, "num_stages": 3}  # 04: what measured best for the twin over pages
 INTERPRETED = {"BLOCK_N": 128}  # an operation costs the interpreter a millisecond, however large the tile
 BLOCK_S = 16  # splits that are merged at a time
@@ -20,7 +20,7 @@ def plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits, tun
     batch_size, num_heads, head_dim = q.shape
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
     outputs = out, q.new_empty(q.shape[:2], dtype=torch.float32)
-    group, constants = num_heads // num_kv_heads, {"HEAD_DIM": head_dim, "BLOCK_N": BLOCK_N}
+    group, constants = num_heads // num_kv_heads, {"HEAD_DIM": head_dim, "BLOCK_N": TILE // head_dim}
     if variant == "01_single_pass":
         arguments = (*inputs, *outputs, group, *strides, scale)
         return Launch("triton", _load(variant), (num_heads, batch_size), 0, arguments, constants, outputs)
