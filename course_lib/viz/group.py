@@ -1,4 +1,4 @@
-"""Query heads that share a head of K and V: a block each, which all read it, or the rows of one product.
+"""Query heads that share a head of K and V: a block each, which all read it, or the columns of one product.
 
 May import: style, matplotlib.
 """
@@ -7,58 +7,54 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from .style import BLUE, GREY, HATCHES, INK, ORANGE, PALE, Picture
 
-_ROWS = 16  # of an mma
+_COLUMNS = 8  # of an mma
 
 
 def group_picture(num_q_per_kv=4):
-    """Two panels: `num_q_per_kv` blocks that read K and V each for itself, and one block whose mma has them as rows.
+    """Two panels: `num_q_per_kv` blocks that read K and V each for itself, and one block whose mma has them as columns.
 
     Parameters
     ----------
-    num_q_per_kv : int, 1 to 8
+    num_q_per_kv : int, 2 to 7
     """
+    idle = _COLUMNS - num_q_per_kv
     figure = Picture(
         8.4,
         2.6,
         f"Left: {num_q_per_kv} query heads, a block each, read the same head of K and V, {num_q_per_kv} times in all. "
-        f"Right: the {num_q_per_kv} heads are rows 0 to {num_q_per_kv - 1} of one product of 16 rows, the other "
-        f"{_ROWS - num_q_per_kv} rows are zeros, and K and V are read once.",
+        f"Right: the {num_q_per_kv} heads are the first columns of one product of {_COLUMNS} columns, the other {idle} "
+        "are zeros, and K and V are read once.",
     )
     apart, packed = figure.subplots(1, 2)
     size = 4.0 / num_q_per_kv
     for row in range(num_q_per_kv):
-        _box(apart, (0, row * size + 0.1), 2.6, size - 0.2, f"head {row}")
-        _arrow(apart, (6.0, 2.0), (2.7, (row + 0.5) * size))
+        apart.add_patch(Rectangle((6.2, row * size + 0.1), 2.6, size - 0.2, facecolor=BLUE, edgecolor=INK, alpha=0.6))
+        _words(apart, (7.5, (row + 0.5) * size), f"head {row}")
+        _arrow(apart, (2.8, 2.0), (6.1, (row + 0.5) * size))
     _keys(apart, f"read {num_q_per_kv} times")
-    step = 4.0 / _ROWS
-    for row in range(_ROWS):
-        look = (
-            {"facecolor": BLUE, "alpha": 0.6}
-            if row < num_q_per_kv
-            else {"facecolor": PALE, "hatch": "...", "alpha": 0.7}
-        )
-        packed.add_patch(Rectangle((0, row * step), 2.6, step, edgecolor=GREY, linewidth=0.6, **look))
-    _words(packed, (1.3, num_q_per_kv * step / 2), f"{num_q_per_kv} heads")
-    _words(packed, (1.3, (_ROWS + num_q_per_kv) * step / 2), f"{_ROWS - num_q_per_kv} rows of zeros")
-    _arrow(packed, (6.0, 2.0), (2.7, 2.0))
+    step = 2.8 / _COLUMNS
+    for column in range(_COLUMNS):
+        look = {"facecolor": BLUE, "alpha": 0.6}
+        if column >= num_q_per_kv:
+            look = {"facecolor": PALE, "hatch": "...", "alpha": 0.7}
+        packed.add_patch(Rectangle((6.0 + column * step, 0.9), step, 2.2, edgecolor=GREY, linewidth=0.6, **look))
+    packed.text(6.0 + num_q_per_kv * step / 2, 0.7, f"{num_q_per_kv} heads", ha="center", fontsize=9, color=INK)
+    middle = 6.0 + (num_q_per_kv + idle / 2) * step
+    packed.text(middle, 3.55, f"{idle} columns of zeros", ha="center", fontsize=9, color=INK)
+    _arrow(packed, (2.8, 2.0), (5.9, 2.0))
     _keys(packed, "read once")
     for axes, title in ((apart, "a block a query head"), (packed, "a block a group, one mma")):
         axes.set_title(title, fontsize=10, color=INK, loc="left")
-        axes.set_xlim(-0.1, 9.0)
-        axes.set_ylim(4.5, -0.15)
+        axes.set_xlim(-0.1, 9.6)
+        axes.set_ylim(4.2, -0.15)
         axes.axis("off")
     return figure
 
 
 def _keys(axes, words):
-    axes.add_patch(Rectangle((6.1, 0.9), 2.6, 2.2, facecolor=ORANGE, hatch=HATCHES[1], edgecolor=INK, alpha=0.6))
-    _words(axes, (7.4, 2.0), "K and V")
-    axes.text(7.4, 3.55, words, ha="center", fontsize=9, color=INK)
-
-
-def _box(axes, at, width, height, words):
-    axes.add_patch(Rectangle(at, width, height, facecolor=BLUE, edgecolor=INK, alpha=0.6))
-    _words(axes, (at[0] + width / 2, at[1] + height / 2), words)
+    axes.add_patch(Rectangle((0.1, 0.9), 2.6, 2.2, facecolor=ORANGE, hatch=HATCHES[1], edgecolor=INK, alpha=0.6))
+    _words(axes, (1.4, 2.0), "K and V")
+    axes.text(1.4, 3.55, words, ha="center", fontsize=9, color=INK)
 
 
 def _words(axes, at, words):

@@ -1,4 +1,4 @@
-"""Pictures of chapter 09: who has work, which split has which keys, a group as rows, launches beside a graph."""
+"""Pictures of chapter 09: who has work, which split has which keys, a group as columns, launches beside a graph."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_pictures_say_in_words_what_they_show():
     splits = viz.splits_picture([11, 6, 0], 4, 3)
     assert "sequence 1 of 6 keys: 4, 2, 0" in splits.alt
     group = viz.group_picture(4)
-    assert "4 times in all" in group.alt and "other 12 rows are zeros" in group.alt
+    assert "4 times in all" in group.alt and "the other 4 are zeros" in group.alt
     launches = viz.launch_picture(6, 1.6, 1.0)
     assert "a drawing and not a measurement" in launches.alt and "one launch of a graph: 7.6" in launches.alt
     assert all(1_000 < len(picture.png()) < MAX_PNG_BYTES for picture in (card, splits, group, launches))
