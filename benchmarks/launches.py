@@ -18,6 +18,7 @@ import torch  # noqa: E402
 from course_lib import cuda  # noqa: E402
 from course_lib.ops import (  # noqa: E402
     attention,
+    decode,
     first_kernels,
     flash_attention_1,
     flash_attention_1_backward,
@@ -262,6 +263,19 @@ def _paged(device):
     return found | {("paged/05_paged_prefill", "cuda"): prefill, ("paged/06_quantised_kv", "cuda"): quantised}
 
 
+def _decode(device):
+    """Four heads on two of keys, three sequences of 53 places: one empty, one short, one in several splits."""
+    q = random(device, 3, 4, 64, dtype=torch.float16)
+    k, v = (random(device, 3, 2, 53, 64, dtype=torch.float16, seed=seed) for seed in (1, 2))
+    lengths = torch.tensor([0, 17, 40], dtype=torch.int32, device=device)
+    for b, length in enumerate((0, 17, 40)):
+        k[b, :, length:] = v[b, :, length:] = torch.nan
+    return {
+        (f"decode/{variant}", "cuda"): partial(decode.plan, q, k, v, lengths, variant=variant, num_splits=4)
+        for variant in decode.VARIANTS
+    }
+
+
 def launches(device):
     """Every small launch.
 
@@ -283,6 +297,7 @@ def launches(device):
         _flash_attention_2,
         _matmul,
         _paged,
+        _decode,
     )
     found = {}
     for room in rooms:
