@@ -271,8 +271,11 @@ def _decode(device):
     for b, length in enumerate((0, 17, 40)):
         k[b, :, length:] = v[b, :, length:] = torch.nan
     return {
-        (f"decode/{variant}", "cuda"): partial(decode.plan, q, k, v, lengths, variant=variant, num_splits=4)
+        (f"decode/{variant}", language): partial(
+            decode.plan, q, k, v, lengths, variant=variant, language=language, num_splits=4
+        )
         for variant in decode.VARIANTS
+        for language in LANGUAGES
     }
 
 

@@ -1,17 +1,19 @@
 """Launches of the Triton twins of decode: tiles, splits, the second launch.
 
-May import: ops.softmax and ops.first_kernels (the launches), triton_kernels, torch.
+May import: ops.softmax and ops.first_kernels (the launches), ops.paged (its scratch), triton_kernels, torch.
 """
 
 import torch
 
 from .first_kernels import Launches
+from .paged import scratch
 from .softmax import Launch
 
 TILE = 4096  # 01 to 03: numbers of a tile of keys, 32 a thread
 GROUPED = {"BLOCK_N": 64, "num_warps": 2, "num_stages": 3}  # 04: what measured best for the twin over pages
 INTERPRETED = {"BLOCK_N": 128}  # an operation costs the interpreter a millisecond, however large the tile
 BLOCK_S = 16  # splits that are merged at a time
+BLOCKS_PER_SM = {"04_grouped_heads": 4}  # two fit at a time; the first two end apart, so that others fill in
 
 
 def plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits, tuning=None):
@@ -24,33 +26,30 @@ def plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits, tun
     if variant == "01_single_pass":
         arguments = (*inputs, *outputs, group, *strides, scale)
         return Launch("triton", _load(variant), (num_heads, batch_size), 0, arguments, constants, outputs)
-    blocks_a_split = batch_size * (num_kv_heads if variant == "04_grouped_heads" else num_heads)
-    num_splits = num_splits or _num_splits(q, blocks_a_split, longest)
+    heads = num_kv_heads if variant == "04_grouped_heads" else num_heads  # a block each, if there is one split
+    num_splits = num_splits or _num_splits(q, heads, longest, variant)
     split_len = -(-longest // num_splits)
-    parts = (
-        q.new_empty(batch_size, num_heads, num_splits, head_dim, dtype=torch.float32),
-        q.new_empty(batch_size, num_heads, num_splits, dtype=torch.float32),
-    )
+    *parts, counters = scratch(q, heads, num_splits)
     grid, merge = (num_heads, num_splits, batch_size), {"BLOCK_S": BLOCK_S}
     if variant == "02_split_kv":
         arguments = (*inputs, *parts, group, split_len, *strides, scale)
-        first = Launch("triton", _load(f"{variant}/split"), grid, 0, arguments, constants, parts)
+        first = Launch("triton", _load(f"{variant}/split"), grid, 0, arguments, constants, tuple(parts))
         arguments, constants = (*parts, *outputs, num_splits), {"HEAD_DIM": head_dim} | merge
         last = Launch("triton", _load(f"{variant}/combine"), grid[::2], 0, arguments, constants, outputs)
         return Launches((first, last), outputs)
-    counters = torch.zeros(blocks_a_split, dtype=torch.int32, device=q.device)
     if variant == "03_fused_combine":
         arguments = (*inputs, *outputs, *parts, counters, group, split_len, *strides, scale)
         return Launch("triton", _load(variant), grid, 0, arguments, constants | merge, outputs)
     arguments = (*inputs, *outputs, *parts, counters, num_kv_heads, num_splits, split_len, *strides, scale)
     constants |= merge | {"NUM_Q_PER_KV": group} | (tuning or (GROUPED if q.is_cuda else INTERPRETED))
-    return Launch("triton", _load(variant), (blocks_a_split * num_splits,), 0, arguments, constants, outputs)
+    return Launch("triton", _load(variant), (batch_size * num_splits * num_kv_heads,), 0, arguments, constants, outputs)
 
 
-def _num_splits(q, blocks_a_split, longest):
+def _num_splits(q, heads, longest, variant):
     from . import decode
 
-    return decode.choose_num_splits(blocks_a_split, longest, decode.places(q))
+    places = decode.places(q, BLOCKS_PER_SM.get(variant, decode.BLOCKS_PER_SM))
+    return decode.choose_num_splits(q.shape[0] * heads, longest, places)
 
 
 def _load(step):
