@@ -17,7 +17,7 @@ def one(find, text):
 
 ANSWERS = [
     # slots
-    Wrong("the token's own number", one(SLOTS, "slots = tokens"), "logical_as_physical", "block_row[0]"),
+    Wrong("the token's own number", one(SLOTS, "slots = tokens"), "logical_as_physical", "own number"),
     Wrong("page of the sequence", one(PAGES, "pages = tokens // page_size"), "logical_as_physical", "own number"),
     Wrong("slots in 32 bits", one(SLOTS, SLOTS.replace("= ", "= (") + ").int()"), "wrong_return", "int32"),
     Wrong(

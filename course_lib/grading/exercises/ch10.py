@@ -4,5 +4,6 @@ May import: the modules that hold them.
 """
 
 from .paged_table import TABLE
+from .paged_write import WRITE
 
-EXERCISES = (TABLE,)
+EXERCISES = (TABLE, WRITE)
