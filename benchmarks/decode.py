@@ -206,9 +206,9 @@ def rows_of(size, page_size, options):
         yield row
 
 
-def parsed():
+def parsed(doc=__doc__):
     """The command line; a dry run may not write where the course keeps its numbers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
     parser.add_argument("--runs", type=int, default=15)
