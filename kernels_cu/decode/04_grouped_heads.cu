@@ -3,7 +3,7 @@
 // Idea      the query heads of a group read the same keys, so let one block serve them all: they are the rows of one mma, and
 //           every warp keeps its own ring of tiles under way, because decoding waits for memory and for nothing else
 // Builds on 03_fused_combine (splits, last, combine) and flash_attention_2/05_tuned. Regions of its own: start_tile, load_q,
-//           wait, scores, softmax, weighted_sum. paged/04_paged_grouped is this kernel over pages.
+//           wait, scores, hide, softmax, probs, weighted_sum. paged/04_paged_grouped is this kernel over pages.
 // Contract  q, out (B, H, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · H = Hkv * NUM_Q_PER_KV, groups of 1 to 16
 //           out contiguous · q any stride of batch and head, rows contiguous, at multiples of 16 bytes
 //           k, v ELEMENT: sequence b, token t, head h begins at b * stride_kv_batch + t * stride_kv_token + h * stride_kv_head
@@ -168,6 +168,8 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
                 for (int c = 0; c < COL_TILES; ++c) mma_m16n8k16(scores[j][c], k_reg, q_reg[d][c], ELEMENT());
             }
         }
+        // endregion
+        // region: hide
         const int limit = end - first - (i * NUM_WARPS + warp) * TILE_KEYS - lane / 4;  // key 16 j + 8 r + g exists below it
         if (limit < TILE_KEYS) {
 #pragma unroll
@@ -232,9 +234,9 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
         }
         // endregion
 
-        // region: weighted_sum
 #pragma unroll
         for (int j = 0; j < TILE_KEYS / 16; ++j) {
+            // region: probs
             unsigned probs_reg[COL_TILES][2];  // of keys 0-7 and 8-15: head g, keys 2 t and 2 t + 1
 #pragma unroll
             for (int c = 0; c < COL_TILES; ++c) {
@@ -243,6 +245,8 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
                     probs_reg[c][r] = movmatrix_trans(pack_pair(scores[j][c][2 * r], scores[j][c][2 * r + 1], ELEMENT()));
                 }
             }
+            // endregion
+            // region: weighted_sum
 #pragma unroll
             for (int d = 0; d < HEAD_DIM / 16; ++d) {
                 unsigned v_reg[4];
@@ -251,8 +255,8 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
 #pragma unroll
                 for (int c = 0; c < COL_TILES; ++c) mma_m16n8k16(acc[d][c], v_reg, probs_reg[c], ELEMENT());
             }
+            // endregion
         }
-        // endregion
     }
 
     // region: merge
