@@ -257,6 +257,8 @@ def _paged(device):
     pairs = [quantise(pool.cpu(), torch.int8, per="head") for pool in cache[1:3]]
     small = [x.to(device) for of_both in zip(*pairs, strict=True) for x in of_both]
     quantised = partial(paged_quantised.plan, cache[0], *small, *cache[3:], split_len=16)
+    own = [x.clone(memory_format=torch.contiguous_format) for x in small]
+    found["paged/08_quantised_write", "cuda"] = partial(paged_quantised.plan_write, *new, *own, slots)
     starts = torch.tensor([0, 0, 3, 43], dtype=torch.int32, device=device)  # no new token, the last three, all forty
     new = random(device, 43, 4, 64, dtype=torch.float16, seed=5)
     prefill = partial(paged_prefill.plan, new, *cache[1:], starts, max_seq_len_q=40)

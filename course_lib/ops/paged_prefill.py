@@ -1,6 +1,6 @@
 """Launcher of causal attention of many new tokens over pages (05_paged_prefill).
 
-May import: errors, ops.paged (checks), ops.softmax (Launch), cuda, torch.
+May import: errors, ops._paged_checks, ops.softmax (Launch), cuda, torch.
 """
 
 import math
@@ -8,7 +8,7 @@ import math
 import torch
 
 from ..errors import ShapeError, UnsupportedError
-from . import paged
+from . import _paged_checks as checks
 from .softmax import Launch
 
 BLOCK_M = 128  # query rows of a block
@@ -48,10 +48,10 @@ def plan(q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q, *, max_seq_le
     from .. import cuda
 
     batch_size = seq_lens.shape[0]
-    strides, page_size, num_kv_heads = paged.pool(k_pages, v_pages, layout)
+    strides, page_size, num_kv_heads = checks.pool(k_pages, v_pages, layout)
     one_each = q[:1].expand(batch_size, -1, -1)  # the checks of decoding, which has one query a sequence
-    paged.require_queries(one_each, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, k_pages)
-    paged.require_rows("q", q, k_pages)
+    checks.require_queries(one_each, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, k_pages)
+    checks.require_rows("q", q, k_pages)
     if cu_seqlens_q.shape != (batch_size + 1,) or cu_seqlens_q.dtype != torch.int32:
         raise ShapeError(
             f"cu_seqlens_q is {cu_seqlens_q.dtype} {tuple(cu_seqlens_q.shape)}; expected int32 ({batch_size + 1},)."
@@ -64,7 +64,7 @@ def plan(q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q, *, max_seq_le
     num_heads, head_dim = q.shape[1:]
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
     lse = q.new_empty(q.shape[:2], dtype=torch.float32)
-    defines = {"HEAD_DIM": head_dim, "ELEMENT": paged.ELEMENTS[q.dtype], "BLOCK_N": BLOCK_N[head_dim]}
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": checks.ELEMENTS[q.dtype], "BLOCK_N": BLOCK_N[head_dim]}
     kernel = cuda.load("paged/05_paged_prefill.cu", "paged_prefill_kernel", defines=defines)
     sizes = (num_heads // num_kv_heads, page_size, block_table.shape[1])
     inputs = (q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q)

@@ -1,6 +1,6 @@
-"""Launcher of decode attention over pages of one byte a number (06_quantised_kv).
+"""Launchers over pages of one byte a number: decode attention (06_quantised_kv), the write (08_quantised_write).
 
-May import: errors, ops.paged (splits and checks), ops.softmax (Launch), cuda, torch.
+May import: errors, ops._paged_checks, ops.paged (splits, scratch), ops.softmax (Launch), cuda, torch.
 """
 
 import math
@@ -8,6 +8,7 @@ import math
 import torch
 
 from ..errors import ShapeError, UnsupportedError
+from . import _paged_checks as checks
 from . import paged
 from .softmax import Launch
 
@@ -71,26 +72,8 @@ def plan(
     """The launch that `paged_attention_quantised` would make, with fresh outputs (out, lse), not yet run."""
     from .. import cuda
 
-    if k_pages.dtype not in _POOLS or v_pages.dtype != k_pages.dtype:
-        raise ShapeError(
-            f"k_pages is {k_pages.dtype}, v_pages {v_pages.dtype}; expected int8 or float8_e4m3fn for both."
-        )
-    slot, head = (1, 2) if layout == "NHD" else (2, 1)
-    page_size, num_kv_heads = k_pages.shape[slot], k_pages.shape[head]
-
-    paged.require_queries(q, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, q)
-    for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
-        steps = [step for step, size in zip(pages.stride()[:3], pages.shape[:3], strict=True) if size > 1]
-        if pages.stride(3) != 1 or pages.data_ptr() % 16 or any(step % 16 for step in steps):
-            raise ShapeError(f"{name} has strides {pages.stride()}; rows start at multiples of 16 bytes.")
-        if pages.shape != k_pages.shape or pages.stride() != k_pages.stride():
-            raise ShapeError("k_pages and v_pages differ in shape or strides.")
-    for name, scales in (("k_scales", k_scales), ("v_scales", v_scales)):
-        wanted = (k_pages.shape[0], page_size, num_kv_heads)
-        if scales.shape != wanted or scales.dtype != torch.float32 or scales.stride() != k_scales.stride():
-            raise ShapeError(
-                f"{name} is {scales.dtype} {tuple(scales.shape)}; expected float32 {wanted}, strides alike."
-            )
+    pool_strides, page_size, num_kv_heads = _require_pools(k_pages, v_pages, k_scales, v_scales, layout)
+    checks.require_queries(q, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, q)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
     if not (math.isfinite(scale) and scale > 0.0):
         raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
@@ -104,13 +87,13 @@ def plan(
         places = paged.places(q, shape["BLOCKS_PER_SM"])
         split_len = paged.choose_split_len(batch_size * num_kv_heads, longest, places)
     num_splits, group = -(-longest // split_len), num_heads // num_kv_heads
-    defines = {"HEAD_DIM": head_dim, "ELEMENT": paged.ELEMENTS[q.dtype], "NUM_Q_PER_KV": group}
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": checks.ELEMENTS[q.dtype], "NUM_Q_PER_KV": group}
     defines |= {"KV": _POOLS[k_pages.dtype]} | shape
     kernel = cuda.load("paged/06_quantised_kv.cu", "quantised_kv_kernel", defines=defines)
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
     lse = q.new_empty(q.shape[:2], dtype=torch.float32)
     scratch = paged.scratch(q, num_kv_heads, num_splits)
-    strides = (*q.stride()[:2], k_pages.stride(0), k_pages.stride(slot), k_pages.stride(head), *k_scales.stride())
+    strides = (*q.stride()[:2], *pool_strides, *k_scales.stride())
     arguments = (
         q, k_pages, v_pages, k_scales, v_scales, block_table, seq_lens, out, lse, *scratch, num_kv_heads, page_size,
         block_table.shape[1], num_splits, split_len, *strides, scale * math.log2(math.e),
@@ -118,3 +101,78 @@ def plan(
     shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * (2 * TILE_KEYS * head_dim + 8 * TILE_KEYS)
     grid = (batch_size * num_splits * num_kv_heads,)
     return Launch("cuda", kernel, grid, 32 * shape["NUM_WARPS"], arguments, {}, (out, lse), shared_bytes)
+
+
+def reshape_and_cache_quantised(
+    k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layout="NHD", per="token", language="cuda"
+):
+    """Round the keys and values of new tokens to one byte a number, into their slots, in place; one launch of 08.
+
+    Parameters
+    ----------
+    k, v : tensors, (num_tokens, num_kv_heads, head_dim), float16 or bfloat16, finite; rows contiguous
+    k_pages, v_pages, k_scales, v_scales, layout : as in `paged_attention_quantised`
+    slot_mapping : tensor, (num_tokens,), int64: page * page_size + place in the page; a negative one is not stored,
+        and no slot comes twice
+    per : "token" finds a scale for each row, its largest number over 127 (int8) or 448 (e4m3), and writes it;
+        "head" reads the scale that stands at the slot, and what is too large for it saturates
+
+    Raises
+    ------
+    ShapeError        shapes, dtypes or layouts that do not fit each other
+    UnsupportedError  no such layout, language or `per`
+    """
+    arguments = (k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping)
+    plan_write(*arguments, layout=layout, per=per, language=language).run()
+
+
+def plan_write(k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layout="NHD", per="token", language="cuda"):
+    """The launch of 08_quantised_write, not yet run."""
+    if per not in ("token", "head"):
+        raise UnsupportedError(f'per={per!r} is unknown; choose "token" or "head".')
+    strides, page_size, num_kv_heads = _require_pools(k_pages, v_pages, k_scales, v_scales, layout)
+    checks.require_new_tokens(k, v, slot_mapping, num_kv_heads, k_pages.shape[-1])
+    if k.dtype not in checks.ELEMENTS or k_pages.shape[-1] not in checks.HEAD_DIMS:
+        raise UnsupportedError(
+            f"k is {k.dtype}, head_dim={k_pages.shape[-1]}; 08 rounds float16 and bfloat16, 64 or 128."
+        )
+    steps = zip(k_scales.stride(), k_scales.shape, strict=True)
+    if per == "token" and any(step == 0 and size > 1 for step, size in steps):
+        raise ShapeError(f"k_scales has strides {k_scales.stride()}; a scale for each token needs a place of its own.")
+    arguments = (
+        k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, num_kv_heads, page_size, *k.stride()[:2],
+        *v.stride()[:2], *strides, *k_scales.stride(),
+    )  # fmt: skip
+    outputs = (k_pages, v_pages, k_scales, v_scales)
+    from .. import cuda
+
+    defines = {"HEAD_DIM": k.shape[-1], "ELEMENT": checks.ELEMENTS[k.dtype], "KV": _POOLS[k_pages.dtype]}
+    defines["PER_TOKEN"] = int(per == "token")
+    kernel = cuda.load("paged/08_quantised_write.cu", "quantised_write_kernel", defines=defines)
+    return Launch("cuda", kernel, (k.shape[0],), 128, arguments, {}, outputs)
+
+
+def _require_pools(k_pages, v_pages, k_scales, v_scales, layout):
+    """((stride_page, stride_slot, stride_kv_head), page_size, num_kv_heads): two pools alike, with scales alike."""
+    if layout not in ("NHD", "HND"):
+        raise UnsupportedError(f'layout={layout!r} is unknown; choose "NHD" or "HND".')
+    if k_pages.dtype not in _POOLS or v_pages.dtype != k_pages.dtype:
+        raise ShapeError(
+            f"k_pages is {k_pages.dtype}, v_pages {v_pages.dtype}; expected int8 or float8_e4m3fn for both."
+        )
+    for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
+        if pages.ndim != 4 or pages.numel() == 0:
+            raise ShapeError(f"{name} has the shape {tuple(pages.shape)}; expected 4 dimensions, each at least 1.")
+        steps = [step for step, size in zip(pages.stride()[:3], pages.shape[:3], strict=True) if size > 1]
+        if pages.stride(3) != 1 or pages.data_ptr() % 16 or any(step % 16 for step in steps):
+            raise ShapeError(f"{name} has strides {pages.stride()}; rows start at multiples of 16 bytes.")
+        if pages.shape != k_pages.shape or pages.stride() != k_pages.stride():
+            raise ShapeError("k_pages and v_pages differ in shape or strides.")
+    slot, head = (1, 2) if layout == "NHD" else (2, 1)
+    scales_shape = (k_pages.shape[0], k_pages.shape[slot], k_pages.shape[head])
+    for name, scales in (("k_scales", k_scales), ("v_scales", v_scales)):
+        if scales.shape != scales_shape or scales.dtype != torch.float32 or scales.stride() != k_scales.stride():
+            raise ShapeError(
+                f"{name} is {scales.dtype} {tuple(scales.shape)}; expected float32 {scales_shape}, strides alike."
+            )
+    return (k_pages.stride(0), k_pages.stride(slot), k_pages.stride(head)), *scales_shape[1:]

@@ -8,6 +8,7 @@ import torch
 from . import paged
 
 LARGEST = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
+SMALLEST_SCALE = 1e-4  # a row of zeros has a scale too
 
 
 def quantise(pages, dtype, *, layout="NHD", per="token"):
@@ -27,12 +28,39 @@ def quantise(pages, dtype, *, layout="NHD", per="token"):
     """
     rows = paged.by_slot(pages, layout).float().nan_to_num(0.0, 0.0, 0.0)
     largest = rows.abs().amax(dim=3) if per == "token" else rows.abs().amax(dim=(0, 1, 3)).expand(rows.shape[:3])
-    scales = (largest / LARGEST[dtype]).clamp(min=1e-4)
+    scales = (largest / LARGEST[dtype]).clamp(min=SMALLEST_SCALE)
     if per == "head":
         scales = scales[0, 0].contiguous().expand(rows.shape[:3])
-    small = rows / scales[..., None]
-    small = (small.round() if dtype == torch.int8 else small).clamp(-LARGEST[dtype], LARGEST[dtype]).to(dtype)
+    small = _rounded(rows, scales, dtype)
     return (small if layout == "NHD" else small.transpose(1, 2)).contiguous(), scales
+
+
+def written(rows, small, scales, slot_mapping, *, layout="NHD", per="token"):
+    """Copies of a quantised pool and its scales, with the rows of new tokens in their slots.
+
+    Parameters
+    ----------
+    rows : tensor, (num_tokens, num_kv_heads, head_dim), any float dtype, finite
+    small : tensor, the pool, int8 or float8_e4m3fn
+    scales : tensor, (num_pages, page_size, num_kv_heads), float32, whatever the layout
+    slot_mapping : tensor, (num_tokens,), int64: page * page_size + place in the page; a negative one is not stored
+    per : "token", a scale for each row, which is written too, or "head", the scale that stands at the slot
+    """
+    stored = slot_mapping >= 0
+    rows, slots = rows[stored].float(), slot_mapping[stored]
+    small, scales = small.clone(), scales.clone() if per == "token" else scales
+    pages, page_size = paged.by_slot(small, layout), scales.shape[1]
+    page, place = slots // page_size, slots % page_size
+    if per == "token":
+        scales[page, place] = (rows.abs().amax(dim=2) / LARGEST[small.dtype]).clamp(min=SMALLEST_SCALE)
+    pages[page, place] = _rounded(rows, scales[page, place], small.dtype)
+    return small, scales
+
+
+def _rounded(rows, scales, dtype):
+    """Each number over its scale, to the nearest of `dtype`, ties to even, saturating."""
+    small = rows / scales[..., None]
+    return (small.round() if dtype == torch.int8 else small).clamp(-LARGEST[dtype], LARGEST[dtype]).to(dtype)
 
 
 def restored(small, scales, *, layout="NHD"):

@@ -189,6 +189,46 @@ def test_quantised(head_dim, heads, layout, small, per):
         assert_right(launch, right, torch.float16, runs=2)
 
 
+@pytest.mark.parametrize("per", ["token", "head"])
+@pytest.mark.parametrize("small", [torch.int8, torch.float8_e4m3fn])
+@pytest.mark.parametrize(("head_dim", "dtype", "layout"), [(64, torch.float16, "HND"), (128, torch.bfloat16, "NHD")])
+def test_the_quantised_write_stores_the_nearest_code(head_dim, dtype, layout, small, per):
+    """Byte by byte as torch rounds: ties to even, numbers beyond the scale saturate, a row of zeros has a scale."""
+    shape = (7, 5, 3, head_dim) if layout == "NHD" else (7, 3, 5, head_dim)
+    pools = [torch.randint(-100, 100, shape, dtype=torch.int8).view(small) for _ in range(2)]
+    scales = [torch.rand(7, 5, 3) for _ in range(2)]
+    if per == "head":
+        scales = [(torch.rand(3) * 0.01 + 0.005).expand(7, 5, 3) for _ in range(2)]
+    fused = torch.randn(6, 2, 3, head_dim).to(dtype)
+    fused[2], fused[3, :, :, 0] = 0.0, 1000.0
+    fused[4] = torch.arange(head_dim) + 0.5 - head_dim // 2  # in int8 with a scale of 1: all of them ties
+    fused[4, :, :, 0] = 127.0
+    k, v = fused[:, 0], fused[:, 1]
+    slots = torch.tensor([31, -1, 0, 34, 7, -5])
+    want = [
+        quantised_kv.written(x, pool, scale, slots, layout=layout, per=per)
+        for x, pool, scale in zip((k, v), pools, scales, strict=True)
+    ]
+    launch = paged_quantised.plan_write(k, v, *pools, *scales, slots, layout=layout, per=per)
+    launch.run()
+    for (codes, right), pool, scale in zip(want, pools, scales, strict=True):
+        assert torch.equal(pool.view(torch.int8), codes.view(torch.int8)) and torch.equal(scale, right)
+
+
+def test_what_was_written_in_one_byte_is_read_back():
+    """A cache filled by the quantised write alone, a token at a time, then attention over it."""
+    q, k, v, table, lens = cache([21])
+    pools = [torch.zeros(k.shape, dtype=torch.int8) for _ in range(2)]
+    scales = [torch.full(k.shape[:3], math.nan) for _ in range(2)]
+    page, place = table[0][torch.arange(21) // 16].long(), torch.arange(21) % 16
+    for i in range(21):
+        new = (x[page[i], place[i]][None] for x in (k, v))
+        paged_quantised.reshape_and_cache_quantised(*new, *pools, *scales, (page * 16 + place)[i : i + 1])
+    out, _ = paged_quantised.paged_attention_quantised(q, *pools, *scales, table, lens)
+    right, _ = reference.paged_attention_lse(q, k, v, table, lens)
+    assert (out - right).abs().max() <= 0.05  # int8: a step is 1 / 127 of the largest number of a row
+
+
 def test_offsets_beyond_32_bits():
     """A pool of more than 2^31 elements, most of them never touched: pages 2^25 elements apart, page 70 in use."""
     storage = torch.empty(0, dtype=torch.float16)
@@ -221,3 +261,7 @@ def test_refusals_are_sentences():
         ops.plan(q, k, v, table, lens, layout="DHN")
     with pytest.raises(UnsupportedError, match="04_paged_grouped"):
         ops.plan(q, k, v, table, lens, variant="04")
+    small, scales = quantised_kv.quantise(k, torch.int8, per="head")
+    new = torch.zeros(1, 2, 64, dtype=torch.float16)
+    with pytest.raises(ShapeError, match="a place of its own"):
+        paged_quantised.plan_write(new, new, small, small, scales, scales, torch.tensor([0]))
