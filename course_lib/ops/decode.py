@@ -1,20 +1,21 @@
 """Launchers of decode attention over dense keys and values: validate, pick grid and splits, call either twin.
 
-May import: errors, ops.softmax and ops.first_kernels (the launches), ops.paged (what both families share), cuda,
-triton_kernels, torch.
+May import: errors, ops._decode_checks, ops.softmax and ops.first_kernels (the launches), ops.paged (what both families
+share), cuda, triton_kernels, torch.
 """
 
 import math
 
 import torch
 
-from ..errors import ShapeError, UnsupportedError
+from ..errors import UnsupportedError
+from ._decode_checks import ELEMENTS, require
+from ._decode_checks import LAYOUTS as LAYOUTS
 from .first_kernels import Launches
-from .paged import ELEMENTS, HEAD_DIMS, MAX_GROUP, places, require_rows, scratch
+from .paged import places, scratch
 from .softmax import Launch
 
 VARIANTS = ("01_single_pass", "02_split_kv", "03_fused_combine", "04_grouped_heads")
-LAYOUTS = ("bhsd", "bshd")
 MIN_SPLIT_LEN = 256  # keys below which a block is not worth its merge
 MAX_SPLITS = 1024
 BLOCKS_PER_SM = 8  # 02 and 03: blocks of a multiprocessor that keep enough loads under way
@@ -99,7 +100,7 @@ def plan(
         raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
     if language not in ("cuda", "triton"):
         raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
-    strides, num_kv_heads, capacity = _require(q, k, v, seq_lens, layout)
+    strides, num_kv_heads, capacity = require(q, k, v, seq_lens, layout)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
     if not (math.isfinite(scale) and scale > 0.0):
         raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
@@ -184,54 +185,3 @@ def choose_num_splits(num_pairs, longest, num_places):
 
 def _outputs(q):
     return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(q.shape[:2], dtype=torch.float32)
-
-
-def _require(q, k, v, seq_lens, layout):
-    """(strides, num_kv_heads, capacity) after every check, each a sentence."""
-    if layout not in LAYOUTS:
-        raise UnsupportedError(f'layout={layout!r} is unknown; choose "bhsd" or "bshd".')
-    if q.ndim != 3 or q.numel() == 0:
-        raise ShapeError(
-            f"q has the shape {tuple(q.shape)}; expected (batch_size, num_heads, head_dim), each at least 1."
-        )
-    if q.dtype not in ELEMENTS:
-        raise ShapeError(f"q is {q.dtype}; these kernels take float16 and bfloat16.")
-    _require_kv(q, k, v)
-    require_rows("q", q, q)
-    batch_size, num_heads, head_dim = q.shape
-    if head_dim not in HEAD_DIMS or k.shape[-1] != head_dim:
-        raise UnsupportedError(f"head_dim={head_dim} of q, {k.shape[-1]} of k; both must be 64 or 128.")
-    token, head = (2, 1) if layout == "bhsd" else (1, 2)
-    num_kv_heads = k.shape[head]
-    if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:
-        raise ShapeError(
-            f"num_kv_heads={num_kv_heads}; num_heads={num_heads} must be a multiple of it, at most {MAX_GROUP} times."
-        )
-    if seq_lens.shape != (batch_size,) or seq_lens.dtype != torch.int32 or not seq_lens.is_contiguous():
-        raise ShapeError(
-            f"seq_lens is {seq_lens.dtype} {tuple(seq_lens.shape)}; expected int32 ({batch_size},), contiguous."
-        )
-    if seq_lens.device != q.device:
-        raise ShapeError(f"seq_lens is on {seq_lens.device}; it must be on {q.device}, as q is.")
-    if batch_size > 65535:
-        raise UnsupportedError(f"batch_size={batch_size}; a grid has at most 65535 rows.")
-    if q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0):
-        raise UnsupportedError("the decode kernels need compute capability 8.0; this card is older.")
-    return (*q.stride()[:2], k.stride(0), k.stride(token), k.stride(head)), num_kv_heads, k.shape[token]
-
-
-def _require_kv(q, k, v):
-    """What is asked of k and v alone, and of them beside q."""
-    for name, x in (("k", k), ("v", v)):
-        if x.ndim != 4 or x.numel() == 0 or x.shape[0] != q.shape[0]:
-            raise ShapeError(
-                f"{name} has the shape {tuple(x.shape)}; expected 4 dimensions, the first batch_size={q.shape[0]}."
-            )
-        if x.dtype != q.dtype or x.device != q.device:
-            raise ShapeError(f"{name} is {x.dtype} on {x.device} and q {q.dtype} on {q.device}; they must agree.")
-        require_rows(name, x, q)
-    if k.shape != v.shape or k.stride() != v.stride():
-        raise ShapeError(
-            f"k is {tuple(k.shape)} with strides {k.stride()}, v {tuple(v.shape)} with {v.stride()}; both must have "
-            "one shape and one layout."
-        )

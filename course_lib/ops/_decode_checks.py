@@ -1,0 +1,75 @@
+"""What the decode kernels ask of their arguments, as sentences.
+
+May import: errors, torch.
+"""
+
+import torch
+
+from ..errors import ShapeError, UnsupportedError
+
+HEAD_DIMS = (64, 128)
+MAX_GROUP = 16  # query heads of one key-value head: the rows of an mma
+ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
+LAYOUTS = ("bhsd", "bshd")
+_CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many
+
+
+def require(q, k, v, seq_lens, layout):
+    """(strides, num_kv_heads, capacity) after every check, each a sentence."""
+    if layout not in LAYOUTS:
+        raise UnsupportedError(f'layout={layout!r} is unknown; choose "bhsd" or "bshd".')
+    if q.ndim != 3 or q.numel() == 0:
+        raise ShapeError(
+            f"q has the shape {tuple(q.shape)}; expected (batch_size, num_heads, head_dim), each at least 1."
+        )
+    if q.dtype not in ELEMENTS:
+        raise ShapeError(f"q is {q.dtype}; these kernels take float16 and bfloat16.")
+    _require_kv(q, k, v)
+    _require_rows("q", q)
+    batch_size, num_heads, head_dim = q.shape
+    if head_dim not in HEAD_DIMS or k.shape[-1] != head_dim:
+        raise UnsupportedError(f"head_dim={head_dim} of q, {k.shape[-1]} of k; both must be 64 or 128.")
+    token, head = (2, 1) if layout == "bhsd" else (1, 2)
+    num_kv_heads = k.shape[head]
+    if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:
+        raise ShapeError(
+            f"num_kv_heads={num_kv_heads}; num_heads={num_heads} must be a multiple of it, at most {MAX_GROUP} times."
+        )
+    if seq_lens.shape != (batch_size,) or seq_lens.dtype != torch.int32 or not seq_lens.is_contiguous():
+        raise ShapeError(
+            f"seq_lens is {seq_lens.dtype} {tuple(seq_lens.shape)}; expected int32 ({batch_size},), contiguous."
+        )
+    if seq_lens.device != q.device:
+        raise ShapeError(f"seq_lens is on {seq_lens.device}; it must be on {q.device}, as q is.")
+    if batch_size > 65535:
+        raise UnsupportedError(f"batch_size={batch_size}; a grid has at most 65535 rows.")
+    if q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0):
+        raise UnsupportedError("the decode kernels need compute capability 8.0; this card is older.")
+    return (*q.stride()[:2], k.stride(0), k.stride(token), k.stride(head)), num_kv_heads, k.shape[token]
+
+
+def _require_kv(q, k, v):
+    """What is asked of k and v alone, and of them beside q."""
+    for name, x in (("k", k), ("v", v)):
+        if x.ndim != 4 or x.numel() == 0 or x.shape[0] != q.shape[0]:
+            raise ShapeError(
+                f"{name} has the shape {tuple(x.shape)}; expected 4 dimensions, the first batch_size={q.shape[0]}."
+            )
+        if x.dtype != q.dtype or x.device != q.device:
+            raise ShapeError(f"{name} is {x.dtype} on {x.device} and q {q.dtype} on {q.device}; they must agree.")
+        _require_rows(name, x)
+    if k.shape != v.shape or k.stride() != v.stride():
+        raise ShapeError(
+            f"k is {tuple(k.shape)} with strides {k.stride()}, v {tuple(v.shape)} with {v.stride()}; both must have "
+            "one shape and one layout."
+        )
+
+
+def _require_rows(name, x):
+    """Rows contiguous, each on a multiple of 16 bytes."""
+    steps = [step for step, size in zip(x.stride()[:-1], x.shape[:-1], strict=True) if size > 1]
+    if x.stride(-1) != 1 or x.data_ptr() % 16 or any(step % _CHUNK for step in steps) or x.shape[-1] % _CHUNK:
+        raise ShapeError(
+            f"{name} has the shape {tuple(x.shape)}, strides {x.stride()} and starts {x.data_ptr() % 16} bytes past a "
+            "multiple of 16; rows are read 16 bytes at a time, so each must be contiguous and start at such a multiple."
+        )
