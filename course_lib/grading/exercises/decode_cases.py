@@ -1,0 +1,91 @@
+"""Cases, inputs and results of decode attention: one query a head, keys in splits, sequences of any length.
+
+May import: spec, reference, inputs (through attention_cases).
+"""
+
+import math
+
+import torch
+
+from ...reference import attention as reference
+from ..spec import Case
+from .attention_cases import qkv
+
+SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_kv", "capacity", "head_dim")
+NEG_INF = float("-inf")
+
+
+def case(name, heads, seq_len_kv, capacity, head_dim, values="normal", schedules=(), dtype="float32", **more):
+    """A case; heads = (batch_size, num_heads, num_kv_heads), seq_len_kv the longest sequence.
+
+    `more` may hold seq_lens, one a batch entry (all seq_len_kv without), and split_len or num_splits, which join the
+    sizes; the rest are options.
+    """
+    sizes = dict(zip(SIZES, (*heads, seq_len_kv, capacity, head_dim), strict=True))
+    sizes |= {name: more.pop(name) for name in ("split_len", "num_splits") if name in more}
+    return Case(name, sizes, values, dtype, more, schedules)
+
+
+def seq_lens(case):
+    """Valid keys of each sequence."""
+    return case.options.get("seq_lens", (case.sizes["seq_len_kv"],) * case.sizes["batch_size"])
+
+
+def decode_inputs(case, gen):
+    """{"q": (B, H, D), "k", "v": (B, Hkv, capacity, D)} in the case's dtype; what stands behind a sequence is NaN.
+
+    options: behind="kept" leaves finite numbers there; reversed=True turns the keys round; v="head_numbers" counts the
+    heads of k and v through the batch, from 1.
+    """
+    batch_size, num_heads, num_kv_heads, _, capacity, head_dim = (case.sizes[name] for name in SIZES)
+    kv_shape = (batch_size, num_kv_heads, capacity, head_dim)
+    numbered = case.options.get("v") == "head_numbers"
+    plain = Case(case.name, case.sizes, case.values, case.dtype, case.options | ({"v": "ones"} if numbered else {}))
+    tensors = qkv(plain, gen, (batch_size, num_heads, head_dim), kv_shape)
+    if numbered:
+        numbers = torch.arange(1.0, batch_size * num_kv_heads + 1.0).reshape(batch_size, num_kv_heads, 1, 1)
+        tensors["v"] = (tensors["v"] * numbers).to(tensors["v"].dtype)
+    if case.options.get("reversed"):
+        tensors |= {name: tensors[name].flip(2) for name in ("k", "v")}
+    if case.options.get("behind") != "kept":
+        behind = torch.arange(capacity)[None, :] >= torch.tensor(seq_lens(case))[:, None]  # (B, capacity)
+        for name in ("k", "v"):
+            tensors[name] = tensors[name].masked_fill(behind[:, None, :, None], math.nan)
+    return tensors
+
+
+def attention_over(tensors, windows, dtype):
+    """{"partial_out": (S, B, H, D), "partial_lse": (S, B, H)} in `dtype`.
+
+    windows : list, one a batch entry, of lists, one a split, of (first key, key behind the last one)
+    """
+    q, k, v = (tensors[name].to(dtype) for name in ("q", "k", "v"))
+    outs, lses = [], []
+    for b, of_sequence in enumerate(windows):
+        pairs = [_one(q[b], k[b, :, first:end], v[b, :, first:end]) for first, end in of_sequence]
+        outs.append(torch.stack([out for out, _ in pairs]))
+        lses.append(torch.stack([lse for _, lse in pairs]))
+    return {"partial_out": torch.stack(outs, dim=1), "partial_lse": torch.stack(lses, dim=1)}
+
+
+def _one(q, k, v):
+    """(out (H, D), lse (H,)) of q (H, D) over the keys k, v (Hkv, n, D)."""
+    if k.shape[1] == 0:
+        return torch.zeros_like(q), torch.full_like(q[:, 0], NEG_INF)
+    out, lse = reference.rounded_attention_lse(q[:, None, :], k, v)
+    return out[:, 0], lse[:, 0]
+
+
+def partial_outputs(case, num_splits):
+    """name -> (shape, dtype) of what splits leave."""
+    rows = (num_splits, case.sizes["batch_size"], case.sizes["num_heads"])
+    return {"partial_out": ((*rows, case.sizes["head_dim"]), "float32"), "partial_lse": (rows, "float32")}
+
+
+def split_bytes(case, num_splits, itemsize):
+    """(fewest bytes, why) of writing partials: q once a split, the valid keys and values once, the partials once."""
+    batch_size, num_heads, num_kv_heads, _, _, head_dim = (case.sizes[name] for name in SIZES)
+    keys = sum(seq_lens(case)) * num_kv_heads
+    rows = batch_size * num_heads
+    fewest = (rows + 2 * keys) * head_dim * itemsize + num_splits * rows * (head_dim + 1) * 4
+    return fewest, "q, k and v read once, partial_out and partial_lse written once"

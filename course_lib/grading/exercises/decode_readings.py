@@ -1,0 +1,281 @@
+"""What decode attention over splits says about the mistake that made it: which keys each split saw, and how.
+
+With q = 0 and v = 1, 2, 3, … a split's exp(lse) counts its keys and its out is their mean number, so the two name the
+first key and how many.
+
+May import: spec, probes, verdict, evidence (as data), the readings of attention, heads, FlashAttention and lse.
+"""
+
+import math
+
+from .. import probes
+from ..spec import Probe
+from ..verdict import Diagnosis
+from .attention_readings import diagnose_attention, near
+from .flash_readings import say_factors
+from .heads_readings import say_heads
+from .lse_readings import say_lse
+
+TILE = 16  # keys of a whole split in the probes, and of a tile
+OUT, LSE = "partial_out", "partial_lse"
+
+
+def split_probes(make, counted, *, out=OUT, lse=LSE):
+    """Probes for one query a head; the first split, or the whole sequence, has TILE keys where nothing else is said.
+
+    Parameters
+    ----------
+    make : callable, (name, heads, seq_len_kv, capacity, values, **options) -> Case in which one split holds all keys
+    counted : Case with values "zeros", v="key_numbers" and behind="kept"; its windows are what `diagnose_splits` gets
+    """
+    one = (1, 1, 1)
+    unity, ramp = (make_probe({"seq_len_kv": TILE}, output=out) for make_probe in (probes.unity, probes.ramp))
+    down = make("down", one, TILE, TILE, "step", v="halves", at=TILE // 2, reversed=True)
+    tiles = make("tiles", one, 2 * TILE, 2 * TILE, "step", v="halves", at=TILE)
+    heads = make("head map", (2, 4, 2), 5, 8, "zeros", v="head_numbers", behind="kept")
+    return (
+        Probe("unity", make("unity", one, TILE, TILE, "step", v="ones", at=TILE // 2), unity.read),
+        Probe("ramp", make("ramp", one, TILE, TILE, "step", v="halves", at=TILE // 2), ramp.read),
+        Probe("down", down, lambda _inputs, found: _row(found[out])[:2]),
+        Probe("columns", make("columns", one, TILE, TILE, "step", v="halves", at=TILE // 2), _columns(out)),
+        Probe("tiles", tiles, lambda _inputs, found: _row(found[out])[:2]),
+        Probe("one score", make("one score", one, 1, 1, "ones"), lambda _inputs, found: _first(found[lse])),
+        Probe("head map", heads, _heads(out)),
+        Probe("keys", counted, _keys(out, lse)),
+    )
+
+
+def _first(tensor):
+    return tensor.double().flatten()[0].item()
+
+
+def _row(tensor):
+    return tensor.double().reshape(-1, tensor.shape[-1])[0].tolist()
+
+
+def _columns(out):
+    """The even columns of a row hold one number, whoever computed them."""
+    return lambda _inputs, found: _row(found[out])[::2]
+
+
+def _heads(out):
+    def read(inputs, found):
+        got = found[out].double()
+        got = got.reshape(-1, *got.shape[-3:])[0, :, :, 0]  # of the first split
+        return {"num_kv_heads": inputs["k"].shape[1], "got": got.tolist()}
+
+    return read
+
+
+def _keys(out, lse):
+    """[batch entry][split] -> (first key, count), from query head 0; [1] of the pair is the same from the last head."""
+
+    def read(_inputs, found):
+        mean, counts = found[out].double()[..., 0], found[lse].double()
+        if counts.dim() == 2:  # no splits: one for all
+            mean, counts = mean[None], counts[None]
+        windows = []
+        for head in (0, -1):
+            pairs = zip(mean[:, :, head].T.tolist(), counts[:, :, head].T.tolist(), strict=True)
+            windows.append([[_window(*both) for both in zip(*row, strict=True)] for row in pairs])
+        return windows
+
+    return read
+
+
+def _window(mean, lse):
+    """(first key, count) of a split with this mean key number and log-sum-exp; count 0 when it saw none."""
+    if lse == -math.inf:
+        return mean - 1.0, 0.0
+    if not (math.isfinite(lse) and lse < 80.0 and math.isfinite(mean)):
+        return math.nan, math.nan
+    count = math.exp(lse)
+    return mean - 1.0 - (count - 1.0) / 2.0, count
+
+
+def diagnose_splits(evidence, right, rules=()):
+    """Diagnosis of failing decode attention, or None.
+
+    Parameters
+    ----------
+    right : windows of the probe "keys": [batch entry][split] -> (first key, key behind the last)
+    rules : [(code, words, windows)], what known mistakes make of them
+    """
+    readings = evidence.readings
+    looks = (
+        lambda: _nan_from_the_start(evidence),
+        lambda: _by_columns(readings),
+        lambda: _by_lse(readings, right),
+        lambda: _by_factors(readings),
+        lambda: diagnose_attention(evidence) if not _adds_up(readings.get("unity")) else None,
+        lambda: _by_windows(readings.get("keys"), right, rules),
+        lambda: _by_capacity(readings.get("head map")),
+        lambda: say_heads(readings.get("head map")),
+        lambda: _by_slots_behind(evidence),
+        lambda: diagnose_attention(evidence),
+    )
+    return next((found for look in looks if (found := look()) is not None), None)
+
+
+def _nan_from_the_start(evidence):
+    """NaN for a single key, where the only old state is the empty one."""
+    single = [c for c in evidence.failing() if c.case.sizes["seq_len_kv"] == c.case.sizes["capacity"] == 1]
+    if not single or not all(math.isnan(c.got) for c in single[0].comparisons.values() if not c.passed):
+        return None
+    return Diagnosis(
+        "nan_from_the_start",
+        "NaN already for a single key. There the old state is (-inf, 0): exp(m - m_new) is 0, but exp(m_new - m) is "
+        "infinite, and 0 times infinite is NaN.",
+    )
+
+
+def _by_lse(readings, right):
+    """lse of a whole split, and of one key with score 1."""
+    keys, single, unity = readings.get("keys"), readings.get("one score"), readings.get("unity")
+    if keys is None or single is None or unity is None:
+        return None
+    (first, count), whole = keys[0][0][0], right[0][0][1] - right[0][0][0]
+    if count == 0.0 and abs(first - right[0][0][1] + 1) < 0.05:
+        return Diagnosis(
+            "old_state_lost",
+            f"{whole} keys of equal weight: out is the row of key {first:.0f}, the last one, alone, and lse is -inf. "
+            "What came before was thrown away: is m kept from one turn to the next?",
+        )
+    if math.isnan(count) or count <= 0.0:
+        return None
+    sums = 8.0 + 8.0 / math.e  # of the unity probe
+    if near(count, 1.0) and near(unity["sum"], sums):
+        return Diagnosis(
+            "l_not_summed",
+            f"{whole} keys of equal weight, v = 1: exp(lse) is 1 and the weighted mean {unity['sum']:.4g}: l holds the "
+            "last weight alone, while acc holds the sum of all.",
+        )
+    return say_lse(math.log(count), whole, single)
+
+
+def _adds_up(unity):
+    """Whether the weights add up to 1."""
+    return unity is not None and near(unity["sum"], 1.0)
+
+
+def _by_columns(readings):
+    """A lane that knows its own columns alone gives them weights of its own."""
+    columns = readings.get("columns")
+    if columns is None or not _adds_up(readings.get("unity")) or not all(math.isfinite(value) for value in columns):
+        return None
+    other = next((i for i, value in enumerate(columns) if not near(value, columns[0], 1e-3)), None)
+    if other is None:
+        return None
+    return Diagnosis(
+        "lanes_disagree",
+        f"8 keys with score 0 and 8 with score 1: the first half has one weight, and column 0 of out says "
+        f"{columns[0]:.4g}, column {2 * other} says {columns[other]:.4g}. A score is a sum over all columns of q and "
+        "k; every lane needs all of it before it weighs its own columns of v.",
+    )
+
+
+def _by_factors(readings):
+    """Right while the maximum falls, wrong when it grows: the old state's factor."""
+    tiles, down = readings.get("tiles"), readings.get("down")
+    if tiles is None or down is None or not all(math.isfinite(value) for value in (*tiles, *down)):
+        return None
+    share = 1.0 / (1.0 + math.e)
+    if not (near(down[0], share, 1e-2) and near(down[1], 1.0 - share, 1e-2)):
+        return None
+    return say_factors(*tiles, TILE, f"{TILE} keys with score 0, then {TILE} with score 1:")
+
+
+def _alike(got, wanted):
+    """Whether windows read off agree with windows (first, end); (first, count) of an empty one says only count 0."""
+    for mine, theirs in zip(got, wanted, strict=True):
+        for (first, count), (start, end) in zip(mine, theirs, strict=True):
+            if not abs(count - max(end - start, 0)) < 0.02 or end > start and not abs(first - start) < 0.05:
+                return False
+    return True
+
+
+def _by_windows(keys, right, rules):
+    """Which keys each split of each sequence saw."""
+    if keys is None or all(_alike(head, right) for head in keys):
+        return None
+    for code, words, wanted in rules:
+        if all(_alike(head, wanted[i] if code == "partials_moved" else wanted) for i, head in enumerate(keys)):
+            return Diagnosis(code, f"{_first_wrong(keys, right)}: {words}.")
+    return Diagnosis("wrong_keys", f"{_first_wrong(keys, right)}.")
+
+
+def _first_wrong(keys, right):
+    """A sentence without its end on the first split that saw other keys than its own."""
+    for number, head in enumerate(keys):
+        for b, (mine, theirs) in enumerate(zip(head, right, strict=True)):
+            for s, (got, want) in enumerate(zip(mine, theirs, strict=True)):
+                if not _alike([[got]], [[want]]):
+                    return _said(number, b, s, got, want, right)
+    return "The splits saw other keys than their own"
+
+
+def _said(number, b, s, got, want, right):
+    where = f"split {s} of {len(right[0])}" if len(right[0]) > 1 else "the only pass"
+    if len(right) > 1:
+        where += f" of batch entry {b}"
+    if number:
+        where += ", last head,"
+    longest = [max(end for _, end in of_sequence) for of_sequence in right]
+    start = f"Equal scores, {' and '.join(str(n) for n in longest)} keys: {where} must see {_span(*want)} and saw"
+    if math.isnan(got[1]):
+        return f"{start} something that is no mean of keys (NaN)"
+    if got[1] < 0.02:
+        return f"{start} none"
+    first, count = got
+    whole = abs(first - round(first)) < 0.05 and abs(count - round(count)) < 0.02
+    return f"{start} {_span(round(first), round(first + count)) if whole else f'{count:.4g} keys'}"
+
+
+def _span(first, end):
+    if end <= first:
+        return "no key"
+    return f"key {first}" if end == first + 1 else f"keys {first} to {end - 1}"
+
+
+def _by_capacity(reading):
+    """The heads of k and v lie `capacity` keys apart, not seq_len_kv: then a head begins in the one before."""
+    if reading is None:
+        return None
+    keys, capacity, kv = 5, 8, reading["num_kv_heads"]
+    got = reading["got"]
+    per_kv = len(got[0]) // kv
+
+    def mean(b, h):
+        begin = (b * kv + h // per_kv) * keys
+        return sum((begin + key) // capacity + 1 for key in range(keys)) / keys
+
+    if not all(near(got[b][h], mean(b, h)) for b in range(len(got)) for h in range(len(got[0]))):
+        return None
+    return Diagnosis(
+        "capacity_ignored",
+        f"{keys} valid keys in room for {capacity}: the second head of k and v must be read from its own rows and is "
+        f"read from the one before, too (mean head number {mean(0, per_kv):g} in place of 2). A head's rows begin "
+        "capacity rows after the one before, however many are valid.",
+    )
+
+
+def _by_slots_behind(evidence):
+    """Right where no slot is left behind the keys, NaN elsewhere."""
+    failing = evidence.failing()
+    if not failing or not all(_holds_nan(c) for c in failing):
+        return None
+    if any(min(_lens(c)) == c.case.sizes["capacity"] for c in failing):
+        return None
+    return Diagnosis(
+        "slots_behind",
+        f"NaN in the case {failing[0].case.name!r}, where unused slots behind the keys hold NaN; right where there are "
+        "none. A weight of 0 does not help: 0 times NaN is NaN. Do not read them, or put 0 in their place.",
+    )
+
+
+def _lens(found):
+    return found.case.options.get("seq_lens", (found.case.sizes["seq_len_kv"],))
+
+
+def _holds_nan(found):
+    return any(c.got != c.got for c in found.comparisons.values() if not c.passed)
