@@ -11,6 +11,7 @@ _LAZY = {
     "Access": ".lanes",
     "Picture": ".style",
     "access_explorer": ".explorer",
+    "block_waves": ".wave_quantisation",
     "bytes_bars": ".bars",
     "card_picture": ".card",
     "course_map": ".chapter_graph",
@@ -43,6 +44,7 @@ _LAZY = {
     "roofline": ".roof",
     "splits_picture": ".splits",
     "step_picture": ".steps",
+    "split_curves": ".split_sweep",
     "stepper": ".widgets",
     "sweeps_picture": ".sweeps",
     "tile_kinds": ".tile_map",
@@ -56,6 +58,7 @@ _LAZY = {
     "walk": ".steps",
     "walk_picture": ".steps",
     "warp_split_picture": ".warp_split",
+    "waves": ".wave_quantisation",
     "who_picture": ".first",
 }
 __all__ = sorted(_LAZY)
