@@ -19,6 +19,7 @@ from course_lib import cuda  # noqa: E402
 from course_lib.ops import (  # noqa: E402
     attention,
     decode,
+    decode_exercises,
     first_kernels,
     flash_attention_1,
     flash_attention_1_backward,
@@ -281,6 +282,18 @@ def _decode(device):
     }
 
 
+def _decode_exercises(device):
+    """37 of 50 keys in splits of 16, four heads on two of keys; and 40 splits of three rows, a third of them empty."""
+    q = random(device, 2, 4, 64, dtype=torch.float16)
+    k, v = (random(device, 2, 2, 50, 64, dtype=torch.float16, seed=seed) for seed in (1, 2))
+    k[:, :, 37:] = v[:, :, 37:] = torch.nan
+    partial_out, partial_lse = random(device, 40, 3, 128), random(device, 40, 3, seed=1)
+    partial_lse[::3], partial_out[::3] = -torch.inf, torch.nan
+    split = partial(decode_exercises.plan_split, q, k, v, seq_len_kv=37, split_len=16)
+    combine = partial(decode_exercises.plan_combine, partial_out, partial_lse)
+    return {(f"decode_exercises/{name}", "cuda"): plan for name, plan in (("01_split", split), ("02_combine", combine))}
+
+
 def launches(device):
     """Every small launch.
 
@@ -303,6 +316,7 @@ def launches(device):
         _matmul,
         _paged,
         _decode,
+        _decode_exercises,
     )
     found = {}
     for room in rooms:

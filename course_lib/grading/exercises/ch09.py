@@ -3,6 +3,8 @@
 May import: the modules that hold them.
 """
 
+from .decode_combine import COMBINE_CUDA
+from .decode_split import SPLIT_CUDA
 from .decode_torch import COMBINE_TORCH
 
-EXERCISES = (COMBINE_TORCH,)
+EXERCISES = (COMBINE_TORCH, SPLIT_CUDA, COMBINE_CUDA)
