@@ -35,6 +35,20 @@ def plan_split(q, k, v, *, seq_len_kv, split_len, softmax_scale=None):
     ShapeError  shapes that do not fit, or a length that is out of range
     """
     head_dim = HEAD_DIMS["01_split"]
+    _require_fit(q, k, v, seq_len_kv, split_len)
+    batch_size, num_heads, _ = q.shape
+    num_kv_heads, capacity = k.shape[1:3]
+    num_splits = -(-seq_len_kv // split_len)
+    rows = (num_splits, batch_size, num_heads)
+    outputs = (q.new_empty(*rows, head_dim, dtype=torch.float32), q.new_empty(rows, dtype=torch.float32))
+    scale = head_dim**-0.5 if softmax_scale is None else softmax_scale
+    arguments = (q, k, v, *outputs, num_heads // num_kv_heads, seq_len_kv, capacity, split_len, scale)
+    return Launch("cuda", _kernel("01_split"), (num_splits, num_heads, batch_size), WARP, arguments, {}, outputs)
+
+
+def _require_fit(q, k, v, seq_len_kv, split_len):
+    """ShapeError unless 01_split takes these."""
+    head_dim = HEAD_DIMS["01_split"]
     for name, tensor, dims in (("q", q, 3), ("k", k, 4), ("v", v, 4)):
         if tensor.dim() != dims or tensor.shape[-1] != head_dim or tensor.dtype != torch.float16:
             raise ShapeError(f"{name} is {tuple(tensor.shape)} {tensor.dtype}; expected {dims} dimensions, the last "
@@ -50,12 +64,6 @@ def plan_split(q, k, v, *, seq_len_kv, split_len, softmax_scale=None):
         raise ShapeError(
             f"seq_len_kv is {seq_len_kv} and split_len {split_len}; expected 1 to {capacity}, and 1 or more."
         )
-    num_splits = -(-seq_len_kv // split_len)
-    rows = (num_splits, batch_size, num_heads)
-    outputs = (q.new_empty(*rows, head_dim, dtype=torch.float32), q.new_empty(rows, dtype=torch.float32))
-    scale = head_dim**-0.5 if softmax_scale is None else softmax_scale
-    arguments = (q, k, v, *outputs, num_heads // num_kv_heads, seq_len_kv, capacity, split_len, scale)
-    return Launch("cuda", _kernel("01_split"), (num_splits, num_heads, batch_size), WARP, arguments, {}, outputs)
 
 
 def plan_combine(partial_out, partial_lse):

@@ -199,9 +199,9 @@ COMBINE_CUDA = Exercise(
         "+ row) * HEAD_DIM + d] for the splits whose weight is not 0.",
     ),
     explanation=(
-        "The kernel is small, and it costs a launch of its own: a few microseconds for a few thousand numbers, beside "
-        "a split kernel that may take ten. That is why the lecture's third kernel lets the last block that finishes do "
-        "this work. An empty split costs one float: nobody wrote its partial_out, and nobody reads it."
+        "The kernel has little to do, and yet it is a launch of its own that waits for all splits of all rows. That is "
+        "why the lecture's third kernel lets the block of a row that finishes last do this work. An empty split costs "
+        "one float: nobody wrote its partial_out, and nobody reads it."
     ),
     probes=(*cases.combine_probes(HEAD_DIM), _probe("many", MANY, 1), _probe("places", 2, 3)),
     diagnose=_diagnose,
