@@ -29,7 +29,8 @@ def memory_use_bars(shares, *, title=""):
     for row, parts in enumerate(shares.values()):
         left = 0.0
         for key, words, colour, hatch in _KINDS:
-            width, label = 100 * parts[key], words if row == 0 else None
+            width = 100 * parts[key]
+            label = words if row == 0 and any(other[key] for other in shares.values()) else None
             axes.barh(row, width, 0.66, left, color=colour, hatch=hatch, edgecolor=INK, linewidth=0.6, label=label)
             if parts[key] >= _LEAST:
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}
