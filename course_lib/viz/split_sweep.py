@@ -28,8 +28,8 @@ def split_curves(rows, title="time over the number of splits"):
     )
     height = -(-len(batches) // _COLUMNS)
     columns = min(_COLUMNS, len(batches))
-    figure = Picture(4.3 * columns, 2.75 * height, f"{title}, in us, a line a length. {told}.")
-    panels = figure.subplots(height, columns, sharex=True, squeeze=False).flat
+    figure = Picture(4.3 * columns, 2.85 * height, f"{title}, in us, a line a length. {told}.")
+    panels = figure.subplots(height, columns, squeeze=False).flat
     for batch, axes in zip(batches, panels, strict=False):
         for number, length in enumerate(lengths):
             points = _line(timed, batch, length)
@@ -79,7 +79,7 @@ def _scales(axes, counts):
     axes.set_yscale("log")
     ticks = [2**power for power in range(12) if min(counts) <= 2**power <= max(counts)]
     axes.set_xticks(ticks, [f"{tick}" for tick in ticks])
-    axes.set_xlim(right=max(counts) * 1.6)
+    axes.set_xlim(min(counts) / 1.15, max(counts) * 1.6)
     axes.yaxis.set_major_formatter(lambda us, _: f"{us:,.0f}")
     axes.minorticks_off()
     clean(axes)
