@@ -30,6 +30,10 @@ class Watch(TorchDispatchMode):
         super().__init__()
         self.exponentials, self.longest, self.terms = 0, 0, 0
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # else the first operator imports torch.compile's machinery, which takes more than a second
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__.rstrip("_")

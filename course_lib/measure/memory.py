@@ -50,6 +50,10 @@ def _cpu_peak(function):
             super().__init__()
             self.alive, self.now, self.peak = set(), 0, 0
 
+        @classmethod
+        def _should_skip_dynamo(cls):
+            return False  # else the first operator imports torch.compile's machinery, which takes more than a second
+
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             given = {tensor.untyped_storage()._cdata for tensor in tensors((args, kwargs))}
             made = func(*args, **(kwargs or {}))

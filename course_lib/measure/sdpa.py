@@ -54,6 +54,10 @@ def _Names():
             super().__init__()
             self.names = []
 
+        @classmethod
+        def _should_skip_dynamo(cls):
+            return False  # else the first operator imports torch.compile's machinery, which takes more than a second
+
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             self.names.append(func.overloadpacket.__name__)
             return func(*args, **(kwargs or {}))

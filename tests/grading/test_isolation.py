@@ -91,6 +91,12 @@ def test_no_core_file_and_small_files_only():
     assert core == 0 and 0 < largest <= 1 << 30
 
 
+def test_a_watched_answer_does_not_wait_for_the_compiler_of_torch():
+    source = "import sys\ndef answer(x):\n    y = x * 2\n    assert 'torch._dynamo' not in sys.modules\n    return y"
+    (run,) = run_python(source, watched=True).runs
+    assert run.fault is None and run.ledger is not None
+
+
 def test_a_warm_check_takes_milliseconds():
     run_python("def answer(x): return x * 2")
     started = time.perf_counter()
