@@ -4,8 +4,8 @@
     python3 benchmarks/page_sizes.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 One load, 32 sequences of 4,096 tokens, 32 query heads on 8 heads of 128 numbers in bfloat16: 537 MB of keys and values
-in every page size, so what differs is the table and the order. 04_paged_grouped in CUDA and in Triton, and `read_only`,
-which reads as many bytes from one end to the other. All variants of one page size are timed in turns, L2 flushed before
+in every page size, so what differs is the table and the order. 03_paged_v2, 04_paged_grouped in CUDA and in Triton, and
+`read_only`, which reads as many bytes from one end to the other. All variants of one page size are timed in turns, L2 flushed before
 each run, from CUDA graphs; every one is checked against float64 before it is timed.
 """
 
@@ -30,6 +30,13 @@ from course_lib.reference import paged as reference  # noqa: E402
 
 LOAD = (32, 32, 8, 4096)  # batch_size, num_heads, num_kv_heads, seq_len
 PAGE_SIZES = (1, 4, 16, 64, 256)
+OURS = (
+    ("paged/03_paged_v2", "cuda", "NHD", "random"),
+    ("paged/04_paged_grouped", "cuda", "NHD", "random"),
+    ("paged/04_paged_grouped", "cuda", "HND", "random"),
+    ("paged/04_paged_grouped", "cuda", "NHD", "running"),
+    ("paged/04_paged_grouped", "triton", "NHD", "random"),
+)
 READ_ONLY = ("read_only", "cuda", "", "")
 COLUMNS = [
     "variant", "language", "layout", "order", "batch_size", "num_heads", "num_kv_heads", "seq_len", "page_size",
@@ -47,10 +54,10 @@ def arranged(load, layout, order):
     return SimpleNamespace(**vars(load) | {"block_table": table, "k_pages": pools[0], "v_pages": pools[1]})
 
 
-def launches(load, language, layout):
+def checked(load, variant, language, layout):
     """(the launch, its largest error against float64 in the last sequence)."""
     inputs = (load.q, load.k_pages, load.v_pages, load.block_table, load.seq_lens)
-    launch = paged.plan(*inputs, layout=layout, language=language)
+    launch = paged.plan(*inputs, variant=variant, layout=layout, language=language)
     launch.run()
     last = (load.q[-1:], load.k_pages, load.v_pages, load.block_table[-1:], load.seq_lens[-1:])
     return launch, error_of(launch.outputs[0], reference.paged_attention_lse(*last, layout=layout)[0])
@@ -60,11 +67,9 @@ def rows_of(page_size, options):
     """The rows of one page size; SystemExit when a kernel is wrong."""
     load = case((2, 8, 2, 70) if options.dry else LOAD, page_size, options.device)
     calls, errors = {}, {}
-    for language, layout, order in (
-        ("cuda", "NHD", "random"), ("cuda", "HND", "random"), ("cuda", "NHD", "running"), ("triton", "NHD", "random"),
-    ):  # fmt: skip
-        name = ("paged/04_paged_grouped", language, layout, order)
-        launch, errors[name] = launches(arranged(load, layout, order), language, layout)
+    for name in OURS:
+        variant, language, layout, order = name
+        launch, errors[name] = checked(arranged(load, layout, order), variant[6:], language, layout)
         if errors[name] > TOLERANCE * (10 if options.dry else 1):
             raise SystemExit(f"{name}, pages of {page_size}: wrong by {errors[name]:.1e}; nothing was stored.")
         calls[name] = graphed(launch.run, not options.dry)
