@@ -8,7 +8,7 @@ ANSWERS = [
         (
             ("        k_pages[start + d] = k_row[d];\n", ""),
             ("        v_pages[start + d] = v_row[d];\n    }", "        k_pages[start + d] = k_row[d];\n    }\n"
-             "    for (int d = head_dim - 1 - (int)threadIdx.x; d >= 0; d -= WARP_SIZE) v_pages[start + d] = v_row[d];"),
+             "    for (int d = head_dim - 1 - (int)threadIdx.x; d >= 0; d -= 32) v_pages[start + d] = v_row[d];"),
         ),
     ),
     Right(

@@ -4,6 +4,7 @@ May import: the modules that hold them.
 """
 
 from .paged_table import TABLE
+from .paged_v1 import V1
 from .paged_write import WRITE
 
-EXERCISES = (TABLE, WRITE)
+EXERCISES = (TABLE, WRITE, V1)

@@ -1,0 +1,201 @@
+"""What the outputs of a decode attention over pages say about the mistake that made them.
+
+May import: spec, verdict, evidence (as data), paged_cases, paged_slots, the readings of attention, heads, lse, tiles.
+"""
+
+import math
+
+import torch
+
+from ..spec import Case, Probe
+from ..verdict import Diagnosis
+from . import paged_cases as cases
+from .attention_readings import diagnose_attention, near
+from .flash_cases import BLOCK_N as TILE
+from .flash_readings import say_factors
+from .heads_readings import say_heads
+from .lse_readings import say_lse
+from .paged_cases import SLOT_LENS, SLOT_PAGE_SIZE
+from .paged_slots import by_k_rule, by_k_slots, by_lanes, by_slots
+from .softmax_readings import by_shift
+
+KEYS = 2 * TILE
+LSE_KEYS = 13
+
+
+def _first(output, columns=None):
+    def read(_inputs, outputs):
+        flat = outputs[output].double().reshape(-1)
+        return flat[0].item() if columns is None else flat[:columns].tolist()
+
+    return read
+
+
+def _unity(inputs, outputs):
+    k = inputs["k_pages"].double()[:, :, 0, 0]
+    row = k[inputs["block_table"][0, : KEYS // TILE].long()].flatten()
+    second = row[KEYS // 2 :].sum()
+    weighted = (row.sum() - second + math.e * second) / (KEYS * (1.0 + math.e) / 2.0)
+    means = (row.mean().item(), weighted.item())
+    return {"num_keys": KEYS, "sum": _first("out")(inputs, outputs), "means_of_k": means}
+
+
+def _ramp(inputs, outputs):
+    first, second = _first("out", 2)(inputs, outputs)
+    usable = first > 0.0 and second > 0.0 and math.isfinite(second / first)
+    slope = math.log(second / first) if usable else None
+    return {"num_keys": KEYS, "head_dim": cases.HEAD_DIM, "first": first, "second": second, "slope": slope}
+
+
+def _heads(_inputs, outputs):
+    return {"num_kv_heads": 2, "got": outputs["out"].double()[:, :, 0].tolist()}
+
+
+def _slots(_inputs, outputs):
+    return outputs["out"].double()[:, 0].tolist()
+
+
+def probes():
+    """Which slots were read; heads; and those of attention: unity, ramp, two tiles, lse. Unused slots are finite."""
+
+    def one(name, values, read, seq_lens=(KEYS,), page_size=TILE, heads=(1, 1), **options):
+        found = cases.case(name, seq_lens, page_size, heads, values, (), finite=True, **options)
+        return Probe(name, found, read)
+
+    sizes = dict(zip(cases.SIZES, (1, 1, SLOT_PAGE_SIZE, max(SLOT_LENS)), strict=True))
+    slots = {
+        kind: Case(f"slots of {kind}", sizes, "zeros", options={"slots": kind, "seq_lens": SLOT_LENS}) for kind in "kv"
+    }
+    half = {"at": KEYS // 2}
+    return (
+        *(Probe(f"slots of {kind}", found, _slots) for kind, found in slots.items()),
+        one("head map", "zeros", _heads, (5, 9), 4, (4, 2), v_of_head=True),
+        one("unity", "step", _unity, v="ones", **half),
+        one("ramp", "step", _ramp, v="halves", **half),
+        one("tiles", "step", _first("out", 2), v="halves", **half),
+        one("equal lse", "zeros", _first("lse"), (LSE_KEYS,), 4),
+        one("one score", "ones", _first("lse"), (1,), 4),
+    )
+
+
+def diagnose(evidence):
+    """Diagnosis of a failing decode attention over pages, or None."""
+    looks = (
+        _by_empty,
+        by_slots,
+        by_k_rule,
+        _by_heads,
+        by_shift,
+        _by_nan,
+        _by_layout,
+        by_lanes,
+        _by_tiles,
+        _by_lse,
+        diagnose_attention,
+        by_k_slots,
+        _by_query,
+    )
+    return next((found for look in looks if (found := look(evidence)) is not None), None)
+
+
+def _by_empty(evidence):
+    """Wrong in the rows of sequences without tokens, and nowhere else."""
+    for case in evidence.failing():
+        lens = case.inputs["seq_lens"]
+        for comparison in case.comparisons.values():
+            if comparison.wrong is None:
+                continue
+            if bool(comparison.wrong[lens > 0].any()):
+                return None
+    for case in evidence.failing():
+        for name, comparison in case.comparisons.items():
+            if not comparison.passed and comparison.index is not None:
+                return Diagnosis(
+                    "empty_sequence",
+                    f"Sequence {comparison.index[0]} of the case {case.case.name!r} has no token: out must be 0 and "
+                    f"lse -inf. {name} is {comparison.got:.4g} there: 0 / 0 is NaN.",
+                )
+    return None
+
+
+def _by_heads(evidence):
+    return say_heads(evidence.readings.get("head map"))
+
+
+def _by_nan(evidence):
+    """NaN, and only because of what stands in slots that nobody uses."""
+    reading = evidence.readings.get("slots of v")
+    for case in evidence.failing():
+        for name, comparison in case.comparisons.items():
+            if comparison.passed or comparison.index is None or comparison.got == comparison.got:
+                continue
+            if reading is None or not all(math.isfinite(weight) for row in reading for weight in row):
+                return None
+            b = comparison.index[0]
+            seq_len, page_size = int(case.inputs["seq_lens"][b]), case.case.sizes["page_size"]
+            only_v = case.comparisons["lse"].passed
+            why = (
+                "lse is right, so the weight of those keys is 0; but 0 times NaN is NaN. Put 0 in place of v there"
+                if only_v
+                else "NaN plus -inf, or a maximum over NaN, is NaN. Replace the score of a key that is not there, or "
+                "do not load it"
+            )
+            return Diagnosis(
+                "nan_from_unused_slots",
+                f"{name} is NaN in the case {case.case.name!r}, and right where unused slots hold numbers. Sequence "
+                f"{b} has {seq_len} tokens; the {-seq_len % page_size} slots behind them in its last page may hold "
+                f"anything, and hold NaN here. {why}.",
+            )
+    return None
+
+
+def _by_layout(evidence):
+    """Right in one layout and wrong in the other."""
+    failing = evidence.failing()
+    if failing and all(case.case.options.get("hnd") for case in failing):
+        name, comparison = next((n, c) for n, c in failing[0].comparisons.items() if not c.passed)
+        return Diagnosis(
+            "layout",
+            f"Right where a page holds slot after slot, wrong in the case {failing[0].case.name!r}, where it holds "
+            f"head after head ({name} is {comparison.got:.4g} in place of {comparison.expected:.4g}). Take the strides "
+            "as they are given; none of them follows from head_dim.",
+        )
+    return None
+
+
+def _by_tiles(evidence):
+    reading, ramp = evidence.readings.get("tiles"), evidence.readings.get("ramp")
+    if reading is None or ramp is None:
+        return None
+    if ramp["slope"] is not None and any(near(ramp["slope"], value, 1e-2) for value in _SCALES):
+        return None
+    return say_factors(*reading, TILE, f"{TILE} keys with score 0, then {TILE} with score 1:")
+
+
+_ROOT = cases.HEAD_DIM**0.5
+_SCALES = (_ROOT, 1.0 / _ROOT, float(cases.HEAD_DIM), -1.0, math.log(2.0))
+
+
+def _by_lse(evidence):
+    equal, single = evidence.readings.get("equal lse"), evidence.readings.get("one score")
+    return say_lse(equal, LSE_KEYS, single)
+
+
+def _by_query(evidence):
+    """Right, if every sequence had the query of the first one."""
+    for case in evidence.failing():
+        q = case.inputs["q"]
+        if len(q) == 1 or not bool(torch.isfinite(case.first.outputs["out"]).all()):
+            continue
+        for other, code, words in (
+            (q[:1].expand_as(q), "another_query", "the query of sequence 0, in every sequence"),
+            (q[:, :1].expand_as(q), "another_query", "the query of head 0, in every head"),
+        ):
+            guess = evidence.exercise.oracle(case.case, case.inputs | {"q": other.contiguous()})["out"]
+            if not torch.equal(other, q) and bool(((guess - case.first.outputs["out"]).abs() < 1e-3).all()):
+                return Diagnosis(
+                    code,
+                    f"In the case {case.case.name!r} every number of out is right for {words}. q is (B, H, 32): row "
+                    "batch * H + head.",
+                )
+    return None

@@ -1,0 +1,45 @@
+"""Right answers to 10.3 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+LOOP = "for (int key = 0; key < seq_len; ++key) {"
+PAGE = "const long long page = pages[key / page_size];  // 64 bits: a pool may have more than 2^31 numbers"
+AT = "const long long at = page * stride_page + key % page_size * stride_slot + kv_head * stride_kv_head + lane;"
+
+ANSWERS = [
+    Right(
+        "page by page",
+        (
+            (
+                f"{LOOP}\n        {PAGE}\n        {AT}",
+                "for (int first = 0; first < seq_len; first += page_size)\n"
+                "    for (int slot = 0; slot < min(page_size, seq_len - first); ++slot) {\n"
+                "        const long long start = pages[first / page_size] * stride_page + kv_head * stride_kv_head;\n"
+                "        const long long at = start + slot * stride_slot + lane;",
+            ),
+        ),
+    ),
+    Right(
+        "from the last token to the first",
+        (("for (int key = 0; key < seq_len; ++key) {", "for (int key = seq_len - 1; key >= 0; --key) {"),),
+    ),
+    Right(
+        "two walks: the maximum first",
+        (
+            (
+                "    for (int key = 0; key < seq_len; ++key) {",
+                "    for (int turn = 0; turn < 2; ++turn)\n    for (int key = 0; key < seq_len; ++key) {",
+            ),
+            (
+                "        const float m_new = fmaxf(m, score);\n",
+                "        if (turn == 0) {\n            m = fmaxf(m, score);\n            continue;\n        }\n",
+            ),
+            (
+                "const float alpha = exp_shifted(m, m_new), weight = exp_shifted(score, m_new);",
+                "const float weight = exp2f((score - m) * LOG2_E);",
+            ),
+            ("l = l * alpha + weight;", "l += weight;"),
+            ("acc = acc * alpha + weight * v_pages[at];\n        m = m_new;", "acc += weight * v_pages[at];"),
+        ),
+    ),
+]
