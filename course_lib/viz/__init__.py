@@ -59,6 +59,7 @@ _LAZY = {
     "walk_picture": ".steps",
     "warp_split_picture": ".warp_split",
     "waves": ".wave_quantisation",
+    "waves_slider": ".waves_widget",
     "who_picture": ".first",
 }
 __all__ = sorted(_LAZY)

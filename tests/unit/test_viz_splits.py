@@ -37,3 +37,15 @@ def test_pictures_say_in_words_what_they_show():
     launches = viz.launch_picture(6, 1.6, 1.0)
     assert "a drawing and not a measurement" in launches.alt and "one launch of a graph: 7.6" in launches.alt
     assert all(1_000 < len(picture.png()) < MAX_PNG_BYTES for picture in (card, splits, group, launches))
+
+
+def test_the_slider_over_splits_draws_each_number_and_says_it():
+    from course_lib.viz.waves_widget import Waves
+
+    widget = Waves(48, 132, most_splits=24, still=(1, 2, 3, 11))
+    before = widget.picture.value
+    widget.slider.value = 11
+    assert widget.picture.value != before
+    assert "11 splits: 528 blocks in 4 waves of at most 132, the last with 132" in widget.words.value
+    assert "1 split: 48 blocks in 1 wave" in widget.words.value and "3 splits" in widget.box.still.alt
+    assert len(widget.box.still.png()) < MAX_PNG_BYTES
