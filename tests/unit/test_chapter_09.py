@@ -19,7 +19,7 @@ def wave_efficiency(blocks, places):
 def test_what_the_lecture_says_of_waves():
     places = H200.num_sms
     assert round(100 * wave_efficiency(2 * 48, places)) == 73  # "leave a quarter of the card idle"
-    assert round(100 * wave_efficiency(3 * 48, places)) == 55  # "three nearly half of it"
+    assert round(100 * wave_efficiency(3 * 48, places)) == 55  # "three leave nearly half of it idle"
     assert wave_efficiency(11 * 48, places) == 1 and 11 * 48 == 4 * places  # "four waves to the last place"
 
 
