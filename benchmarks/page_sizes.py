@@ -5,8 +5,8 @@
 
 One load, 32 sequences of 4,096 tokens, 32 query heads on 8 heads of 128 numbers in bfloat16: 537 MB of keys and values
 in every page size, so what differs is the table and the order. 03_paged_v2, 04_paged_grouped in CUDA and in Triton, and
-`read_only`, which reads as many bytes from one end to the other. All variants of one page size are timed in turns, L2 flushed before
-each run, from CUDA graphs; every one is checked against float64 before it is timed.
+`read_only`, which reads as many bytes from one end to the other. All variants of one page size are timed in turns, L2
+flushed before each run, from CUDA graphs; every one is checked against float64 before it is timed.
 """
 
 import argparse
