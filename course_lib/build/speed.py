@@ -23,6 +23,7 @@ class Shown:
     where : dict, the rows that count
     groups : dict, column -> {value: words}; the table has a block of lines for each combination
     variants : tuple of (variant, language), in order; empty shows all that the file has
+    head : function of a size's values that gives the text above its column, or None: the values, one after another
     """
 
     family: str
@@ -32,6 +33,7 @@ class Shown:
     where: dict = field(default_factory=dict)
     groups: dict = field(default_factory=dict)
     variants: tuple = ()
+    head: object = None
 
 
 def _beside(value, ratio, form="{:.2f}"):
@@ -76,12 +78,16 @@ TABLES = (
         "TFLOP/s of attention backward in bfloat16, by length (times SDPA's flash backend)",
         {"direction": "backward", "dtype": "bfloat16"}, _HEADS,
     ),
-    Shown(
-        "decode", ("batch_size", "num_heads", "num_kv_heads", "seq_len"),
-        _beside("median_us", "percent_of_ceiling", "{:.0f} %"),
-        "microseconds of decoding over pages of 16 tokens, head_dim 128, by batch_size, num_heads, num_kv_heads and "
-        "length (share of what reading alone reaches)",
-        {"page_size": 16}, {"dtype": {}},
+    *(
+        Shown(
+            "decode", ("batch_size", "num_heads", "num_kv_heads", "seq_len"),
+            _beside("median_us", "percent_of_ceiling", "{:.0f} %"),
+            f"microseconds of decoding over pages of {page_size} tokens in random order, head_dim 128, by sequences x "
+            "tokens of each and query heads / key-value heads (share of the speed of reading alone)",
+            {"page_size": page_size}, {"dtype": {}},
+            head=lambda batch, heads, kv_heads, length: f"{batch} x {length:,}, {heads} / {kv_heads}",
+        )
+        for page_size in (16, 64)
     ),
 )  # fmt: skip
 
@@ -108,7 +114,8 @@ def _table(shown, rows):
         order = {name: place for place, name in enumerate(shown.variants)}
         keys = sorted((key for key in keys if key[1:] in order), key=lambda key: (key[0], order[key[1:]]))
     found = {(*_key(shown, row), _size(shown, row)): shown.cell(row) for row in rows}
-    head = (shown.family, *(", ".join(f"{part:,}" for part in size) for size in sizes))
+    words = shown.head or (lambda *size: ", ".join(f"{part:,}" for part in size))
+    head = (shown.family, *(words(*size) for size in sizes))
     lines = [(_line(shown, key), *(found.get((*key, size), "") for size in sizes)) for key in keys]
     return markdown_table(head, lines)
 
