@@ -254,16 +254,19 @@ def _paged(device):
     store = partial(paged.plan_reshape_and_cache, *new, *(pool.clone() for pool in cache[1:3]), slots)
     found |= {("paged/01_reshape_and_cache", language): partial(store, language=language) for language in LANGUAGES}
     copies = torch.tensor([[0, 4], [2, 1]], device=device)
-    found["paged/07_copy_pages", "cuda"] = partial(paged.plan_copy_pages, *(x.clone() for x in cache[1:3]), copies)
+    copy = partial(paged.plan_copy_pages, *(x.clone() for x in cache[1:3]), copies)
     pairs = [quantise(pool.cpu(), torch.int8, per="head") for pool in cache[1:3]]
     small = [x.to(device) for of_both in zip(*pairs, strict=True) for x in of_both]
     quantised = partial(paged_quantised.plan, cache[0], *small, *cache[3:], split_len=16)
     own = [x.clone(memory_format=torch.contiguous_format) for x in small]
-    found["paged/08_quantised_write", "cuda"] = partial(paged_quantised.plan_write, *new, *own, slots)
+    write = partial(paged_quantised.plan_write, *new, *own, slots)
     starts = torch.tensor([0, 0, 3, 43], dtype=torch.int32, device=device)  # no new token, the last three, all forty
     new = random(device, 43, 4, 64, dtype=torch.float16, seed=5)
     prefill = partial(paged_prefill.plan, new, *cache[1:], starts, max_seq_len_q=40)
-    return found | {("paged/05_paged_prefill", "cuda"): prefill, ("paged/06_quantised_kv", "cuda"): quantised}
+    steps = ("05_paged_prefill", prefill), ("06_quantised_kv", quantised), ("07_copy_pages", copy)
+    for step, plan in (*steps, ("08_quantised_write", write)):
+        found |= {(f"paged/{step}", language): partial(plan, language=language) for language in LANGUAGES}
+    return found
 
 
 def _decode(device):

@@ -13,6 +13,12 @@ ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
 _CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many
 
 
+def require_language(language):
+    """A twin that exists."""
+    if language not in ("cuda", "triton"):
+        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+
+
 def pool(k_pages, v_pages, layout):
     """((stride_page, stride_slot, stride_kv_head), page_size, num_kv_heads) after every check."""
     if layout not in ("NHD", "HND"):

@@ -9,6 +9,7 @@ import math
 import torch
 
 from ..errors import ShapeError, UnsupportedError
+from . import _paged_checks as checks
 from ._paged_checks import ELEMENTS, pool, require_decode, require_new_tokens, require_rows
 from .first_kernels import Launches
 from .softmax import Launch
@@ -43,7 +44,7 @@ def reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", lan
     plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, layout=layout, language=language).run()
 
 
-def copy_pages(k_pages, v_pages, copies):
+def copy_pages(k_pages, v_pages, copies, *, language="cuda"):
     """Copy whole pages of both pools in place, one launch of 07_copy_pages: what copy-on-write does before a write.
 
     Parameters
@@ -51,7 +52,7 @@ def copy_pages(k_pages, v_pages, copies):
     k_pages, v_pages : tensors, pools of pages, any order of the dimensions behind the page; each page contiguous
     copies : tensor, (num_copies, 2), int64: from page, to page; no page is written twice or both read and written
     """
-    plan_copy_pages(k_pages, v_pages, copies).run()
+    plan_copy_pages(k_pages, v_pages, copies, language=language).run()
 
 
 def paged_attention(
@@ -125,8 +126,7 @@ def plan(
     """
     if variant not in DECODE_VARIANTS:
         raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(DECODE_VARIANTS)}.")
-    if language not in ("cuda", "triton"):
-        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+    checks.require_language(language)
     strides, page_size, num_kv_heads = require_decode(q, k_pages, v_pages, block_table, seq_lens, layout)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
     if not (math.isfinite(scale) and scale > 0.0):
@@ -220,8 +220,7 @@ def choose_split_len(num_pairs, longest, num_places, waves=WAVES):
 
 def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", language="cuda"):
     """The launch of 01_reshape_and_cache, not yet run."""
-    if language not in ("cuda", "triton"):
-        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+    checks.require_language(language)
     strides, page_size, num_kv_heads = pool(k_pages, v_pages, layout)
     head_dim = k_pages.shape[-1]
     require_rows("k", k, k_pages)
@@ -239,10 +238,9 @@ def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD"
     return Launch("cuda", kernel, (k.shape[0],), _NUM_THREADS, arguments, {}, (k_pages, v_pages))
 
 
-def plan_copy_pages(k_pages, v_pages, copies):
+def plan_copy_pages(k_pages, v_pages, copies, *, language="cuda"):
     """The launch of 07_copy_pages, not yet run."""
-    from .. import cuda
-
+    checks.require_language(language)
     if copies.ndim != 2 or copies.shape[1:] != (2,) or copies.dtype != torch.int64 or not len(copies):
         raise ShapeError(f"copies is {copies.dtype} {tuple(copies.shape)}; expected int64 (num_copies, 2), not empty.")
     for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
@@ -254,8 +252,15 @@ def plan_copy_pages(k_pages, v_pages, copies):
     element = ELEMENTS.get(k_pages.dtype) or _BYTES.get(k_pages.dtype)
     if element is None:
         raise ShapeError(f"k_pages is {k_pages.dtype}; pages hold float16, bfloat16, float8_e4m3fn or int8.")
+    copies = copies.contiguous()
+    if language == "triton":
+        from . import _paged_triton as triton_launches
+
+        return triton_launches.plan_copy_pages(k_pages, v_pages, copies)
+    from .. import cuda
+
     kernel = cuda.load("paged/07_copy_pages.cu", "copy_pages_kernel", defines={"ELEMENT": element})
-    arguments = (k_pages, v_pages, copies.contiguous(), page_bytes // 16, stride_bytes // 16)
+    arguments = (k_pages, v_pages, copies, page_bytes // 16, stride_bytes // 16)
     return Launch("cuda", kernel, (len(copies), 2), 256, arguments, {}, (k_pages, v_pages))
 
 

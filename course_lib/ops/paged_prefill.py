@@ -16,7 +16,17 @@ BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile
 
 
 def paged_prefill(
-    q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q, *, max_seq_len_q, layout="NHD", softmax_scale=None
+    q,
+    k_pages,
+    v_pages,
+    block_table,
+    seq_lens,
+    cu_seqlens_q,
+    *,
+    max_seq_len_q,
+    layout="NHD",
+    softmax_scale=None,
+    language="cuda",
 ):
     """Causal attention of the new tokens of each sequence over its pages, which hold them already; one launch.
 
@@ -38,15 +48,27 @@ def paged_prefill(
     lse : tensor, (total_q, num_heads), float32, natural log; -inf for a row that sees nothing
     """
     arguments = (q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q)
-    launch = plan(*arguments, max_seq_len_q=max_seq_len_q, layout=layout, softmax_scale=softmax_scale)
+    options = {"layout": layout, "softmax_scale": softmax_scale, "language": language}
+    launch = plan(*arguments, max_seq_len_q=max_seq_len_q, **options)
     launch.run()
     return launch.outputs
 
 
-def plan(q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q, *, max_seq_len_q, layout="NHD", softmax_scale=None):
+def plan(
+    q,
+    k_pages,
+    v_pages,
+    block_table,
+    seq_lens,
+    cu_seqlens_q,
+    *,
+    max_seq_len_q,
+    layout="NHD",
+    softmax_scale=None,
+    language="cuda",
+):
     """The launch that `paged_prefill` would make, with fresh outputs (out, lse), not yet run."""
-    from .. import cuda
-
+    checks.require_language(language)
     batch_size = seq_lens.shape[0]
     strides, page_size, num_kv_heads = checks.pool(k_pages, v_pages, layout)
     one_each = q[:1].expand(batch_size, -1, -1)  # the checks of decoding, which has one query a sequence
@@ -62,13 +84,20 @@ def plan(q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q, *, max_seq_le
     if not (math.isfinite(scale) and scale > 0.0):
         raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
     num_heads, head_dim = q.shape[1:]
+    inputs = (q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q)
+    sizes = (num_heads // num_kv_heads, page_size, block_table.shape[1])
+    all_strides = (*q.stride()[:2], *strides)
+    if language == "triton":
+        from . import _paged_triton as triton_launches
+
+        return triton_launches.plan_prefill(inputs, sizes, all_strides, scale, int(max_seq_len_q))
+    from .. import cuda
+
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
     lse = q.new_empty(q.shape[:2], dtype=torch.float32)
     defines = {"HEAD_DIM": head_dim, "ELEMENT": checks.ELEMENTS[q.dtype], "BLOCK_N": BLOCK_N[head_dim]}
     kernel = cuda.load("paged/05_paged_prefill.cu", "paged_prefill_kernel", defines=defines)
-    sizes = (num_heads // num_kv_heads, page_size, block_table.shape[1])
-    inputs = (q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q)
-    arguments = (*inputs, out, lse, *sizes, *q.stride()[:2], *strides, scale)
+    arguments = (*inputs, out, lse, *sizes, *all_strides, scale)
     grid = (-(-int(max_seq_len_q) // BLOCK_M), num_heads, batch_size)
     shared_bytes = (BLOCK_M + 2 * BLOCK_N[head_dim]) * head_dim * q.element_size()
     return Launch("cuda", kernel, grid, 128, arguments, {}, (out, lse), shared_bytes)

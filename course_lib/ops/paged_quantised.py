@@ -13,7 +13,7 @@ from . import paged
 from .softmax import Launch
 
 STAGES = {"NUM_STAGES": 2, "NUM_WARPS": 4, "BLOCKS_PER_SM": 3}  # the fastest of 4 on an H200, 32 sequences of 4096
-WIDE = {"NUM_STAGES": 3, "BLOCKS_PER_SM": 2}  # groups of more than 8
+WIDE = {"NUM_STAGES": 3, "NUM_WARPS": 4, "BLOCKS_PER_SM": 2}  # groups of more than 8: twice the accumulators
 TILE_KEYS = 32
 _POOLS = {torch.int8: "char", torch.float8_e4m3fn: "__nv_fp8_e4m3"}
 
@@ -29,13 +29,14 @@ def paged_attention_quantised(
     *,
     layout="NHD",
     softmax_scale=None,
+    language="cuda",
     max_seq_len=None,
 ):
     """`ops.paged.paged_attention` over pools of int8 or float8 e4m3.
 
     Parameters
     ----------
-    q, block_table, seq_lens, layout, softmax_scale, max_seq_len : as in `paged_attention`; |q| below 65504
+    q, block_table, seq_lens, layout, softmax_scale, language, max_seq_len : as in `paged_attention`; |q| below 65504
     k_pages, v_pages : tensors, int8 or float8_e4m3fn, one dtype, shape and strides; rows start at multiples of 16 bytes
     k_scales, v_scales : tensors, (num_pages, page_size, num_kv_heads), float32, the same strides; a number of a pool
         stands for itself times its scale. `expand` one scale a head: strides of 0 are welcome
@@ -49,7 +50,8 @@ def paged_attention_quantised(
     Numerics  exact conversion to float16, products in float16 with float32 sums; the weights carry the scale of V
     """
     arguments = (q, k_pages, v_pages, k_scales, v_scales, block_table, seq_lens)
-    launch = plan(*arguments, layout=layout, softmax_scale=softmax_scale, max_seq_len=max_seq_len)
+    options = {"layout": layout, "softmax_scale": softmax_scale, "language": language}
+    launch = plan(*arguments, max_seq_len=max_seq_len, **options)
     launch.run()
     return launch.outputs
 
@@ -65,38 +67,51 @@ def plan(
     *,
     layout="NHD",
     softmax_scale=None,
+    language="cuda",
     max_seq_len=None,
     split_len=None,
     tuning=None,
 ):
     """The launch that `paged_attention_quantised` would make, with fresh outputs (out, lse), not yet run."""
-    from .. import cuda
-
+    checks.require_language(language)
     pool_strides, page_size, num_kv_heads = _require_pools(k_pages, v_pages, k_scales, v_scales, layout)
     checks.require_queries(q, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, q)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
     if not (math.isfinite(scale) and scale > 0.0):
         raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
-
-    batch_size, num_heads, head_dim = q.shape
-    wide = num_heads // num_kv_heads > 8  # both halves of the rows in use: three blocks an SM would spill registers
-    shape = STAGES | (WIDE if wide else {}) | (tuning or {})
     longest = block_table.shape[1] * page_size
     longest = max(1, longest if max_seq_len is None else min(longest, int(max_seq_len)))
+    inputs = (q, k_pages, v_pages, k_scales, v_scales, block_table, seq_lens)
+    sizes = (page_size, block_table.shape[1])
+    strides = (*q.stride()[:2], *pool_strides, *k_scales.stride())
+    if language == "triton":
+        from . import _paged_triton as triton_launches
+
+        _require_fp8_in_triton(k_pages)
+        return triton_launches.plan_quantised(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, tuning)
+    return _plan_cuda(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, tuning)
+
+
+def _plan_cuda(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, tuning):
+    """06; `tuning` replaces macros of the kernel."""
+    from .. import cuda
+
+    q, k_pages = inputs[:2]
+    batch_size, num_heads, head_dim = q.shape
+    group = num_heads // num_kv_heads
+    shape = (WIDE if group > 8 else STAGES) | (tuning or {})
     if split_len is None:
         places = paged.places(q, shape["BLOCKS_PER_SM"])
         split_len = paged.choose_split_len(batch_size * num_kv_heads, longest, places)
-    num_splits, group = -(-longest // split_len), num_heads // num_kv_heads
+    num_splits = -(-longest // split_len)
     defines = {"HEAD_DIM": head_dim, "ELEMENT": checks.ELEMENTS[q.dtype], "NUM_Q_PER_KV": group}
     defines |= {"KV": _POOLS[k_pages.dtype]} | shape
     kernel = cuda.load("paged/06_quantised_kv.cu", "quantised_kv_kernel", defines=defines)
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
     lse = q.new_empty(q.shape[:2], dtype=torch.float32)
     scratch = paged.scratch(q, num_kv_heads, num_splits)
-    strides = (*q.stride()[:2], *pool_strides, *k_scales.stride())
     arguments = (
-        q, k_pages, v_pages, k_scales, v_scales, block_table, seq_lens, out, lse, *scratch, num_kv_heads, page_size,
-        block_table.shape[1], num_splits, split_len, *strides, scale * math.log2(math.e),
+        *inputs, out, lse, *scratch, num_kv_heads, *sizes, num_splits, split_len, *strides, scale * math.log2(math.e),
     )  # fmt: skip
     shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * (2 * TILE_KEYS * head_dim + 8 * TILE_KEYS)
     grid = (batch_size * num_splits * num_kv_heads,)
@@ -128,6 +143,7 @@ def reshape_and_cache_quantised(
 
 def plan_write(k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layout="NHD", per="token", language="cuda"):
     """The launch of 08_quantised_write, not yet run."""
+    checks.require_language(language)
     if per not in ("token", "head"):
         raise UnsupportedError(f'per={per!r} is unknown; choose "token" or "head".')
     strides, page_size, num_kv_heads = _require_pools(k_pages, v_pages, k_scales, v_scales, layout)
@@ -144,12 +160,22 @@ def plan_write(k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layo
         *v.stride()[:2], *strides, *k_scales.stride(),
     )  # fmt: skip
     outputs = (k_pages, v_pages, k_scales, v_scales)
+    if language == "triton":
+        from . import _paged_triton as triton_launches
+
+        _require_fp8_in_triton(k_pages)
+        return triton_launches.plan_write(arguments, outputs, per)
     from .. import cuda
 
     defines = {"HEAD_DIM": k.shape[-1], "ELEMENT": checks.ELEMENTS[k.dtype], "KV": _POOLS[k_pages.dtype]}
     defines["PER_TOKEN"] = int(per == "token")
     kernel = cuda.load("paged/08_quantised_write.cu", "quantised_write_kernel", defines=defines)
     return Launch("cuda", kernel, (k.shape[0],), 128, arguments, {}, outputs)
+
+
+def _require_fp8_in_triton(pages):
+    if pages.dtype == torch.float8_e4m3fn and pages.is_cuda and torch.cuda.get_device_capability() < (8, 9):
+        raise UnsupportedError("Triton converts float8_e4m3fn from compute capability 8.9 on; this card is older.")
 
 
 def _require_pools(k_pages, v_pages, k_scales, v_scales, layout):

@@ -49,6 +49,11 @@ REGISTRY = {
     "paged/03_paged_v2/reduce": "reduce_kernel",
     "paged/04_paged_grouped/partition": "paged_grouped_kernel",
     "paged/04_paged_grouped/reduce": "reduce_kernel",
+    "paged/05_paged_prefill": "paged_prefill.paged_prefill_kernel",
+    "paged/06_quantised_kv/partition": "paged_quantised.quantised_kv_kernel",
+    "paged/06_quantised_kv/reduce": "reduce_kernel",
+    "paged/07_copy_pages": "copy_pages_kernel",
+    "paged/08_quantised_write": "paged_quantised.quantised_write_kernel",
 }
 
 

@@ -242,3 +242,24 @@ def paged_grouped_kernel(
         row = (batch * (num_kv_heads * NUM_Q_PER_KV) + head) * num_splits + split
         tl.store(partial_out_ptr + row[:, None] * HEAD_DIM + d, acc / l[:, None], mask=is_head[:, None])
         tl.store(partial_lse_ptr + row, (m + tl.log2(l)) / LOG2_E, mask=is_head)
+
+
+@triton.jit
+def copy_pages_kernel(
+    k_pages_ptr,  # page p begins at p * stride_page, page_numel numbers without a gap
+    v_pages_ptr,  # like k_pages
+    copies_ptr,  # (num_copies, 2) int64: from page, to page
+    page_numel,
+    stride_page,
+    BLOCK: tl.constexpr,
+):
+    """07_copy_pages. Grid (num_copies, 2): keys, values."""
+    source, target = tl.load(copies_ptr + 2 * tl.program_id(0)), tl.load(copies_ptr + 2 * tl.program_id(0) + 1)
+    for start in range(0, page_numel, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        if tl.program_id(1) == 0:
+            part = tl.load(k_pages_ptr + source * stride_page + i, mask=i < page_numel)
+            tl.store(k_pages_ptr + target * stride_page + i, part, mask=i < page_numel)
+        else:
+            part = tl.load(v_pages_ptr + source * stride_page + i, mask=i < page_numel)
+            tl.store(v_pages_ptr + target * stride_page + i, part, mask=i < page_numel)

@@ -1,7 +1,8 @@
 // 04_paged_grouped — decode attention over pages on tensor cores: K and V are read once for all query heads of a group
 //
-// Idea      decoding waits for memory, so keep memory busy and ask for nothing twice: the query heads of a group are the rows of
-//           one mma; every warp has its own ring of tiles under way; the last block of a sequence merges, without a second launch
+// Idea      decoding waits for memory, so keep memory busy and ask for nothing twice: the query heads of a group are the columns
+//           of an mma (a product has 16 rows, for keys, and 8 columns, which a group fills better); every warp has its own ring
+//           of tiles under way; the last block of a sequence merges, without a second launch
 // Builds on 03_paged_v2 and flash_attention_2/05_tuned. Regions of its own: who, pages, start_tile, combine.
 // Contract  q, out (B, H, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · H = Hkv * NUM_Q_PER_KV, groups of 1 to 16
 //           out contiguous · q any stride of batch and head, rows contiguous, at multiples of 16 bytes
@@ -20,7 +21,7 @@
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DNUM_Q_PER_KV=4
 // gate: -DHEAD_DIM=128 -DELEMENT=__half -DNUM_Q_PER_KV=16
 // Source    T. Dao and others, "Flash-Decoding for long-context inference", 2023, pytorch.org/blog/flash-decoding
-//           Z. Ye and others, "FlashInfer", 2025, section 3.2 (query heads of a group as rows of a tile), arXiv:2501.01005
+//           Z. Ye and others, "FlashInfer", 2025, section 3.2 (query heads of a group as one tile), arXiv:2501.01005
 #ifndef HEAD_DIM
 #error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
 #endif
@@ -35,6 +36,7 @@
 #include "common/fast_exp2.cuh"   // fast_exp2
 #include "common/half_chunk.cuh"  // rounded
 #include "common/half_types.cuh"  // mma_m16n8k16 and pack_pair for either type; ldmatrix
+#include "common/movmatrix.cuh"   // movmatrix_trans
 #include "common/swizzle.cuh"     // swizzle_offset<row bytes>(row, chunk)
 #ifndef TILE_KEYS
 #define TILE_KEYS 16  // keys that a warp works on at a time: 16 or 32
@@ -54,12 +56,12 @@
 #define ROW_BYTES (HEAD_DIM * 2)
 #define COPY_ROWS (WARP_SIZE / CHUNKS)  // rows that a warp copies in one go: 2 or 4
 #define TILE_BYTES (TILE_KEYS * ROW_BYTES)
-#define ROW_HALVES (NUM_Q_PER_KV > 8 ? 2 : 1)  // with 8 heads at most, rows 8 to 15 of every product stay empty
-#define ACC_STRIDE (HEAD_DIM + 8)              // floats from one row to the next of what a warp leaves behind
+#define COL_TILES (NUM_Q_PER_KV > 8 ? 2 : 1)  // heads are the columns of every product, 8 at a time
+#define ACC_STRIDE (HEAD_DIM + 4)              // floats from one row to the next of what a warp leaves behind
 #define COMBINE 8  // splits that a thread of the last block reads at a time
 #define MAX_GROWTH 8.0f  // 2^8 = 256: how far a weight may exceed 1 before the row is rescaled; half holds 65504
 static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
-static_assert(NUM_Q_PER_KV >= 1 && NUM_Q_PER_KV <= 16, "a group is the 16 rows of one mma");
+static_assert(NUM_Q_PER_KV >= 1 && NUM_Q_PER_KV <= 16, "a group is the columns of one mma or two");
 static_assert(TILE_KEYS == 16 || TILE_KEYS == 32, "one lane knows the page of one key");
 static_assert(NUM_Q_PER_KV * ACC_STRIDE * 4 <= NUM_STAGES * 2 * TILE_BYTES, "what a warp leaves behind fits into its ring");
 
@@ -130,25 +132,27 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
     // endregion
 
     // region: load_q
-    unsigned q_reg[HEAD_DIM / 16][4];  // lane 4 g + t: rows g and g + 8, the heads of the group; a row that is none is 0
-    const int row_0 = lane / 4, heads = num_kv_heads * NUM_Q_PER_KV;
+    unsigned q_reg[HEAD_DIM / 16][COL_TILES][2];  // lane 4 g + t: heads g and g + 8 of the group; a head that is none is 0
+    const int heads = num_kv_heads * NUM_Q_PER_KV;
     q += batch * stride_q_batch + kv_head * NUM_Q_PER_KV * stride_q_head + lane % 4 * 2;
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 16; ++d) {
 #pragma unroll
-        for (int r = 0; r < 4; ++r) {
-            const int row = row_0 + r % 2 * 8;
-            q_reg[d][r] = row < NUM_Q_PER_KV
-                              ? *reinterpret_cast<const unsigned*>(q + row * stride_q_head + d * 16 + r / 2 * 8)
-                              : 0u;
+        for (int c = 0; c < COL_TILES; ++c) {
+            const int head = lane / 4 + 8 * c;
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                q_reg[d][c][r] = head < NUM_Q_PER_KV
+                                     ? *reinterpret_cast<const unsigned*>(q + head * stride_q_head + d * 16 + r * 8)
+                                     : 0u;
+            }
         }
     }
-    float acc[HEAD_DIM / 8][4] = {};
-    float m[ROW_HALVES], l[ROW_HALVES] = {};  // m times softmax_scale_log2; l over this lane's own columns
+    float acc[HEAD_DIM / 16][COL_TILES][4] = {};  // rows g and g + 8: columns of V; columns 2 t and 2 t + 1: heads
+    float m[COL_TILES][2], l[COL_TILES][2] = {};  // of these heads; m times softmax_scale_log2; l over this lane's own keys
 #pragma unroll
-    for (int half = 0; half < ROW_HALVES; ++half) m[half] = NEG_INF;
-    const int v_lane = swizzle_offset<ROW_BYTES>(lane % 16, lane / 16);  // where this lane's row begins for ldmatrix
-    const int k_lane = swizzle_offset<ROW_BYTES>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    for (int c = 0; c < COL_TILES; ++c) m[c][0] = m[c][1] = NEG_INF;
+    const int lane_at = swizzle_offset<ROW_BYTES>(lane % 16, lane / 16);  // where this lane's row begins for ldmatrix
     // endregion
 
     for (int i = 0; i < num_tiles; ++i) {
@@ -161,25 +165,28 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
         // endregion
 
         // region: scores
-        float scores[TILE_KEYS / 8][4] = {};  // q k^T without the scale
+        float scores[TILE_KEYS / 16][COL_TILES][4] = {};  // k q^T without the scale: rows g and g + 8 are keys
 #pragma unroll
         for (int d = 0; d < HEAD_DIM / 16; ++d) {
 #pragma unroll
             for (int j = 0; j < TILE_KEYS / 16; ++j) {
-                unsigned k_reg[2][2];  // keys 0-7 and 8-15
-                ldmatrix_x4(k_reg[0][0], k_reg[0][1], k_reg[1][0], k_reg[1][1],
-                            k_smem + (k_lane ^ (d % 4 * 32)) + d / 4 * 128 + j * 16 * ROW_BYTES);
-                mma_m16n8k16(scores[2 * j], q_reg[d], k_reg[0], ELEMENT());
-                mma_m16n8k16(scores[2 * j + 1], q_reg[d], k_reg[1], ELEMENT());
+                unsigned k_reg[4];
+                ldmatrix_x4(k_reg[0], k_reg[1], k_reg[2], k_reg[3],
+                            k_smem + (lane_at ^ (d % 4 * 32)) + d / 4 * 128 + j * 16 * ROW_BYTES);
+#pragma unroll
+                for (int c = 0; c < COL_TILES; ++c) mma_m16n8k16(scores[j][c], k_reg, q_reg[d][c], ELEMENT());
             }
         }
-        const int limit = end - first - (i * NUM_WARPS + warp) * TILE_KEYS - lane % 4 * 2;  // column 8 j + e exists below it
+        const int limit = end - first - (i * NUM_WARPS + warp) * TILE_KEYS - lane / 4;  // key 16 j + 8 r + g exists below it
         if (limit < TILE_KEYS) {
 #pragma unroll
-            for (int j = 0; j < TILE_KEYS / 8; ++j) {
+            for (int j = 0; j < TILE_KEYS / 16; ++j) {
 #pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    if (8 * j + e % 2 >= limit) scores[j][e] = NEG_INF;
+                for (int c = 0; c < COL_TILES; ++c) {
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) {
+                        if (16 * j + e / 2 * 8 >= limit) scores[j][c][e] = NEG_INF;
+                    }
                 }
             }
         }
@@ -187,41 +194,48 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
 
         // region: softmax
         bool outgrown = false;
-        float m_lane[ROW_HALVES];
+        float m_lane[COL_TILES][2];
 #pragma unroll
-        for (int half = 0; half < ROW_HALVES; ++half) {
-            m_lane[half] = NEG_INF;
+        for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
-            for (int j = 0; j < TILE_KEYS / 8; ++j) {
-                m_lane[half] = fmaxf(m_lane[half], fmaxf(scores[j][half * 2], scores[j][half * 2 + 1]));
+            for (int s = 0; s < 2; ++s) {
+                m_lane[c][s] = NEG_INF;
+#pragma unroll
+                for (int j = 0; j < TILE_KEYS / 16; ++j) {
+                    m_lane[c][s] = fmaxf(m_lane[c][s], fmaxf(scores[j][c][s], scores[j][c][s + 2]));
+                }
+                outgrown |= m_lane[c][s] * softmax_scale_log2 - m[c][s] > MAX_GROWTH;  // false for -inf minus -inf
             }
-            outgrown |= m_lane[half] * softmax_scale_log2 - m[half] > MAX_GROWTH;  // false for -inf minus -inf
         }
         if (__any_sync(ALL_LANES, outgrown)) {  // as in 05_tuned: any m near the maximum will do
 #pragma unroll
-            for (int half = 0; half < ROW_HALVES; ++half) {
-                float m_new = m_lane[half];
-                m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, 1));  // four lanes share a row
-                m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, 2));
-                m_new = fmaxf(m[half], m_new * softmax_scale_log2);
-                const float alpha = m_new == NEG_INF ? 1.0f : fast_exp2(m[half] - m_new);
-                m[half] = m_new;
-                l[half] *= alpha;
+            for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
-                for (int d = 0; d < HEAD_DIM / 8; ++d) {
-                    acc[d][half * 2] *= alpha;
-                    acc[d][half * 2 + 1] *= alpha;
+                for (int s = 0; s < 2; ++s) {
+                    float m_new = m_lane[c][s];  // eight lanes share a head
+                    for (int other = 4; other < WARP_SIZE; other *= 2) {
+                        m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, other));
+                    }
+                    m_new = fmaxf(m[c][s], m_new * softmax_scale_log2);
+                    const float alpha = m_new == NEG_INF ? 1.0f : fast_exp2(m[c][s] - m_new);
+                    m[c][s] = m_new;
+                    l[c][s] *= alpha;
+#pragma unroll
+                    for (int d = 0; d < HEAD_DIM / 16; ++d) {
+                        acc[d][c][s] *= alpha;
+                        acc[d][c][s + 2] *= alpha;
+                    }
                 }
             }
         }
 #pragma unroll
-        for (int half = 0; half < ROW_HALVES; ++half) {
+        for (int j = 0; j < TILE_KEYS / 16; ++j) {
 #pragma unroll
-            for (int j = 0; j < TILE_KEYS / 8; ++j) {
+            for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
-                for (int e = 2 * half; e < 2 * half + 2; ++e) {  // the first key of a tile exists, so m is finite
-                    scores[j][e] = fast_exp2(scores[j][e] * softmax_scale_log2 - m[half]);
-                    l[half] += scores[j][e];
+                for (int e = 0; e < 4; ++e) {  // the first key of a tile exists, so m is finite
+                    scores[j][c][e] = fast_exp2(scores[j][c][e] * softmax_scale_log2 - m[c][e % 2]);
+                    l[c][e % 2] += scores[j][c][e];
                 }
             }
         }
@@ -230,19 +244,21 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
         // region: weighted_sum
 #pragma unroll
         for (int j = 0; j < TILE_KEYS / 16; ++j) {
-            unsigned probs_reg[4];
+            unsigned probs_reg[COL_TILES][2];  // of keys 0-7 and 8-15: head g, keys 2 t and 2 t + 1
 #pragma unroll
-            for (int r = 0; r < 4; ++r) {
-                const float* pair = &scores[2 * j + r / 2][r % 2 * 2];
-                probs_reg[r] = r % 2 < ROW_HALVES ? pack_pair(pair[0], pair[1], ELEMENT()) : 0u;
+            for (int c = 0; c < COL_TILES; ++c) {
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    probs_reg[c][r] = movmatrix_trans(pack_pair(scores[j][c][2 * r], scores[j][c][2 * r + 1], ELEMENT()));
+                }
             }
 #pragma unroll
             for (int d = 0; d < HEAD_DIM / 16; ++d) {
-                unsigned v_reg[2][2];  // columns 0-7 and 8-15
-                ldmatrix_x4_trans(v_reg[0][0], v_reg[0][1], v_reg[1][0], v_reg[1][1],
-                                  v_smem + (v_lane ^ (d % 4 * 32)) + d / 4 * 128 + j * 16 * ROW_BYTES);
-                mma_m16n8k16(acc[2 * d], probs_reg, v_reg[0], ELEMENT());
-                mma_m16n8k16(acc[2 * d + 1], probs_reg, v_reg[1], ELEMENT());
+                unsigned v_reg[4];
+                ldmatrix_x4_trans(v_reg[0], v_reg[2], v_reg[1], v_reg[3],
+                                  v_smem + (lane_at ^ (d % 4 * 32)) + d / 4 * 128 + j * 16 * ROW_BYTES);
+#pragma unroll
+                for (int c = 0; c < COL_TILES; ++c) mma_m16n8k16(acc[d][c], v_reg, probs_reg[c], ELEMENT());
             }
         }
         // endregion
@@ -251,29 +267,34 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
     // region: merge
     // The warps saw different keys: each leaves m and l, then its sums seen from the block's m.
 #pragma unroll
-    for (int half = 0; half < ROW_HALVES; ++half) {
-        l[half] += __shfl_xor_sync(ALL_LANES, l[half], 1);
-        l[half] += __shfl_xor_sync(ALL_LANES, l[half], 2);
-        if (lane % 4 == 0) {
-            m_smem[warp][row_0 + half * 8] = m[half];
-            l_smem[warp][row_0 + half * 8] = l[half];
+    for (int c = 0; c < COL_TILES; ++c) {
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+            for (int other = 4; other < WARP_SIZE; other *= 2) l[c][s] += __shfl_xor_sync(ALL_LANES, l[c][s], other);
+            if (lane < 4) {
+                m_smem[warp][8 * c + 2 * lane + s] = m[c][s];
+                l_smem[warp][8 * c + 2 * lane + s] = l[c][s];
+            }
         }
     }
     cp_async_wait_all();
     __syncthreads();  // separates the warps' m from everybody's read of it, and the last tiles from the sums in their place
     float* acc_smem = reinterpret_cast<float*>(ring_smem);  // (NUM_Q_PER_KV, ACC_STRIDE) of each warp
 #pragma unroll
-    for (int half = 0; half < ROW_HALVES; ++half) {
-        const int row = row_0 + half * 8;
-        float m_block = NEG_INF;
+    for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
-        for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][row]);
-        const float alpha = m[half] == NEG_INF ? 0.0f : fast_exp2(m[half] - m_block);
-        if (row < NUM_Q_PER_KV) {
+        for (int s = 0; s < 2; ++s) {
+            const int head = 8 * c + lane % 4 * 2 + s;
+            float m_block = NEG_INF;
 #pragma unroll
-            for (int d = 0; d < HEAD_DIM / 8; ++d) {
-                *reinterpret_cast<float2*>(acc_smem + row * ACC_STRIDE + d * 8 + lane % 4 * 2) =
-                    make_float2(acc[d][half * 2] * alpha, acc[d][half * 2 + 1] * alpha);
+            for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][head]);
+            const float alpha = m[c][s] == NEG_INF ? 0.0f : fast_exp2(m[c][s] - m_block);
+            if (head < NUM_Q_PER_KV) {
+#pragma unroll
+                for (int d = 0; d < HEAD_DIM / 16; ++d) {
+                    acc_smem[head * ACC_STRIDE + d * 16 + lane / 4] = acc[d][c][s] * alpha;
+                    acc_smem[head * ACC_STRIDE + d * 16 + lane / 4 + 8] = acc[d][c][s + 2] * alpha;
+                }
             }
         }
     }

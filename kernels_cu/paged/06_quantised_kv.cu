@@ -27,11 +27,12 @@
 #error "KV: type of the pages; pass -DKV=char (int8) or __nv_fp8_e4m3"
 #endif
 #include "common/async_copy.cuh"  // cp_async_16_zfill, commit, wait
-#include "common/byte_pairs.cuh"  // to_halves
+#include "common/byte_pairs.cuh"  // to_halves, to_halves_apart
 #include "common/constants.cuh"
 #include "common/fast_exp2.cuh"   // fast_exp2
 #include "common/half_chunk.cuh"  // rounded
 #include "common/half_types.cuh"  // mma_m16n8k16, pack_pair; ldmatrix
+#include "common/movmatrix.cuh"   // movmatrix_trans
 #include "common/swizzle.cuh"     // swizzle_offset<row bytes>(row, chunk)
 #define TILE_KEYS WARP_SIZE  // keys that a warp works on at a time: a lane knows the page and the scales of one
 #ifndef NUM_STAGES
@@ -50,12 +51,12 @@
 #define COPY_ROWS (WARP_SIZE / CHUNKS)  // rows that a warp copies in one go: 4 or 8
 #define TILE_BYTES (TILE_KEYS * ROW_BYTES)
 #define STAGE_BYTES (2 * TILE_BYTES + 8 * TILE_KEYS)  // K, V, the scales of K, the scales of V
-#define ROW_HALVES (NUM_Q_PER_KV > 8 ? 2 : 1)  // with 8 heads at most, rows 8 to 15 of every product stay empty
+#define COL_TILES (NUM_Q_PER_KV > 8 ? 2 : 1)  // heads are the columns of every product, 8 at a time
 #define ACC_STRIDE (HEAD_DIM + 8)              // floats from one row to the next of what a warp leaves behind
 #define COMBINE 8  // splits that a thread of the last block reads at a time
 #define MAX_GROWTH 8.0f  // 2^8 = 256: how far a weight may exceed 1 before the row is rescaled; half holds 65504
 static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
-static_assert(NUM_Q_PER_KV >= 1 && NUM_Q_PER_KV <= 16, "a group is the 16 rows of one mma");
+static_assert(NUM_Q_PER_KV >= 1 && NUM_Q_PER_KV <= 16, "a group is the columns of one mma or two");
 static_assert(NUM_Q_PER_KV * ACC_STRIDE * 4 <= NUM_STAGES * STAGE_BYTES, "what a warp leaves behind fits into its ring");
 
 // region: start_tile
@@ -132,25 +133,28 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
     // endregion
 
     // region: load_q
-    unsigned q_reg[HEAD_DIM / 16][4];  // lane 4 g + t: rows g and g + 8, the heads of the group; a row that is none is 0
-    const int row_0 = lane / 4, heads = num_kv_heads * NUM_Q_PER_KV;
+    unsigned q_reg[HEAD_DIM / 16][COL_TILES][2];  // lane 4 g + t: heads g and g + 8 of the group; a head that is none is 0
+    const int heads = num_kv_heads * NUM_Q_PER_KV;
     q += batch * stride_q_batch + kv_head * NUM_Q_PER_KV * stride_q_head + lane % 4 * 4;
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 16; ++d) {
 #pragma unroll
-        for (int r = 0; r < 4; ++r) {
-            const int row = row_0 + r % 2 * 8;
-            float2 pair = make_float2(0.0f, 0.0f);
-            if (row < NUM_Q_PER_KV) {  // K's bytes come as four neighbours a lane, so the lane's columns are 4 t to 4 t + 3
-                pair = unpack_pair(*reinterpret_cast<const unsigned*>(q + row * stride_q_head + d * 16 + r / 2 * 2), ELEMENT());
+        for (int c = 0; c < COL_TILES; ++c) {
+            const int head = lane / 4 + 8 * c;
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                float2 pair = make_float2(0.0f, 0.0f);
+                if (head < NUM_Q_PER_KV) {  // K's bytes come as four neighbours a lane, so the lane's columns are 4 t to 4 t + 3
+                    pair = unpack_pair(*reinterpret_cast<const unsigned*>(q + head * stride_q_head + d * 16 + r * 2), ELEMENT());
+                }
+                q_reg[d][c][r] = pack_pair(pair.x, pair.y, __half());
             }
-            q_reg[d][r] = pack_pair(pair.x, pair.y, __half());
         }
     }
-    float acc[HEAD_DIM / 8][4] = {};
-    float m[ROW_HALVES], l[ROW_HALVES] = {};  // m times softmax_scale_log2; l over this lane's own columns
+    float acc[HEAD_DIM / 16][COL_TILES][4] = {};  // columns 2 g, then 2 g + 1, of V; heads 2 t and 2 t + 1
+    float m[COL_TILES][2], l[COL_TILES][2] = {};  // of these heads; m times softmax_scale_log2; l over this lane's own keys
 #pragma unroll
-    for (int half = 0; half < ROW_HALVES; ++half) m[half] = NEG_INF;
+    for (int c = 0; c < COL_TILES; ++c) m[c][0] = m[c][1] = NEG_INF;
     const int lane_at = swizzle_offset<ROW_BYTES>(lane, 0);  // where this lane's row begins for ldmatrix; chunk c: XOR 16 c
     // endregion
 
@@ -161,35 +165,43 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
         next_tile();                            // into the place of the tile before
         const unsigned char* k_smem = ring_smem + i % NUM_STAGES * STAGE_BYTES;
         const unsigned char* v_smem = k_smem + TILE_BYTES;
-        const float2* scale_smem = reinterpret_cast<const float2*>(v_smem + TILE_BYTES) + lane % 4;  // of columns 2 t, 2 t + 1
+        const float* scale_smem = reinterpret_cast<const float*>(v_smem + TILE_BYTES) + lane / 4;  // of key g
         // endregion
 
         // region: scores
-        float scores[TILE_KEYS / 8][4] = {};  // q k^T without the scale
+        float scores[TILE_KEYS / 16][COL_TILES][4] = {};  // k q^T without the scale: rows g and g + 8 are keys
 #pragma unroll
         for (int d = 0; d < CHUNKS; ++d) {
             unsigned k_bytes[4];  // of keys 8 j to 8 j + 7: four neighbours of key g
             ldmatrix_x4(k_bytes[0], k_bytes[1], k_bytes[2], k_bytes[3], k_smem + (lane_at ^ (d * 16)));
 #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                unsigned k_reg[2];
-                to_halves(k_reg, k_bytes[j], KV());
-                mma_m16n8k16(scores[j], q_reg[d], k_reg, __half());
+            for (int j = 0; j < TILE_KEYS / 16; ++j) {
+                unsigned low[2], high[2];  // keys 0-7 and 8-15 of these 16
+                to_halves(low, k_bytes[2 * j], KV());
+                to_halves(high, k_bytes[2 * j + 1], KV());
+                const unsigned k_reg[4] = {low[0], high[0], low[1], high[1]};
+#pragma unroll
+                for (int c = 0; c < COL_TILES; ++c) mma_m16n8k16(scores[j][c], k_reg, q_reg[d][c], __half());
             }
         }
 #pragma unroll
-        for (int j = 0; j < TILE_KEYS / 8; ++j) {
-            const float2 scale = scale_smem[j * 4];
+        for (int j = 0; j < TILE_KEYS / 16; ++j) {
 #pragma unroll
-            for (int e = 0; e < 4; ++e) scores[j][e] *= e % 2 == 0 ? scale.x : scale.y;
+            for (int e = 0; e < 4; ++e) {
+#pragma unroll
+                for (int c = 0; c < COL_TILES; ++c) scores[j][c][e] *= scale_smem[16 * j + e / 2 * 8];
+            }
         }
-        const int limit = end - first - (i * NUM_WARPS + warp) * TILE_KEYS - lane % 4 * 2;  // column 8 j + e exists below it
+        const int limit = end - first - (i * NUM_WARPS + warp) * TILE_KEYS - lane / 4;  // key 16 j + 8 r + g exists below it
         if (limit < TILE_KEYS) {
 #pragma unroll
-            for (int j = 0; j < TILE_KEYS / 8; ++j) {
+            for (int j = 0; j < TILE_KEYS / 16; ++j) {
 #pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    if (8 * j + e % 2 >= limit) scores[j][e] = NEG_INF;
+                for (int c = 0; c < COL_TILES; ++c) {
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) {
+                        if (16 * j + e / 2 * 8 >= limit) scores[j][c][e] = NEG_INF;
+                    }
                 }
             }
         }
@@ -197,67 +209,79 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
 
         // region: softmax
         bool outgrown = false;
-        float m_lane[ROW_HALVES];
+        float m_lane[COL_TILES][2];
 #pragma unroll
-        for (int half = 0; half < ROW_HALVES; ++half) {
-            m_lane[half] = NEG_INF;
+        for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
-            for (int j = 0; j < TILE_KEYS / 8; ++j) {
-                m_lane[half] = fmaxf(m_lane[half], fmaxf(scores[j][half * 2], scores[j][half * 2 + 1]));
+            for (int s = 0; s < 2; ++s) {
+                m_lane[c][s] = NEG_INF;
+#pragma unroll
+                for (int j = 0; j < TILE_KEYS / 16; ++j) {
+                    m_lane[c][s] = fmaxf(m_lane[c][s], fmaxf(scores[j][c][s], scores[j][c][s + 2]));
+                }
+                outgrown |= m_lane[c][s] * softmax_scale_log2 - m[c][s] > MAX_GROWTH;  // false for -inf minus -inf
             }
-            outgrown |= m_lane[half] * softmax_scale_log2 - m[half] > MAX_GROWTH;  // false for -inf minus -inf
         }
         if (__any_sync(ALL_LANES, outgrown)) {  // as in 05_tuned: any m near the maximum will do
 #pragma unroll
-            for (int half = 0; half < ROW_HALVES; ++half) {
-                float m_new = m_lane[half];
-                m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, 1));  // four lanes share a row
-                m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, 2));
-                m_new = fmaxf(m[half], m_new * softmax_scale_log2);
-                const float alpha = m_new == NEG_INF ? 1.0f : fast_exp2(m[half] - m_new);
-                m[half] = m_new;
-                l[half] *= alpha;
+            for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
-                for (int d = 0; d < HEAD_DIM / 8; ++d) {
-                    acc[d][half * 2] *= alpha;
-                    acc[d][half * 2 + 1] *= alpha;
+                for (int s = 0; s < 2; ++s) {
+                    float m_new = m_lane[c][s];  // eight lanes share a head
+                    for (int other = 4; other < WARP_SIZE; other *= 2) {
+                        m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, other));
+                    }
+                    m_new = fmaxf(m[c][s], m_new * softmax_scale_log2);
+                    const float alpha = m_new == NEG_INF ? 1.0f : fast_exp2(m[c][s] - m_new);
+                    m[c][s] = m_new;
+                    l[c][s] *= alpha;
+#pragma unroll
+                    for (int d = 0; d < HEAD_DIM / 16; ++d) {
+                        acc[d][c][s] *= alpha;
+                        acc[d][c][s + 2] *= alpha;
+                    }
                 }
             }
         }
 #pragma unroll
-        for (int half = 0; half < ROW_HALVES; ++half) {
+        for (int j = 0; j < TILE_KEYS / 16; ++j) {
 #pragma unroll
-            for (int j = 0; j < TILE_KEYS / 8; ++j) {
+            for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
-                for (int e = 2 * half; e < 2 * half + 2; ++e) {  // the first key of a tile exists, so m is finite
-                    scores[j][e] = fast_exp2(scores[j][e] * softmax_scale_log2 - m[half]);
-                    l[half] += scores[j][e];
+                for (int e = 0; e < 4; ++e) {  // the first key of a tile exists, so m is finite
+                    scores[j][c][e] = fast_exp2(scores[j][c][e] * softmax_scale_log2 - m[c][e % 2]);
+                    l[c][e % 2] += scores[j][c][e];
                 }
             }
         }
         // endregion
 
         // region: weighted_sum
-        unsigned probs_reg[2][4];  // of keys 0-15 and 16-31; the weights take the scales of V, l does not
+        unsigned probs_reg[TILE_KEYS / 16][COL_TILES][2];  // keys 0-7 and 8-15: head g, keys 2 t and 2 t + 1
 #pragma unroll
-        for (int j = 0; j < TILE_KEYS / 8; ++j) {
-            const float2 scale = scale_smem[TILE_KEYS / 2 + j * 4];
-            probs_reg[j / 2][j % 2 * 2] = pack_pair(scores[j][0] * scale.x, scores[j][1] * scale.y, __half());
-            probs_reg[j / 2][j % 2 * 2 + 1] =
-                ROW_HALVES == 2 ? pack_pair(scores[j][2] * scale.x, scores[j][3] * scale.y, __half()) : 0u;
+        for (int j = 0; j < TILE_KEYS / 16; ++j) {
+#pragma unroll
+            for (int c = 0; c < COL_TILES; ++c) {
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {  // the weights take the scales of V, l does not
+                    const float scale = scale_smem[TILE_KEYS + 16 * j + 8 * r];
+                    probs_reg[j][c][r] =
+                        movmatrix_trans(pack_pair(scores[j][c][2 * r] * scale, scores[j][c][2 * r + 1] * scale, __half()));
+                }
+            }
         }
 #pragma unroll
         for (int d = 0; d < CHUNKS; ++d) {
             unsigned v_bytes[4];  // of keys 8 j to 8 j + 7: columns 2 g and 2 g + 1 of key 2 t, then of key 2 t + 1
             ldmatrix_x4_trans(v_bytes[0], v_bytes[1], v_bytes[2], v_bytes[3], v_smem + (lane_at ^ (d * 16)));
 #pragma unroll
-            for (int j = 0; j < 2; ++j) {
-                unsigned low[2], high[2];  // keys 0-7 and 8-15 of these 16: the even column, the odd column
-                to_halves(low, __byte_perm(v_bytes[2 * j], 0, 0x3120), KV());
-                to_halves(high, __byte_perm(v_bytes[2 * j + 1], 0, 0x3120), KV());
-                const unsigned even[2] = {low[0], high[0]}, odd[2] = {low[1], high[1]};
-                mma_m16n8k16(acc[2 * d], probs_reg[j], even, __half());      // columns 16 d + 4 t and 16 d + 4 t + 2
-                mma_m16n8k16(acc[2 * d + 1], probs_reg[j], odd, __half());  // columns 16 d + 4 t + 1 and 16 d + 4 t + 3
+            for (int j = 0; j < TILE_KEYS / 16; ++j) {
+                unsigned low[2], high[2];  // keys 0-7 and 8-15 of these 16: column 2 g, column 2 g + 1
+                to_halves_apart(low, v_bytes[2 * j], KV());
+                to_halves_apart(high, v_bytes[2 * j + 1], KV());
+                const unsigned v_reg[4] = {low[0], low[1], high[0], high[1]};
+#pragma unroll
+                for (int c = 0; c < COL_TILES; ++c) mma_m16n8k16(acc[d][c], v_reg, probs_reg[j][c], __half());
             }
         }
         // endregion
@@ -266,30 +290,34 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
     // region: merge
     // The warps saw different keys: each leaves m and l, then its sums seen from the block's m.
 #pragma unroll
-    for (int half = 0; half < ROW_HALVES; ++half) {
-        l[half] += __shfl_xor_sync(ALL_LANES, l[half], 1);
-        l[half] += __shfl_xor_sync(ALL_LANES, l[half], 2);
-        if (lane % 4 == 0) {
-            m_smem[warp][row_0 + half * 8] = m[half];
-            l_smem[warp][row_0 + half * 8] = l[half];
+    for (int c = 0; c < COL_TILES; ++c) {
+#pragma unroll
+        for (int s = 0; s < 2; ++s) {
+            for (int other = 4; other < WARP_SIZE; other *= 2) l[c][s] += __shfl_xor_sync(ALL_LANES, l[c][s], other);
+            if (lane < 4) {
+                m_smem[warp][8 * c + 2 * lane + s] = m[c][s];
+                l_smem[warp][8 * c + 2 * lane + s] = l[c][s];
+            }
         }
     }
     cp_async_wait_all();
     __syncthreads();  // separates the warps' m from everybody's read of it, and the last tiles from the sums in their place
     float* acc_smem = reinterpret_cast<float*>(ring_smem);  // (NUM_Q_PER_KV, ACC_STRIDE) of each warp
 #pragma unroll
-    for (int half = 0; half < ROW_HALVES; ++half) {
-        const int row = row_0 + half * 8;
-        float m_block = NEG_INF;
+    for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
-        for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][row]);
-        const float alpha = m[half] == NEG_INF ? 0.0f : fast_exp2(m[half] - m_block);
-        if (row < NUM_Q_PER_KV) {
+        for (int s = 0; s < 2; ++s) {
+            const int head = 8 * c + lane % 4 * 2 + s;
+            float m_block = NEG_INF;
 #pragma unroll
-            for (int d = 0; d < CHUNKS; ++d) {
-                *reinterpret_cast<float4*>(acc_smem + row * ACC_STRIDE + d * 16 + lane % 4 * 4) =
-                    make_float4(acc[2 * d][half * 2] * alpha, acc[2 * d + 1][half * 2] * alpha,
-                                acc[2 * d][half * 2 + 1] * alpha, acc[2 * d + 1][half * 2 + 1] * alpha);
+            for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][head]);
+            const float alpha = m[c][s] == NEG_INF ? 0.0f : fast_exp2(m[c][s] - m_block);
+            if (head < NUM_Q_PER_KV) {
+#pragma unroll
+                for (int d = 0; d < HEAD_DIM / 16; ++d) {
+                    *reinterpret_cast<float2*>(acc_smem + head * ACC_STRIDE + d * 16 + lane / 4 * 2) =
+                        make_float2(acc[d][c][s] * alpha, acc[d][c][s + 2] * alpha);
+                }
             }
         }
     }

@@ -146,25 +146,27 @@ def test_new_tokens_go_to_their_slots_and_nowhere_else(language, layout):
         assert torch.equal(got.view(torch.int16), right.view(torch.int16))  # NaN by NaN
 
 
+@pytest.mark.parametrize("language", ["cuda", "triton"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int8])
-def test_pages_are_copied_whole(dtype):
+def test_pages_are_copied_whole(dtype, language):
     k, v = (torch.randint(-100, 100, (7, 3, 2, 64)).to(dtype) for _ in range(2))
     want = [pool.clone() for pool in (k, v)]
     for pool in want:
         pool[5], pool[0] = pool[1], pool[6]
-    ops.copy_pages(k, v, torch.tensor([[1, 5], [6, 0]]))
+    ops.copy_pages(k, v, torch.tensor([[1, 5], [6, 0]]), language=language)
     assert torch.equal(k, want[0]) and torch.equal(v, want[1])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("head_dim", "page_size"), [(64, 3), (128, 16)])
-def test_prefill(head_dim, page_size, layout):
+@pytest.mark.parametrize("language", ["cuda", "triton"])
+def test_prefill(language, head_dim, page_size, layout):
     lengths, new = [0, 1, 17, 50, 150], [0, 1, 17, 3, 140]
     dtype = torch.bfloat16 if head_dim == 64 else torch.float16
     _, *pool = cache(lengths, head_dim=head_dim, page_size=page_size, dtype=dtype, layout=layout)
     q = torch.randn(sum(new), 4, head_dim).to(dtype)
     starts = torch.tensor([0, *new]).cumsum(0).int()
-    launch = paged_prefill.plan(q, *pool, starts, max_seq_len_q=max(new), layout=layout)
+    launch = paged_prefill.plan(q, *pool, starts, max_seq_len_q=max(new), layout=layout, language=language)
     assert_right(launch, reference.paged_prefill_lse(q, *pool, starts, layout=layout), dtype)
 
 
@@ -178,21 +180,24 @@ def test_a_new_token_behind_the_cache_sees_nothing():
 @pytest.mark.parametrize("per", ["token", "head"])
 @pytest.mark.parametrize("small", [torch.int8, torch.float8_e4m3fn])
 @pytest.mark.parametrize(("head_dim", "heads", "layout"), [(64, 9, "HND"), (128, 4, "NHD")])
-def test_quantised(head_dim, heads, layout, small, per):
+@pytest.mark.parametrize("language", ["cuda", "triton"])
+def test_quantised(language, head_dim, heads, layout, small, per):
     """Held to what the bytes stand for: the kernel's own error stays that of half precision."""
     q, k, v, table, lens = cache([0, 5, 40, 150], head_dim=head_dim, heads=heads, kv_heads=1, layout=layout)
     (k, k_scales), (v, v_scales) = (quantised_kv.quantise(x, small, layout=layout, per=per) for x in (k, v))
     restored = [quantised_kv.restored(x, s, layout=layout) for x, s in ((k, k_scales), (v, v_scales))]
     right = reference.paged_attention_lse(q, *restored, table, lens, layout=layout)
     for split_len in (200, 64):
-        launch = paged_quantised.plan(q, k, v, k_scales, v_scales, table, lens, layout=layout, split_len=split_len)
+        options = {"layout": layout, "split_len": split_len, "language": language}
+        launch = paged_quantised.plan(q, k, v, k_scales, v_scales, table, lens, **options)
         assert_right(launch, right, torch.float16, runs=2)
 
 
 @pytest.mark.parametrize("per", ["token", "head"])
 @pytest.mark.parametrize("small", [torch.int8, torch.float8_e4m3fn])
 @pytest.mark.parametrize(("head_dim", "dtype", "layout"), [(64, torch.float16, "HND"), (128, torch.bfloat16, "NHD")])
-def test_the_quantised_write_stores_the_nearest_code(head_dim, dtype, layout, small, per):
+@pytest.mark.parametrize("language", ["cuda", "triton"])
+def test_the_quantised_write_stores_the_nearest_code(language, head_dim, dtype, layout, small, per):
     """Byte by byte as torch rounds: ties to even, numbers beyond the scale saturate, a row of zeros has a scale."""
     shape = (7, 5, 3, head_dim) if layout == "NHD" else (7, 3, 5, head_dim)
     pools = [torch.randint(-100, 100, shape, dtype=torch.int8).view(small) for _ in range(2)]
@@ -209,7 +214,7 @@ def test_the_quantised_write_stores_the_nearest_code(head_dim, dtype, layout, sm
         quantised_kv.written(x, pool, scale, slots, layout=layout, per=per)
         for x, pool, scale in zip((k, v), pools, scales, strict=True)
     ]
-    launch = paged_quantised.plan_write(k, v, *pools, *scales, slots, layout=layout, per=per)
+    launch = paged_quantised.plan_write(k, v, *pools, *scales, slots, layout=layout, per=per, language=language)
     launch.run()
     for (codes, right), pool, scale in zip(want, pools, scales, strict=True):
         assert torch.equal(pool.view(torch.int8), codes.view(torch.int8)) and torch.equal(scale, right)

@@ -112,6 +112,9 @@ _IN_PARTS = {name: kind for name, kind in DECODE.items() if name not in ("out_pt
 _REDUCE = {"seq_lens_ptr": "*i32", "out_ptr": "*fp16", "lse_ptr": "*fp32", "num_partitions": "i32"}
 REDUCE = (PARTS | _REDUCE | {"partition_len": "i32"}, {"HEAD_DIM": 128, "BLOCK_S": 16})
 _GROUPED = {name: kind for name, kind in _IN_PARTS.items() if name != "num_q_per_kv"}
+_BYTES = {f"{x}_pages_ptr": "*i8" for x in ("k", "v")} | {f"{x}_scales_ptr": "*fp32" for x in ("k", "v")}
+_BYTES |= {f"stride_scale_{axis}": "i64" for axis in ("page", "slot", "head")}
+_IN_PAGES = dict.fromkeys(("k_pages_ptr", "v_pages_ptr"), "*i16") | {"copies_ptr": "*i64"}
 PAGED = {
     "paged/01_reshape_and_cache": (
         {"k_ptr": "*fp16", "v_ptr": "*fp16", "slot_mapping_ptr": "*i64"}
@@ -128,6 +131,28 @@ PAGED = {
         {"NUM_Q_PER_KV": 4, "HEAD_DIM": 64, "BLOCK_N": 16},
     ),
     "paged/04_paged_grouped/reduce": REDUCE,
+    "paged/05_paged_prefill": (
+        {name: kind for name, kind in DECODE.items() if name != "stride_q_batch"}
+        | {"cu_seqlens_q_ptr": "*i32", "stride_q_token": "i64:16"},
+        {"HEAD_DIM": 64, "BLOCK_M": 16, "BLOCK_N": 16},
+    ),
+    "paged/06_quantised_kv/partition": (
+        _GROUPED | _BYTES | dict.fromkeys(("num_kv_heads", "num_splits", "split_len"), "i32"),
+        {"NUM_Q_PER_KV": 4, "HEAD_DIM": 64, "BLOCK_N": 16},
+    ),
+    "paged/06_quantised_kv/reduce": REDUCE,
+    "paged/07_copy_pages": (
+        _IN_PAGES | {"page_numel": "i64:16", "stride_page": "i64:16"},
+        {"BLOCK": 1024},
+    ),
+    "paged/08_quantised_write": (
+        {"k_ptr": "*fp16", "v_ptr": "*fp16", "slot_mapping_ptr": "*i64"}
+        | PAGES
+        | _BYTES
+        | {f"stride_{x}_{axis}": "i64:16" for x in ("k", "v") for axis in ("token", "head")}
+        | dict.fromkeys(("num_kv_heads", "page_size"), "i32"),
+        {"HEAD_DIM": 64, "BLOCK_H": 8, "LARGEST": 127.0, "MIN_SCALE": 1e-4, "PER_TOKEN": True},
+    ),
 }
 _DENSE = (
     {f"{name}_ptr": "*fp16" for name in ("q", "k", "v", "out")}
