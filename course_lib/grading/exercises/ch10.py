@@ -4,7 +4,8 @@ May import: the modules that hold them.
 """
 
 from .paged_table import TABLE
+from .paged_tiles import TILES
 from .paged_v1 import V1
 from .paged_write import WRITE
 
-EXERCISES = (TABLE, WRITE, V1)
+EXERCISES = (TABLE, WRITE, V1, TILES)

@@ -119,7 +119,18 @@ def _by_empty(evidence):
 
 
 def _by_heads(evidence):
-    return say_heads(evidence.readings.get("head map"))
+    reading = evidence.readings.get("head map")
+    if reading is None or any(math.isnan(value) for row in reading["got"] for value in row):
+        return None
+    mixed = [value for row in reading["got"] for value in row if abs(value - round(value)) > 1e-3]
+    if mixed:
+        return Diagnosis(
+            "heads_mixed",
+            "In a probe with 2 key-value heads every row of v holds the number of its head, and out is "
+            f"{mixed[0]:.4g}: rows of several heads were taken together. With NHD the rows of a head lie stride_slot "
+            "numbers apart, and between them those of the other heads.",
+        )
+    return say_heads(reading)
 
 
 def _by_nan(evidence):
@@ -130,15 +141,15 @@ def _by_nan(evidence):
             if comparison.passed or comparison.index is None or comparison.got == comparison.got:
                 continue
             if reading is None or not all(math.isfinite(weight) for row in reading for weight in row):
-                return None
+                return _by_undefined(evidence, name)
             b = comparison.index[0]
             seq_len, page_size = int(case.inputs["seq_lens"][b]), case.case.sizes["page_size"]
-            only_v = case.comparisons["lse"].passed
             why = (
-                "lse is right, so the weight of those keys is 0; but 0 times NaN is NaN. Put 0 in place of v there"
-                if only_v
-                else "NaN plus -inf, or a maximum over NaN, is NaN. Replace the score of a key that is not there, or "
-                "do not load it"
+                "lse is right, so they are not counted; but 0 times NaN is NaN, and so is NaN plus -inf: put 0 in "
+                "place of k and v there"
+                if case.comparisons["lse"].passed
+                else "A maximum or a sum over NaN is NaN. Replace the score of a key that is not there by -inf, or do "
+                "not load it"
             )
             return Diagnosis(
                 "nan_from_unused_slots",
@@ -147,6 +158,23 @@ def _by_nan(evidence):
                 f"anything, and hold NaN here. {why}.",
             )
     return None
+
+
+def _by_undefined(evidence, name):
+    """NaN wherever a page is not full, whatever the slots hold, and right numbers where all are."""
+    full = [
+        case
+        for case in evidence.cases
+        if not bool((case.inputs["seq_lens"] % case.case.sizes["page_size"]).any())
+        and int(case.inputs["seq_lens"].min())
+    ]
+    if not full or any(not case.passed for case in full):
+        return None
+    return Diagnosis(
+        "undefined_places",
+        f"{name} is NaN wherever the last page is not full, and right in the case {full[0].case.name!r}. What a masked "
+        "load leaves out is what `other` says, and undefined without it: say other=0.0.",
+    )
 
 
 def _by_layout(evidence):

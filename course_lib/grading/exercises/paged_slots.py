@@ -41,6 +41,8 @@ RULES = (
      "its number in the sequence was taken for its number in the pool; block_table[sequence][{page_of_it}] says which "
      "page of the pool it is"),
     ("last_page_in_full", _by_page(lambda n: -(-n // _P) * _P), "the last page was read to its end"),
+    ("mask_in_page", _by_page(lambda n: n if n < _P else -(-n // _P) * _P),
+     "the number of a slot in its page was compared with seq_len; the token's number is page * page_size + slot"),
     ("one_token_too_many", _by_page(lambda n: n + 1), "one token too many: they have the numbers 0 to seq_len - 1"),
     ("last_token_missing", _by_page(lambda n: n - 1), "the last token is missing"),
     ("last_page_dropped", _by_page(lambda n: n // _P * _P), "the last page, which is not full, was left out"),

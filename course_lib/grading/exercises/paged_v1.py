@@ -39,7 +39,7 @@ V1 = Exercise(
     size_lines=18,
     minutes=35,
     solution="kernels_cu/paged_exercises/03_warp_walk.cu",
-    cases=cases.usual(ALL_SCHEDULES),
+    cases=cases.usual(ALL_SCHEDULES, many=(150, 75, 0, 33)),
     make_inputs=cases.inputs,
     make_run=_run,
     oracle=cases.oracle,

@@ -1,0 +1,38 @@
+"""Right answers to 10.4 that look different from the solution."""
+
+from course_lib.grading.contestants import Right
+
+ANSWERS = [
+    Right(
+        "from the last page to the first",
+        (
+            (
+                "for i in range(0, tl.cdiv(seq_len, PAGE_SIZE)):",
+                "for i in range(tl.cdiv(seq_len, PAGE_SIZE) - 1, -1, -1):",
+            ),
+        ),
+    ),
+    Right(
+        "k and v on end, tl.where after a load without mask",
+        (
+            (
+                "k = tl.load(k_pages_ptr + at, mask=there[:, None], other=0.0)",
+                "k = tl.load(k_pages_ptr + tl.trans(at))",
+            ),
+            ("tl.sum(q[None, :] * k, axis=1)", "tl.sum(q[:, None] * k, axis=0)"),
+            (
+                "v = tl.load(v_pages_ptr + at, mask=there[:, None], other=0.0)",
+                "v = tl.where(there[:, None], tl.load(v_pages_ptr + at), 0.0)",
+            ),
+        ),
+    ),
+    Right(
+        "base 2",
+        (
+            ("* softmax_scale, -", "* (softmax_scale * 1.4426950408889634), -"),
+            ("alpha = tl.exp(m - m_new)", "alpha = tl.exp2(m - m_new)"),
+            ("probs_unnorm = tl.exp(scores - m_new)", "probs_unnorm = tl.exp2(scores - m_new)"),
+            ("m + tl.log(l_safe)", "m * 0.6931471805599453 + tl.log(l_safe)"),
+        ),
+    ),
+]
