@@ -4,8 +4,8 @@
     python3 benchmarks/decode_graphs.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 A step is attention of one new token in 32 layers, each with keys and values of its own; the output of a layer is the
-query of the next. bfloat16, head_dim 128, 32 query heads on 8. Medians of warm runs; the caches of all layers together
-are larger than L2, so every run reads them from memory.
+query of the next. bfloat16, head_dim 128, 32 query heads on 8. Medians of warm runs in turns; the caches of all layers
+together are larger than L2, so every run reads them from memory.
 
 host_us     until the host has issued the step: the course's launcher and CuPy, torch's operator, or one graph launch
 step_us     from the start of the step on an idle GPU to its end: a late launch is a gap
@@ -38,8 +38,8 @@ NUM_LAYERS = 32
 LOADS = ((1, 1024), (1, 8192))  # batch_size, seq_len
 VARIANTS = ("02_split_kv", "03_fused_combine", "04_grouped_heads")
 PEER = "sdpa_dense"
-BUSY_CYCLES = 12_000_000  # some milliseconds: longer than it takes to issue a whole step
-NUM_WARMUP = 3
+BUSY_CYCLES = 20_000_000  # some 10 ms: longer than it takes to issue a whole step
+NUM_WARMUP = 5
 COLUMNS = [
     "variant", "language", "mode", "batch_size", "num_heads", "num_kv_heads", "seq_len", "num_layers", "num_launches",
     "host_us", "step_us", "device_us", "max_error", "note", *ABOUT,
@@ -86,22 +86,32 @@ def torch_step(inputs):
     return step, ""
 
 
-def timed(step, num_runs, busy):
-    """Medians (of the host, of the GPU) in us; `busy`: the GPU begins when the step is queued."""
-    host, device = [], []
-    for _ in range(num_runs + NUM_WARMUP):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        if busy:
-            torch.cuda._sleep(BUSY_CYCLES)
-        before = time.perf_counter()
-        start.record()
-        step()
-        end.record()
-        host.append((time.perf_counter() - before) * 1e6)
-        torch.cuda.synchronize()
-        device.append(start.elapsed_time(end) * 1e3)
-    return tuple(statistics.median(times[NUM_WARMUP:]) for times in (host, device))
+def timed(calls, num_runs):
+    """{name: medians (host_us, step_us, device_us)}; all calls in turns, as the clock meets all alike."""
+    found = {name: ([], [], []) for name in calls}
+    for turn in range(num_runs + NUM_WARMUP):
+        for name, call in calls.items():
+            host, from_idle = once(call, busy=False)
+            _, queued = once(call, busy=True)
+            if turn >= NUM_WARMUP:
+                for times, value in zip(found[name], (host, from_idle, queued), strict=True):
+                    times.append(value)
+    return {name: tuple(map(statistics.median, times)) for name, times in found.items()}
+
+
+def once(call, busy):
+    """(us of the host, us of the GPU) of one call; `busy`: the GPU begins when everything is queued."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    if busy:
+        torch.cuda._sleep(BUSY_CYCLES)
+    start.record()
+    before = time.perf_counter()
+    call()
+    host = time.perf_counter() - before
+    end.record()
+    torch.cuda.synchronize()
+    return host * 1e6, start.elapsed_time(end) * 1e3
 
 
 def rows_of(batch_size, seq_len, options):
@@ -111,6 +121,7 @@ def rows_of(batch_size, seq_len, options):
     steps = {(variant, "cuda"): course_step(inputs, variant) for variant in VARIANTS}
     if not options.dry:
         steps[PEER, "torch"] = torch_step(inputs)
+    calls, rows = {}, {}
     for (variant, language), (step, num_launches) in steps.items():
         last_q, out = (x.clone() for x in step())
         want = reference.decode_attention_lse(last_q, inputs[1][-1], inputs[2][-1], inputs[3])[0]
@@ -118,17 +129,16 @@ def rows_of(batch_size, seq_len, options):
         row = {"variant": variant, "language": language, "batch_size": batch_size, "seq_len": seq_len}
         row |= {"num_heads": HEADS[0], "num_kv_heads": HEADS[1], "num_layers": num_layers, "max_error": f"{error:.1e}"}
         wrong = f"wrong by {error:.1e}: not timed" if error > TOLERANCE * (10 if options.dry else 1) else ""
+        rows[variant, "eager"] = row | {"mode": "eager", "num_launches": num_launches, "note": wrong}
         if options.dry or wrong:
-            yield row | {"mode": "eager", "num_launches": num_launches, "note": wrong}
             continue
-        for mode, call in (("eager", step), ("graph", captured(step, out))):
-            if call is None:
-                yield row | {"mode": mode, "note": "wrong: the graph's output differs from the eager one"}
-                continue
-            host, from_idle = timed(call, options.runs, busy=False)
-            _, queued = timed(call, options.runs, busy=True)
-            row |= {"host_us": f"{host:.1f}", "step_us": f"{from_idle:.1f}", "device_us": f"{queued:.1f}"}
-            yield row | {"mode": mode, "num_launches": 1 if mode == "graph" else num_launches, "note": ""}
+        calls[variant, "eager"], graph = step, captured(step, out)
+        note = "" if graph else "wrong: the graph's output differs from the eager one"
+        rows[variant, "graph"] = row | {"mode": "graph", "num_launches": 1, "note": note}
+        calls |= {(variant, "graph"): graph} if graph else {}
+    for name, times in timed(calls, options.runs).items():
+        rows[name] |= dict(zip(("host_us", "step_us", "device_us"), (f"{us:.1f}" for us in times), strict=True))
+    return rows.values()
 
 
 def captured(step, out):
@@ -154,7 +164,7 @@ def main():
     wrong = 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of warm runs, GPU idle before each; benchmarks/decode_graphs.py\n")
+        file.write("# medians of warm runs in turns, GPU idle before each; benchmarks/decode_graphs.py\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for load in ((2, 70),) if options.dry else LOADS:

@@ -9,7 +9,8 @@ from .first_kernels import Launches
 from .paged import scratch
 from .softmax import Launch
 
-TILE = 4096  # 01 to 03: numbers of a tile of keys, 32 a thread
+BY_HEAD = {"num_warps": 4, "NUM_STAGES": 3}  # 01 to 03
+TILE = 4096  # 01 to 03: numbers of a tile of keys
 GROUPED = {"BLOCK_N": 64, "num_warps": 2, "num_stages": 3}  # 04: what measured best for the twin over pages
 INTERPRETED = {"BLOCK_N": 128}  # an operation costs the interpreter a millisecond, however large the tile
 BLOCK_S = 16  # splits that are merged at a time
@@ -17,12 +18,15 @@ BLOCKS_PER_SM = {"04_grouped_heads": 4}  # two fit at a time; the first two end 
 
 
 def plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits, tuning=None):
-    """The launches of one decode variant, as `ops.decode.plan` has checked it; `tuning` replaces GROUPED."""
+    """The launches of one decode variant, as `ops.decode.plan` has checked it; `tuning` replaces constants."""
     q = inputs[0]
     batch_size, num_heads, head_dim = q.shape
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
     outputs = out, q.new_empty(q.shape[:2], dtype=torch.float32)
-    group, constants = num_heads // num_kv_heads, {"HEAD_DIM": head_dim, "BLOCK_N": TILE // head_dim}
+    group, shape = num_heads // num_kv_heads, {"BLOCK_N": TILE // head_dim} | BY_HEAD
+    if variant == "04_grouped_heads":
+        shape = {"NUM_Q_PER_KV": group, "BLOCK_S": BLOCK_S} | (GROUPED if q.is_cuda else INTERPRETED)
+    constants = {"HEAD_DIM": head_dim} | shape | (tuning or {})
     if variant == "01_single_pass":
         arguments = (*inputs, *outputs, group, *strides, scale)
         return Launch("triton", _load(variant), (num_heads, batch_size), 0, arguments, constants, outputs)
@@ -39,9 +43,8 @@ def plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits, tun
         return Launches((first, last), outputs)
     if variant == "03_fused_combine":
         arguments = (*inputs, *outputs, *parts, counters, group, split_len, *strides, scale)
-        return Launch("triton", _load(variant), grid, 0, arguments, constants | merge, outputs)
+        return Launch("triton", _load(variant), grid, 0, arguments, merge | constants, outputs)
     arguments = (*inputs, *outputs, *parts, counters, num_kv_heads, num_splits, split_len, *strides, scale)
-    constants |= merge | {"NUM_Q_PER_KV": group} | (tuning or (GROUPED if q.is_cuda else INTERPRETED))
     return Launch("triton", _load(variant), (batch_size * num_splits * num_kv_heads,), 0, arguments, constants, outputs)
 
 

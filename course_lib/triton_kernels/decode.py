@@ -16,13 +16,16 @@ LOG2_E = tl.constexpr(notation.LOG2_E)
 
 # fmt: off
 @triton.jit
-def _one_head(q, k_ptr, v_ptr, start, end, stride_kv_token, scale_log2, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr):
+def _one_head(
+    q, k_ptr, v_ptr, start, end, stride_kv_token, scale_log2,
+    HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, NUM_STAGES: tl.constexpr
+):
 # fmt: on
     """(m, l, acc) of one query over the keys start .. end; m in units of log2, -inf where there is no key."""
     # region: walk
     d = tl.arange(0, HEAD_DIM)[None, :]
     m, l, acc = -float("inf"), 0.0, tl.zeros((HEAD_DIM,), tl.float32)
-    for tile in range(start, end, BLOCK_N):
+    for tile in tl.range(start, end, BLOCK_N, num_stages=NUM_STAGES):  # tiles under way; unasked, only tl.dot has them
         keys = tile + tl.arange(0, BLOCK_N)
         at = keys[:, None].to(tl.int64) * stride_kv_token + d  # 64 bits: a cache may hold more than 2^31 elements
         k = tl.load(k_ptr + at, mask=(keys < end)[:, None], other=0.0).to(tl.float32)  # (BLOCK_N, HEAD_DIM)
@@ -78,6 +81,7 @@ def single_pass_kernel(
     softmax_scale,
     HEAD_DIM: tl.constexpr,
     BLOCK_N: tl.constexpr,  # keys of a tile
+    NUM_STAGES: tl.constexpr,  # tiles under way
 ):
     """01_single_pass. Grid (num_heads, batch_size)."""
     head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
@@ -85,7 +89,7 @@ def single_pass_kernel(
     q = tl.load(q_ptr + batch * stride_q_batch + head * stride_q_head + d).to(tl.float32)
     m, l, acc = _one_head(
         q, k_ptr + kv_at, v_ptr + kv_at, 0, tl.load(seq_lens_ptr + batch), stride_kv_token, softmax_scale * LOG2_E,
-        HEAD_DIM, BLOCK_N,
+        HEAD_DIM, BLOCK_N, NUM_STAGES,
     )  # fmt: skip
     l_safe = tl.where(l > 0.0, l, 1.0)  # a sequence without tokens: 0 / 1, and m stays -inf
     row = batch * tl.num_programs(0) + head
@@ -111,6 +115,7 @@ def split_kv_kernel(
     softmax_scale,
     HEAD_DIM: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    NUM_STAGES: tl.constexpr,
 ):
     """02_split_kv, one split of the keys. Grid (num_heads, num_splits, batch_size)."""
     head, split, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
@@ -122,7 +127,7 @@ def split_kv_kernel(
         q = tl.load(q_ptr + batch * stride_q_batch + head * stride_q_head + d).to(tl.float32)
         m, l, acc = _one_head(
             q, k_ptr + kv_at, v_ptr + kv_at, start, tl.minimum(seq_len, start + split_len), stride_kv_token,
-            softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N,
+            softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N, NUM_STAGES,
         )  # fmt: skip
         tl.store(partial_out_ptr + row * HEAD_DIM + d, acc / l)
         tl.store(partial_lse_ptr + row, (m + tl.log2(l)) / LOG2_E)
@@ -168,6 +173,7 @@ def fused_combine_kernel(
     softmax_scale,
     HEAD_DIM: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    NUM_STAGES: tl.constexpr,
     BLOCK_S: tl.constexpr,  # splits that are merged at a time
 ):
     """03_fused_combine. Grid (num_heads, num_splits, batch_size); the last program of a head to finish merges."""
@@ -180,7 +186,7 @@ def fused_combine_kernel(
         q = tl.load(q_ptr + batch * stride_q_batch + head * stride_q_head + d).to(tl.float32)
         m, l, acc = _one_head(
             q, k_ptr + kv_at, v_ptr + kv_at, start, tl.minimum(seq_len, start + split_len), stride_kv_token,
-            softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N,
+            softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N, NUM_STAGES,
         )  # fmt: skip
         l_safe = tl.where(l > 0.0, l, 1.0)  # a sequence without tokens
         part = row * tl.num_programs(1) + split
