@@ -99,13 +99,13 @@ def test_two_processes_may_build_the_same_kernel(tmp_path):
 
 
 def test_the_cache_forgets_what_was_used_longest_ago(tmp_path, monkeypatch):
-    builder = sys.modules["course_lib.cuda.simt.build"]
-    monkeypatch.setattr(builder, "CACHE_BYTES", 250)
+    cache = sys.modules["course_lib.cuda.simt.cache"]
+    monkeypatch.setattr(cache, "CACHE_BYTES", 250)
     for age in (9000, 8000, 7000, 10):
         path = tmp_path / f"kernel-fast-{age}.so"
         path.write_bytes(b"0" * 100)
         os.utime(path, (time.time() - age, time.time() - age))
-    builder._prune(tmp_path)
+    cache.prune(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kernel-fast-10.so", "kernel-fast-7000.so"]
 
 

@@ -1,10 +1,9 @@
-"""From a kernel's text to a library that the SIMT machine can run, with a cache on disk.
+"""From a kernel's text to a library that the SIMT machine can run.
 
 Two ways to compile: fast (optimised, for results) and checked (every access and every basic block calls the runtime).
-What is built is named by a hash of everything that went into it, and moved into place in one step, so that several
-processes may build the same thing at once.
+What is built is named by a hash of everything that went into it, and found again in the cache.
 
-May import: errors, simt.source.
+May import: errors, simt.source, simt.cache.
 """
 
 import contextlib
@@ -15,14 +14,13 @@ import platform
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 from ...errors import ToolchainError, UnsupportedError
+from .cache import build_into, cache_dir, prune, publish_once
 from .source import compile_error, refuse_host_headers, translation_unit, with_red_zones, with_unset_nan
 
 HERE = Path(__file__).parent
-CACHE_BYTES = 256 << 20
 INCLUDE, RUNTIME = HERE / "include", HERE / "runtime"
 KERNELS = HERE.parents[2] / "kernels_cu"
 
@@ -107,26 +105,6 @@ def compiler():
     raise ToolchainError(INSTALL if not chosen else f"COURSE_CXX names {chosen!r}, which is not there. {INSTALL}")
 
 
-def cache_dir():
-    """The folder of everything built, created on first use."""
-    chosen = os.environ.get("COURSE_CACHE_DIR")
-    path = Path(chosen) if chosen else Path.home() / ".cache" / "attention-kernel-by-kernel"
-    path = path / "simt"
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-def _prune(folder):
-    """Keeps the cache below CACHE_BYTES: what was used longest ago goes first, nothing of the last hour."""
-    files = [(path, path.stat()) for path in folder.glob("kernel-*.so")]
-    total = sum(status.st_size for _, status in files)
-    for path, status in sorted(files, key=lambda one: one[1].st_mtime):
-        if total <= CACHE_BYTES or time.time() - status.st_mtime < 3600:
-            break
-        path.unlink(missing_ok=True)
-        total -= status.st_size
-
-
 @functools.cache
 def _tree_hash(*folders):
     """A hash of every file under `folders`: headers and runtime are part of what a build depends on."""
@@ -155,18 +133,13 @@ def _flags(mode):
     return COMMON_FLAGS + CHECKED_FLAGS + (CHECKED_GCC if family == "gcc" else CHECKED_CLANG) + WARNINGS
 
 
+def _libraries():
+    """What a kernel is linked with. The C++ library comes with the runtime; to search it again is most of a link."""
+    return ("-nodefaultlibs", "-lm", "-lgcc", "-lc", "-lgcc") if compiler()[1] == "gcc" else ("-lm",)
+
+
 def _run(arguments, **options):
     return subprocess.run([compiler()[0], *map(str, arguments)], capture_output=True, text=True, check=False, **options)
-
-
-def _build_into(target, make):
-    """Calls make(temporary path) and moves what it made to `target`, unless `target` is there already."""
-    if not target.exists():
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            made = Path(folder) / target.name
-            make(made)
-            os.replace(made, target)
-    return target
 
 
 def runtime_library():
@@ -183,7 +156,7 @@ def runtime_library():
                 f"The SIMT machine's runtime did not compile with {compiler()[2]}:\n{done.stderr[:4000]}"
             )
 
-    return _build_into(target, make)
+    return build_into(target, make)
 
 
 def _dynamic_shared_object():
@@ -199,18 +172,7 @@ def _dynamic_shared_object():
         if done.returncode:
             raise ToolchainError(f"{compiler()[2]} does not compile thread-local storage:\n{done.stderr[:4000]}")
 
-    return _build_into(target, make)
-
-
-def _publish_once(path, target):
-    """`path` under the name `target`, unless that exists (FileExistsError); by copy where there are no hard links."""
-    try:
-        os.link(path, target)
-    except FileExistsError:
-        raise
-    except OSError:
-        with open(target, "x") as file:
-            file.write(Path(path).read_text())
+    return build_into(target, make)
 
 
 def _forced_header(mode):
@@ -226,7 +188,7 @@ def _forced_header(mode):
             text = Path(made) / "machine.h"
             text.write_text('#include "simt/machine.h"\n')
             with contextlib.suppress(FileExistsError):  # another process was first
-                _publish_once(text, header)
+                publish_once(text, header)
 
     def make(path):
         done = _run([*flags, f"-I{INCLUDE}", "-x", "c++-header", header, "-o", path])
@@ -235,7 +197,7 @@ def _forced_header(mode):
                 f"The SIMT machine's headers did not compile with {compiler()[2]}:\n{done.stderr[:4000]}"
             )
 
-    _build_into(precompiled, make)
+    build_into(precompiled, make)
     return header
 
 
@@ -283,13 +245,13 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
         assembly.write_text(with_red_zones(text_of_machine) if mode == "checked" else text_of_machine)
         # linked without the sanitizer's flags: its own runtime must not come in, ours answers the calls
         dynamic = [_dynamic_shared_object()] if "simt_dynamic_buffer" in text else []
-        done = _run(["-shared", "-nostartfiles", "-o", path, assembly, *dynamic, runtime, "-lm"])
+        done = _run(["-shared", "-nostartfiles", "-o", path, assembly, *dynamic, runtime, *_libraries()])
         if done.returncode:
             raise compile_error(done.stderr, name, filename)
 
     if target.exists():
         with contextlib.suppress(OSError):
-            os.utime(target)  # used now: _prune takes the oldest
+            os.utime(target)  # used now: prune takes the oldest
         return target
-    _prune(cache_dir())
-    return _build_into(target, make)
+    prune(cache_dir())
+    return build_into(target, make)

@@ -3,13 +3,14 @@
 A detector that finds nothing looks like a kernel without faults. A compiler that leaves the instrumentation out, or
 places accesses elsewhere, must not go unnoticed; so a kernel with a missing barrier and its correct twin are run first.
 
-May import: errors, simt.build, simt.machine, simt.report.
+May import: errors, simt.build, simt.cache, simt.machine, simt.report.
 """
 
 import torch
 
 from ...errors import ToolchainError
-from .build import cache_dir, checked_key, compile_kernel, compiler
+from .build import checked_key, compile_kernel, compiler
+from .cache import cache_dir
 from .machine import Module
 from .report import TRAFFIC
 
