@@ -52,7 +52,7 @@ def assert_right(launch, right, dtype=torch.float16, runs=1):
     assert torch.all((lse - right[1])[seen].abs() <= 1e-4)
 
 
-@pytest.mark.parametrize("layout", ops.LAYOUTS)
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
 @pytest.mark.parametrize(("head_dim", "dtype"), [(64, torch.bfloat16), (128, torch.float16)])
 @pytest.mark.parametrize("variant", ops.VARIANTS)
 def test_lengths_around_a_split(variant, head_dim, dtype, layout):
