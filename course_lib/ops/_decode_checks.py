@@ -8,7 +8,7 @@ import torch
 from ..errors import ShapeError, UnsupportedError
 
 HEAD_DIMS = (64, 128)
-MAX_GROUP = 16  # query heads of one key-value head: the rows of an mma
+MAX_GROUP = 16  # query heads of one key-value head: one or two tiles of 8 columns of an mma
 ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
 LAYOUTS = ("bhsd", "bshd")
 _CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many

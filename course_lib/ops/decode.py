@@ -16,10 +16,11 @@ from .paged import places, scratch
 from .softmax import Launch
 
 VARIANTS = ("01_single_pass", "02_split_kv", "03_fused_combine", "04_grouped_heads")
-MIN_SPLIT_LEN = 256  # keys below which a block is not worth its merge
+MIN_SPLIT_LEN = 128  # keys below which a block is not worth its merge
 MAX_SPLITS = 1024
-BLOCKS_PER_SM = 8  # 02 and 03: blocks of a multiprocessor that keep enough loads under way
-GROUPED = {"TILE_KEYS": 16, "NUM_STAGES": 3, "NUM_WARPS": 4, "BLOCKS_PER_SM": 2}  # 04: the ring of each warp
+BLOCKS_PER_SM = 8  # 02 and 03: blocks of a multiprocessor that together keep enough loads under way
+GROUPED_BLOCKS_PER_SM = 1  # 04: one block keeps two tiles a warp under way, which is enough
+GROUPED = {"TILE_KEYS": 16, "NUM_STAGES": 3, "NUM_WARPS": 4, "BLOCKS_PER_SM": 2}  # 04: the ring of each warp; two fit
 _NUM_THREADS = 128
 _ENTRIES = {
     "01_single_pass": "single_pass_kernel",
@@ -152,7 +153,7 @@ def _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tun
     batch_size, num_heads, head_dim = q.shape
     shape = GROUPED | (tuning or {})
     if num_splits is None:
-        num_splits = choose_num_splits(batch_size * num_kv_heads, longest, places(q, shape["BLOCKS_PER_SM"]))
+        num_splits = choose_num_splits(batch_size * num_kv_heads, longest, places(q, GROUPED_BLOCKS_PER_SM))
     defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": num_heads // num_kv_heads} | shape
     kernel = cuda.load("decode/04_grouped_heads.cu", "grouped_heads_kernel", defines=defines)
     out, lse = _outputs(q)
@@ -166,13 +167,14 @@ def _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tun
 
 
 def choose_num_splits(num_pairs, longest, num_places):
-    """Blocks that share the keys of a sequence: one block for each place on the card, but no block too short.
+    """Blocks that share the keys of a sequence: as many as still start at once, but no block too short.
 
     Parameters
     ----------
     num_pairs : int, blocks without a split: batch_size * num_kv_heads, of 02 and 03 batch_size * num_heads
     longest : int, tokens of the longest sequence
-    num_places : int, blocks that the card holds at a time
+    num_places : int, blocks that keep the memory of the card busy: multiprocessors times GROUPED_BLOCKS_PER_SM of 04,
+        times BLOCKS_PER_SM of 02 and 03
 
     Returns
     -------

@@ -1,7 +1,7 @@
 // 04_grouped_heads — decode attention on tensor cores: K and V are read once for all query heads of a group
 //
-// Idea      the query heads of a group read the same keys, so let one block serve them all: they are the rows of one mma, and
-//           every warp keeps its own ring of tiles under way, because decoding waits for memory and for nothing else
+// Idea      the query heads of a group read the same keys, so let one block serve them all: keys are the rows of an mma, heads
+//           its columns; and every warp keeps its own ring of tiles under way, because decoding waits for memory alone
 // Builds on 03_fused_combine (splits, last, combine) and flash_attention_2/05_tuned. Regions of its own: start_tile, load_q,
 //           wait, scores, hide, softmax, probs, weighted_sum. paged/04_paged_grouped is this kernel over pages.
 // Contract  q, out (B, H, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · H = Hkv * NUM_Q_PER_KV, groups of 1 to 16
@@ -20,7 +20,7 @@
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DNUM_Q_PER_KV=4
 // gate: -DHEAD_DIM=128 -DELEMENT=__half -DNUM_Q_PER_KV=16
 // Source    T. Dao and others, "Flash-Decoding for long-context inference", 2023, pytorch.org/blog/flash-decoding
-//           Z. Ye and others, "FlashInfer", 2025, section 3.2 (query heads of a group as rows of a tile), arXiv:2501.01005
+//           Z. Ye and others, "FlashInfer", 2025, section 3.2 (the query heads of a group in one tile), arXiv:2501.01005
 #ifndef HEAD_DIM
 #error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
 #endif
@@ -56,11 +56,11 @@
 #define COPY_ROWS (WARP_SIZE / CHUNKS)  // rows that a warp copies in one go: 2 or 4
 #define TILE_BYTES (TILE_KEYS * ROW_BYTES)
 #define COL_TILES (NUM_Q_PER_KV > 8 ? 2 : 1)  // heads are the columns of every product, 8 at a time
-#define ACC_STRIDE (HEAD_DIM + 4)              // floats from one row to the next of what a warp leaves behind
+#define ACC_STRIDE (HEAD_DIM + 4)  // floats from one row to the next of what a warp leaves behind
 #define COMBINE 8  // splits that a thread of the last block reads at a time
 #define MAX_GROWTH 8.0f  // 2^8 = 256: how far a weight may exceed 1 before the row is rescaled; half holds 65504
 static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
-static_assert(NUM_Q_PER_KV >= 1 && NUM_Q_PER_KV <= 16, "a group is the 16 rows of one mma");
+static_assert(NUM_Q_PER_KV >= 1 && NUM_Q_PER_KV <= 16, "a group is one or two tiles of 8 columns");
 static_assert(TILE_KEYS == 16 || TILE_KEYS == 32, "a tile is one or two products wide");
 static_assert(NUM_Q_PER_KV * ACC_STRIDE * 4 <= NUM_STAGES * 2 * TILE_BYTES, "what a warp leaves behind fits into its ring");
 
