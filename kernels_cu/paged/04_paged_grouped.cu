@@ -165,6 +165,7 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
         // endregion
 
         // region: scores
+        // region: product
         float scores[TILE_KEYS / 16][COL_TILES][4] = {};  // k q^T without the scale: rows g and g + 8 are keys
 #pragma unroll
         for (int d = 0; d < HEAD_DIM / 16; ++d) {
@@ -177,6 +178,7 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
                 for (int c = 0; c < COL_TILES; ++c) mma_m16n8k16(scores[j][c], k_reg, q_reg[d][c], ELEMENT());
             }
         }
+        // endregion
         const int limit = end - first - (i * NUM_WARPS + warp) * TILE_KEYS - lane / 4;  // key 16 j + 8 r + g exists below it
         if (limit < TILE_KEYS) {
 #pragma unroll
@@ -244,6 +246,7 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
         // region: weighted_sum
 #pragma unroll
         for (int j = 0; j < TILE_KEYS / 16; ++j) {
+            // region: turn
             unsigned probs_reg[COL_TILES][2];  // of keys 0-7 and 8-15: head g, keys 2 t and 2 t + 1
 #pragma unroll
             for (int c = 0; c < COL_TILES; ++c) {
@@ -252,6 +255,7 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
                     probs_reg[c][r] = movmatrix_trans(pack_pair(scores[j][c][2 * r], scores[j][c][2 * r + 1], ELEMENT()));
                 }
             }
+            // endregion
 #pragma unroll
             for (int d = 0; d < HEAD_DIM / 16; ++d) {
                 unsigned v_reg[4];
