@@ -106,11 +106,13 @@ def test_one_byte_is_faster_and_nowhere_twice_as_fast(dtype):
 def test_what_the_lecture_says_of_page_sizes_is_what_the_rows_say():
     rows = measure.read_results("h200", "page_sizes").where(language="cuda")
 
-    def percent(layout, order):
-        return dict(rows.where(layout=layout, order=order).pairs("page_size", "percent_of_ceiling"))
+    def percent(layout, order, variant="paged/04_paged_grouped"):
+        chosen = rows.where(layout=layout, order=order, variant=variant)
+        return dict(chosen.pairs("page_size", "percent_of_ceiling"))
 
     random, heads, running = percent("NHD", "random"), percent("HND", "random"), percent("NHD", "running")
-    assert 2 < random[256] - random[1] < 4  # "the kernel loses 3 %"
+    for kernel in (random, percent("NHD", "random", "paged/03_paged_v2")):
+        assert 1.5 <= kernel[256] - kernel[1] < 3.5  # "either kernel loses two or three percent"
     assert all(abs(random[size] - running[size]) < 1.2 for size in (16, 64, 256))  # "as good as pages in order"
     assert all(abs(random[size] - heads[size]) < 1 for size in random)  # "two curves within 1 %"
 
