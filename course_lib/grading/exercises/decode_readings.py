@@ -1,96 +1,16 @@
 """What decode attention over splits says about the mistake that made it: which keys each split saw, and how.
 
-With q = 0 and v = 1, 2, 3, … a split's exp(lse) counts its keys and its out is their mean number, so the two name the
-first key and how many.
-
-May import: spec, probes, verdict, evidence (as data), the readings of attention, heads, FlashAttention and lse.
+May import: decode_probes, verdict, evidence (as data), the readings of attention, heads, FlashAttention and lse.
 """
 
 import math
 
-from .. import probes
-from ..spec import Probe
 from ..verdict import Diagnosis
 from .attention_readings import diagnose_attention, near
+from .decode_probes import TILE
 from .flash_readings import say_factors
 from .heads_readings import say_heads
 from .lse_readings import say_lse
-
-TILE = 16  # keys of a whole split in the probes, and of a tile
-OUT, LSE = "partial_out", "partial_lse"
-
-
-def split_probes(make, counted, *, out=OUT, lse=LSE):
-    """Probes for one query a head; the first split, or the whole sequence, has TILE keys where nothing else is said.
-
-    Parameters
-    ----------
-    make : callable, (name, heads, seq_len_kv, capacity, values, **options) -> Case in which one split holds all keys
-    counted : Case with values "zeros", v="key_numbers" and behind="kept"; its windows are what `diagnose_splits` gets
-    """
-    one = (1, 1, 1)
-    unity, ramp = (make_probe({"seq_len_kv": TILE}, output=out) for make_probe in (probes.unity, probes.ramp))
-    down = make("down", one, TILE, TILE, "step", v="halves", at=TILE // 2, reversed=True)
-    tiles = make("tiles", one, 2 * TILE, 2 * TILE, "step", v="halves", at=TILE)
-    heads = make("head map", (2, 4, 2), 5, 8, "zeros", v="head_numbers", behind="kept")
-    return (
-        Probe("unity", make("unity", one, TILE, TILE, "step", v="ones", at=TILE // 2), unity.read),
-        Probe("ramp", make("ramp", one, TILE, TILE, "step", v="halves", at=TILE // 2), ramp.read),
-        Probe("down", down, lambda _inputs, found: _row(found[out])[:2]),
-        Probe("columns", make("columns", one, TILE, TILE, "step", v="halves", at=TILE // 2), _columns(out)),
-        Probe("tiles", tiles, lambda _inputs, found: _row(found[out])[:2]),
-        Probe("one score", make("one score", one, 1, 1, "ones"), lambda _inputs, found: _first(found[lse])),
-        Probe("head map", heads, _heads(out)),
-        Probe("keys", counted, _keys(out, lse)),
-    )
-
-
-def _first(tensor):
-    return tensor.double().flatten()[0].item()
-
-
-def _row(tensor):
-    return tensor.double().reshape(-1, tensor.shape[-1])[0].tolist()
-
-
-def _columns(out):
-    """The even columns of a row hold one number, whoever computed them."""
-    return lambda _inputs, found: _row(found[out])[::2]
-
-
-def _heads(out):
-    def read(inputs, found):
-        got = found[out].double()
-        got = got.reshape(-1, *got.shape[-3:])[0, :, :, 0]  # of the first split
-        return {"num_kv_heads": inputs["k"].shape[1], "got": got.tolist()}
-
-    return read
-
-
-def _keys(out, lse):
-    """[batch entry][split] -> (first key, count), from query head 0; [1] of the pair is the same from the last head."""
-
-    def read(_inputs, found):
-        mean, counts = found[out].double()[..., 0], found[lse].double()
-        if counts.dim() == 2:  # no splits: one for all
-            mean, counts = mean[None], counts[None]
-        windows = []
-        for head in (0, -1):
-            pairs = zip(mean[:, :, head].T.tolist(), counts[:, :, head].T.tolist(), strict=True)
-            windows.append([[_window(*both) for both in zip(*row, strict=True)] for row in pairs])
-        return windows
-
-    return read
-
-
-def _window(mean, lse):
-    """(first key, count) of a split with this mean key number and log-sum-exp; count 0 when it saw none."""
-    if lse == -math.inf:
-        return mean - 1.0, 0.0
-    if not (math.isfinite(lse) and lse < 80.0 and math.isfinite(mean)):
-        return math.nan, math.nan
-    count = math.exp(lse)
-    return mean - 1.0 - (count - 1.0) / 2.0, count
 
 
 def diagnose_splits(evidence, right, rules=()):
@@ -108,9 +28,10 @@ def diagnose_splits(evidence, right, rules=()):
         lambda: _by_lse(readings, right),
         lambda: _by_factors(readings),
         lambda: diagnose_attention(evidence) if not _adds_up(readings.get("unity")) else None,
+        lambda: _by_whole_tiles(readings.get("keys"), right),
+        lambda: _by_capacity(_numbers(readings.get("head map"))),
+        lambda: say_heads(_numbers(readings.get("head map"))),
         lambda: _by_windows(readings.get("keys"), right, rules),
-        lambda: _by_capacity(readings.get("head map")),
-        lambda: say_heads(readings.get("head map")),
         lambda: _by_slots_behind(evidence),
         lambda: diagnose_attention(evidence),
     )
@@ -192,6 +113,26 @@ def _alike(got, wanted):
             if not abs(count - max(end - start, 0)) < 0.02 or end > start and not abs(first - start) < 0.05:
                 return False
     return True
+
+
+def _numbers(heads):
+    """The reading of the probe "head map", None where it holds NaN."""
+    return heads if heads is not None and all(math.isfinite(x) for row in heads["got"] for x in row) else None
+
+
+def _by_whole_tiles(keys, right):
+    """Full splits saw their own keys; the others counted whole tiles, v = 0 behind the last key."""
+    if keys is None:
+        return None
+    pairs = [(got, want) for rows in zip(keys[0], right, strict=True) for got, want in zip(*rows, strict=True)]
+    short = [(got, want) for got, want in pairs if (want[1] - want[0]) % TILE]
+    if not short or not all(_alike([[got]], [[want]]) for got, want in pairs if (got, want) not in short):
+        return None
+    for (first, count), (start, end) in short:
+        if not abs(count - (-(-(end - start) // TILE) * TILE)) < 0.02 or abs(first - start) < 0.5:
+            return None
+    words = f"places behind the last key were counted, up to whole tiles of {TILE}; their score must be -inf"
+    return Diagnosis("tail_counted", f"{_first_wrong(keys, right)}: {words}.")
 
 
 def _by_windows(keys, right, rules):

@@ -1,6 +1,6 @@
 """The split kernel of chapter 09 in CUDA, one warp a split, a head and a batch entry.
 
-May import: spec, protocol, decode_cases, decode_readings, decode_windows.
+May import: spec, protocol, decode_cases, decode_probes, decode_readings, decode_windows.
 """
 
 import torch
@@ -10,6 +10,7 @@ from ..spec import Exercise
 from . import decode_cases as cases
 from . import decode_readings as readings
 from . import decode_windows as windows
+from .decode_probes import split_probes
 
 HEAD_DIM = 64
 COUNTED, COUNTED_LEN = 53, 16  # of the probe: three whole splits and one of 5 keys
@@ -115,7 +116,7 @@ SPLIT_CUDA = Exercise(
         "splits are combined. One warp_sum for each key is five shuffles for 128 bytes of k; the lecture's kernels let "
         "8 or 16 lanes share a key and work on several keys at a time."
     ),
-    probes=readings.split_probes(_probe_case, _COUNTED_CASE),
+    probes=split_probes(_probe_case, _COUNTED_CASE),
     diagnose=_diagnose,
     bound_bytes=lambda case: cases.split_bytes(case, _num_splits(case), 2),
     tile=lambda case: (1, HEAD_DIM),

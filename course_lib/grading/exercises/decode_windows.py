@@ -70,9 +70,18 @@ def _full(start, end, windows):
     return (start, end) if end - start == longest else (start, start)
 
 
-def moved(windows, num_rows):
-    """What stands where (num_splits, num_rows) is read but (num_rows, num_splits) was written, from the first and the
-    last row; of one batch entry."""
-    (row,) = windows
-    count = len(row)
-    return [[[row[(s * num_rows + r) % count] for s in range(count)]] for r in (0, num_rows - 1)]
+def moved(windows, num_heads):
+    """What stands where (split, batch entry, head) is read but (batch entry, head, split) was written.
+
+    Returns
+    -------
+    for the first and for the last head: windows like `windows`
+    """
+    num_splits, num_rows = len(windows[0]), len(windows) * num_heads
+
+    def found(s, row):
+        written = s * num_rows + row
+        return windows[written // num_splits // num_heads][written % num_splits]
+
+    heads = (0, num_heads - 1)
+    return [[[found(s, b * num_heads + h) for s in range(num_splits)] for b in range(len(windows))] for h in heads]
