@@ -39,6 +39,7 @@ _LAZY = {
     "overlap_steps": ".overlap",
     "pages_frames": ".pages",
     "pages_picture": ".pages",
+    "pages_player": ".pages_widget",
     "product_picture": ".product",
     "rate_bars": ".bars",
     "roofline": ".roof",

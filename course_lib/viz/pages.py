@@ -24,17 +24,18 @@ def pages_picture(sequences, page_size, num_pages, title=""):
     return pages_frames([(title, sequences)], page_size, num_pages)
 
 
-def pages_frames(frames, page_size, num_pages):
+def pages_frames(frames, page_size, num_pages, *, among=()):
     """Several states of one pool, one above the other.
 
     Parameters
     ----------
     frames : sequence of (title, sequences), each as in `pages_picture`
+    among : more such frames, not drawn: widths and colours are chosen so that pictures of any of them match
     """
     told = " ".join(f"{title + ': ' if title else ''}{pool_sentence(*frame, num_pages)}" for title, *frame in frames)
     figure = Picture(8.4, 2.15 * len(frames), f"Sequences on pages of {page_size} slots. {told}")
-    names = list(dict.fromkeys(name for _, sequences in frames for name in sequences))
-    width = max(num_pages, *(_width(sequences) for _, sequences in frames))
+    names = list(dict.fromkeys(name for _, sequences in [*among, *frames] for name in sequences))
+    width = max(num_pages, *(_width(sequences) for _, sequences in [*among, *frames]))
     looks = {name: (SERIES[i % 5], HATCHES[i % 5]) for i, name in enumerate(names)}
     for axes, (title, sequences) in zip(figure.subplots(len(frames), squeeze=False)[:, 0], frames, strict=True):
         axes.set_title(title, fontsize=10, color=INK, loc="left")

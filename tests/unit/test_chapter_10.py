@@ -41,6 +41,19 @@ def test_a_picture_says_who_holds_which_page():
     assert "one: free: 0, 1, 2, 3, 4. two: a has 6 tokens" in two.alt
 
 
+def test_the_player_shows_each_state_and_keeps_two_on_a_page():
+    pytest.importorskip("ipywidgets", reason="ipywidgets belongs to the notebook environment")
+    from course_lib.viz.pages_widget import PagesPlayer
+
+    player = PagesPlayer([("begin", {}), ("a comes", {"a": ((1,), 3)}), ("a grows", {"a": ((1, 0), 5)})], 4, 2, (1, 2))
+    first = player.picture.value
+    player.slider.value = 3
+    assert player.picture.value != first and "a grows: a has 5 tokens on pages 1, 0" in player.words.value
+    assert (
+        "a comes: a has 3 tokens on pages 1; free: 0." in player.box.still.alt and "begin" not in player.box.still.alt
+    )
+
+
 def test_what_the_lecture_says_of_the_trace_is_what_the_simulation_gives():
     trace = kv.random_trace(300, seed=10)
     longest = kv.contiguous_use(trace, 16384)
