@@ -12,8 +12,6 @@ from . import _paged_checks as checks
 from . import paged
 from .softmax import Launch
 
-STAGES = {"NUM_STAGES": 2, "NUM_WARPS": 4, "BLOCKS_PER_SM": 3}  # the fastest of 4 on an H200, 32 sequences of 4096
-WIDE = {"NUM_STAGES": 3, "NUM_WARPS": 4, "BLOCKS_PER_SM": 2}  # groups of more than 8: twice the accumulators
 TILE_KEYS = 32
 _POOLS = {torch.int8: "char", torch.float8_e4m3fn: "__nv_fp8_e4m3"}
 
@@ -99,7 +97,8 @@ def _plan_cuda(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, 
     q, k_pages = inputs[:2]
     batch_size, num_heads, head_dim = q.shape
     group = num_heads // num_kv_heads
-    shape = (WIDE if group > 8 else STAGES) | (tuning or {})
+    stage_bytes = 2 * TILE_KEYS * head_dim + 8 * TILE_KEYS  # K, V and their scales
+    shape = paged.choose_shape(q, num_kv_heads, stage_bytes) | (tuning or {})
     if split_len is None:
         places = paged.places(q, shape["BLOCKS_PER_SM"])
         split_len = paged.choose_split_len(batch_size * num_kv_heads, longest, places)
@@ -113,7 +112,7 @@ def _plan_cuda(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, 
     arguments = (
         *inputs, out, lse, *scratch, num_kv_heads, *sizes, num_splits, split_len, *strides, scale * math.log2(math.e),
     )  # fmt: skip
-    shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * (2 * TILE_KEYS * head_dim + 8 * TILE_KEYS)
+    shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * stage_bytes
     grid = (batch_size * num_splits * num_kv_heads,)
     return Launch("cuda", kernel, grid, 32 * shape["NUM_WARPS"], arguments, {}, (out, lse), shared_bytes)
 
