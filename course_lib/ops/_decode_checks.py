@@ -1,17 +1,14 @@
 """What the decode kernels ask of their arguments, as sentences.
 
-May import: errors, torch.
+May import: errors, ops._paged_checks (what both families ask of a row), torch.
 """
 
 import torch
 
 from ..errors import ShapeError, UnsupportedError
+from ._paged_checks import ELEMENTS, HEAD_DIMS, MAX_GROUP, require_rows
 
-HEAD_DIMS = (64, 128)
-MAX_GROUP = 16  # query heads of one key-value head: one or two tiles of 8 columns of an mma
-ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
 LAYOUTS = ("bhsd", "bshd")
-_CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many
 
 
 def require(q, k, v, seq_lens, layout):
@@ -25,7 +22,7 @@ def require(q, k, v, seq_lens, layout):
     if q.dtype not in ELEMENTS:
         raise ShapeError(f"q is {q.dtype}; these kernels take float16 and bfloat16.")
     _require_kv(q, k, v)
-    _require_rows("q", q)
+    require_rows("q", q, q)
     batch_size, num_heads, head_dim = q.shape
     if head_dim not in HEAD_DIMS or k.shape[-1] != head_dim:
         raise UnsupportedError(f"head_dim={head_dim} of q, {k.shape[-1]} of k; both must be 64 or 128.")
@@ -57,19 +54,9 @@ def _require_kv(q, k, v):
             )
         if x.dtype != q.dtype or x.device != q.device:
             raise ShapeError(f"{name} is {x.dtype} on {x.device} and q {q.dtype} on {q.device}; they must agree.")
-        _require_rows(name, x)
+        require_rows(name, x, q)
     if k.shape != v.shape or k.stride() != v.stride():
         raise ShapeError(
             f"k is {tuple(k.shape)} with strides {k.stride()}, v {tuple(v.shape)} with {v.stride()}; both must have "
             "one shape and one layout."
-        )
-
-
-def _require_rows(name, x):
-    """Rows contiguous, each on a multiple of 16 bytes."""
-    steps = [step for step, size in zip(x.stride()[:-1], x.shape[:-1], strict=True) if size > 1]
-    if x.stride(-1) != 1 or x.data_ptr() % 16 or any(step % _CHUNK for step in steps) or x.shape[-1] % _CHUNK:
-        raise ShapeError(
-            f"{name} has the shape {tuple(x.shape)}, strides {x.stride()} and starts {x.data_ptr() % 16} bytes past a "
-            "multiple of 16; rows are read 16 bytes at a time, so each must be contiguous and start at such a multiple."
         )

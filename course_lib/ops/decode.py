@@ -1,7 +1,7 @@
 """Launchers of decode attention over dense keys and values: validate, pick grid and splits, call either twin.
 
-May import: errors, ops._decode_checks, ops.softmax and ops.first_kernels (the launches), ops.paged (what both families
-share), cuda, triton_kernels, torch.
+May import: errors, ops._decode_checks, ops._paged_checks, ops.paged (what both families share), ops.softmax and
+ops.first_kernels (the launches), cuda, triton_kernels, torch.
 """
 
 import math
@@ -9,8 +9,9 @@ import math
 import torch
 
 from ..errors import UnsupportedError
-from ._decode_checks import ELEMENTS, require
 from ._decode_checks import LAYOUTS as LAYOUTS
+from ._decode_checks import require
+from ._paged_checks import ELEMENTS
 from .first_kernels import Launches
 from .paged import places, scratch
 from .softmax import Launch
