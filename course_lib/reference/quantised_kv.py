@@ -28,7 +28,7 @@ def quantise(pages, dtype, *, layout="NHD", per="token"):
     """
     rows = paged.by_slot(pages, layout).float().nan_to_num(0.0, 0.0, 0.0)
     largest = rows.abs().amax(dim=3) if per == "token" else rows.abs().amax(dim=(0, 1, 3)).expand(rows.shape[:3])
-    scales = (largest / LARGEST[dtype]).clamp(min=SMALLEST_SCALE)
+    scales = _scales(largest, dtype)
     if per == "head":
         scales = scales[0, 0].contiguous().expand(rows.shape[:3])
     small = _rounded(rows, scales, dtype)
@@ -52,9 +52,17 @@ def written(rows, small, scales, slot_mapping, *, layout="NHD", per="token"):
     pages, page_size = paged.by_slot(small, layout), scales.shape[1]
     page, place = slots // page_size, slots % page_size
     if per == "token":
-        scales[page, place] = (rows.abs().amax(dim=2) / LARGEST[small.dtype]).clamp(min=SMALLEST_SCALE)
+        scales[page, place] = _scales(rows.abs().amax(dim=2), small.dtype)
     pages[page, place] = _rounded(rows, scales[page, place], small.dtype)
     return small, scales
+
+
+def _scales(largest, dtype):
+    """The scale with which `largest` becomes the largest number of `dtype`.
+
+    The divisor is a tensor on the same device: by a Python number CUDA's torch multiplies with the rounded inverse.
+    """
+    return (largest / torch.full_like(largest, LARGEST[dtype])).clamp(min=SMALLEST_SCALE)
 
 
 def _rounded(rows, scales, dtype):
