@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 
 from .style import BLUE, GREY, HATCHES, INK, PALE, Picture, clean, name_axes
 
-_MOST_LINES = 40  # blocks of a wave that are drawn one by one; more are one area
+_MOST_LINES = 40  # a card of at most so many places shows each block; on a larger one a wave is one area
 
 
 def block_waves(num_blocks, num_places):
@@ -61,7 +61,7 @@ def _plural(count, noun):
 
 def _draw_wave(axes, left, length, blocks, num_places):
     """The blocks of a wave from the bottom up, and the places that have none."""
-    each = blocks <= _MOST_LINES
+    each = num_places <= _MOST_LINES
     for place in range(blocks) if each else [0]:
         look = {"facecolor": BLUE, "alpha": 0.65, "edgecolor": "white" if each else INK, "linewidth": 0.6}
         axes.add_patch(Rectangle((left, place), length, 1 if each else blocks, **look))
