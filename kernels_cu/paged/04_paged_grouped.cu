@@ -269,35 +269,25 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
     }
 
     // region: merge
-    // The warps saw different keys: each leaves m and l, then its sums seen from the block's m.
-#pragma unroll
-    for (int c = 0; c < COL_TILES; ++c) {
-#pragma unroll
-        for (int s = 0; s < 2; ++s) {
-            for (int other = 4; other < WARP_SIZE; other *= 2) l[c][s] += __shfl_xor_sync(ALL_LANES, l[c][s], other);
-            if (lane < 4) {
-                m_smem[warp][8 * c + 2 * lane + s] = m[c][s];
-                l_smem[warp][8 * c + 2 * lane + s] = l[c][s];
-            }
-        }
-    }
-    cp_async_wait_all();
-    __syncthreads();  // separates the warps' m from everybody's read of it, and the last tiles from the sums in their place
+    // The warps saw different keys: each leaves m, l and its sums in the place of its first tiles. No copy is under way: the
+    // walk's last wait was for the last tile.
     float* acc_smem = reinterpret_cast<float*>(ring_smem);  // (NUM_Q_PER_KV, ACC_STRIDE) of each warp
+    __syncwarp();  // separates the last reads of the warp's tiles from the sums in their place
 #pragma unroll
     for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
         for (int s = 0; s < 2; ++s) {
             const int head = 8 * c + lane % 4 * 2 + s;
-            float m_block = NEG_INF;
-#pragma unroll
-            for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][head]);
-            const float alpha = m[c][s] == NEG_INF ? 0.0f : fast_exp2(m[c][s] - m_block);
+            for (int other = 4; other < WARP_SIZE; other *= 2) l[c][s] += __shfl_xor_sync(ALL_LANES, l[c][s], other);
+            if (lane < 4) {
+                m_smem[warp][head] = m[c][s];
+                l_smem[warp][head] = l[c][s];
+            }
             if (head < NUM_Q_PER_KV) {
 #pragma unroll
                 for (int d = 0; d < HEAD_DIM / 16; ++d) {
-                    acc_smem[head * ACC_STRIDE + d * 16 + lane / 4] = acc[d][c][s] * alpha;
-                    acc_smem[head * ACC_STRIDE + d * 16 + lane / 4 + 8] = acc[d][c][s + 2] * alpha;
+                    acc_smem[head * ACC_STRIDE + d * 16 + lane / 4] = acc[d][c][s];
+                    acc_smem[head * ACC_STRIDE + d * 16 + lane / 4 + 8] = acc[d][c][s + 2];
                 }
             }
         }
@@ -314,8 +304,9 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
         for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][row]);
 #pragma unroll
         for (int w = 0; w < NUM_WARPS; ++w) {
-            l_block += m_smem[w][row] == NEG_INF ? 0.0f : l_smem[w][row] * fast_exp2(m_smem[w][row] - m_block);
-            sum += reinterpret_cast<const float*>(smem + w * NUM_STAGES * 2 * TILE_BYTES)[row * ACC_STRIDE + d];
+            const float alpha = m_smem[w][row] == NEG_INF ? 0.0f : fast_exp2(m_smem[w][row] - m_block);
+            l_block += l_smem[w][row] * alpha;
+            sum += reinterpret_cast<const float*>(smem + w * NUM_STAGES * 2 * TILE_BYTES)[row * ACC_STRIDE + d] * alpha;
         }
         sum *= l_block > 0.0f ? 1.0f / l_block : 0.0f;
         const float lse_log2 = m_block + log2f(l_block);  // -inf + log2(0) for an empty sequence

@@ -34,7 +34,9 @@
 #include "common/half_types.cuh"  // mma_m16n8k16, pack_pair; ldmatrix
 #include "common/movmatrix.cuh"   // movmatrix_trans
 #include "common/swizzle.cuh"     // swizzle_offset<row bytes>(row, chunk)
-#define TILE_KEYS WARP_SIZE  // keys that a warp works on at a time: a lane knows the page and the scales of one
+#ifndef TILE_KEYS
+#define TILE_KEYS 32  // keys that a warp works on at a time: 16 or 32
+#endif
 #ifndef NUM_STAGES
 #define NUM_STAGES 3  // tiles in a warp's ring: one is being multiplied, the others are under way
 #endif
@@ -50,6 +52,7 @@
 #define ROW_BYTES HEAD_DIM
 #define COPY_ROWS (WARP_SIZE / CHUNKS)  // rows that a warp copies in one go: 4 or 8
 #define TILE_BYTES (TILE_KEYS * ROW_BYTES)
+#define KEY_TILES (TILE_KEYS / 16)
 #define STAGE_BYTES (2 * TILE_BYTES + 8 * TILE_KEYS)  // K, V, the scales of K, the scales of V
 #define COL_TILES (NUM_Q_PER_KV > 8 ? 2 : 1)  // heads are the columns of every product, 8 at a time
 #define ACC_STRIDE (HEAD_DIM + 8)              // floats from one row to the next of what a warp leaves behind
@@ -75,9 +78,12 @@ __device__ __forceinline__ void start_tile(unsigned char* tile_smem, const KV* k
         cp_async_16_zfill(dst_smem, k_pages + at, bytes);
         cp_async_16_zfill(dst_smem + TILE_BYTES, v_pages + at, bytes);
     }
-    float* scale_smem = reinterpret_cast<float*>(tile_smem + 2 * TILE_BYTES) + lane;
-    cp_async_4_zfill(scale_smem, k_scales + scale_offset, lane < num_keys ? 4 : 0);
-    cp_async_4_zfill(scale_smem + TILE_KEYS, v_scales + scale_offset, lane < num_keys ? 4 : 0);
+    float* scale_smem = reinterpret_cast<float*>(tile_smem + 2 * TILE_BYTES);  // those of K, those of V
+    const int bytes = lane % TILE_KEYS < num_keys ? 4 : 0;
+#pragma unroll
+    for (int i = lane; i < 2 * TILE_KEYS; i += WARP_SIZE) {
+        cp_async_4_zfill(scale_smem + i, (i < TILE_KEYS ? k_scales : v_scales) + scale_offset, bytes);
+    }
 }
 // endregion
 
@@ -155,7 +161,7 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
     float m[COL_TILES][2], l[COL_TILES][2] = {};  // of these heads; m times softmax_scale_log2; l over this lane's own keys
 #pragma unroll
     for (int c = 0; c < COL_TILES; ++c) m[c][0] = m[c][1] = NEG_INF;
-    const int lane_at = swizzle_offset<ROW_BYTES>(lane, 0);  // where this lane's row begins for ldmatrix; chunk c: XOR 16 c
+    const int lane_at = swizzle_offset<ROW_BYTES>(lane % TILE_KEYS, lane / TILE_KEYS);  // where this lane's row begins for ldmatrix; chunk c: XOR 16 c
     // endregion
 
     for (int i = 0; i < num_tiles; ++i) {
@@ -169,23 +175,25 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
         // endregion
 
         // region: scores
-        float scores[TILE_KEYS / 16][COL_TILES][4] = {};  // k q^T without the scale: rows g and g + 8 are keys
+        float scores[KEY_TILES][COL_TILES][4] = {};  // k q^T without the scale: rows g and g + 8 are keys
 #pragma unroll
-        for (int d = 0; d < CHUNKS; ++d) {
-            unsigned k_bytes[4];  // of keys 8 j to 8 j + 7: four neighbours of key g
+        for (int d = 0; d < CHUNKS; d += 2 / KEY_TILES) {
+            unsigned k_bytes[4];  // one chunk of 32 keys, or two of 16; of eight keys: four neighbours of key g
             ldmatrix_x4(k_bytes[0], k_bytes[1], k_bytes[2], k_bytes[3], k_smem + (lane_at ^ (d * 16)));
 #pragma unroll
-            for (int j = 0; j < TILE_KEYS / 16; ++j) {
-                unsigned low[2], high[2];  // keys 0-7 and 8-15 of these 16
-                to_halves(low, k_bytes[2 * j], KV());
-                to_halves(high, k_bytes[2 * j + 1], KV());
+            for (int i = 0; i < 2; ++i) {
+                unsigned low[2], high[2];  // keys 0-7 and 8-15 of 16
+                to_halves(low, k_bytes[2 * i], KV());
+                to_halves(high, k_bytes[2 * i + 1], KV());
                 const unsigned k_reg[4] = {low[0], high[0], low[1], high[1]};
 #pragma unroll
-                for (int c = 0; c < COL_TILES; ++c) mma_m16n8k16(scores[j][c], k_reg, q_reg[d][c], __half());
+                for (int c = 0; c < COL_TILES; ++c) {
+                    mma_m16n8k16(scores[i % KEY_TILES][c], k_reg, q_reg[d + i / KEY_TILES][c], __half());
+                }
             }
         }
 #pragma unroll
-        for (int j = 0; j < TILE_KEYS / 16; ++j) {
+        for (int j = 0; j < KEY_TILES; ++j) {
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
 #pragma unroll
@@ -195,7 +203,7 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
         const int limit = end - first - (i * NUM_WARPS + warp) * TILE_KEYS - lane / 4;  // key 16 j + 8 r + g exists below it
         if (limit < TILE_KEYS) {
 #pragma unroll
-            for (int j = 0; j < TILE_KEYS / 16; ++j) {
+            for (int j = 0; j < KEY_TILES; ++j) {
 #pragma unroll
                 for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
@@ -216,7 +224,7 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
             for (int s = 0; s < 2; ++s) {
                 m_lane[c][s] = NEG_INF;
 #pragma unroll
-                for (int j = 0; j < TILE_KEYS / 16; ++j) {
+                for (int j = 0; j < KEY_TILES; ++j) {
                     m_lane[c][s] = fmaxf(m_lane[c][s], fmaxf(scores[j][c][s], scores[j][c][s + 2]));
                 }
                 outgrown |= m_lane[c][s] * softmax_scale_log2 - m[c][s] > MAX_GROWTH;  // false for -inf minus -inf
@@ -244,7 +252,7 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
             }
         }
 #pragma unroll
-        for (int j = 0; j < TILE_KEYS / 16; ++j) {
+        for (int j = 0; j < KEY_TILES; ++j) {
 #pragma unroll
             for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
@@ -257,9 +265,9 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
         // endregion
 
         // region: weighted_sum
-        unsigned probs_reg[TILE_KEYS / 16][COL_TILES][2];  // keys 0-7 and 8-15: head g, keys 2 t and 2 t + 1
+        unsigned probs_reg[KEY_TILES][COL_TILES][2];  // keys 0-7 and 8-15: head g, keys 2 t and 2 t + 1
 #pragma unroll
-        for (int j = 0; j < TILE_KEYS / 16; ++j) {
+        for (int j = 0; j < KEY_TILES; ++j) {
 #pragma unroll
             for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
@@ -271,52 +279,44 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
             }
         }
 #pragma unroll
-        for (int d = 0; d < CHUNKS; ++d) {
-            unsigned v_bytes[4];  // of keys 8 j to 8 j + 7: columns 2 g and 2 g + 1 of key 2 t, then of key 2 t + 1
+        for (int d = 0; d < CHUNKS; d += 2 / KEY_TILES) {
+            unsigned v_bytes[4];  // of eight keys: columns 2 g and 2 g + 1 of key 2 t, then of key 2 t + 1
             ldmatrix_x4_trans(v_bytes[0], v_bytes[1], v_bytes[2], v_bytes[3], v_smem + (lane_at ^ (d * 16)));
 #pragma unroll
-            for (int j = 0; j < TILE_KEYS / 16; ++j) {
-                unsigned low[2], high[2];  // keys 0-7 and 8-15 of these 16: column 2 g, column 2 g + 1
-                to_halves_apart(low, v_bytes[2 * j], KV());
-                to_halves_apart(high, v_bytes[2 * j + 1], KV());
+            for (int i = 0; i < 2; ++i) {
+                unsigned low[2], high[2];  // keys 0-7 and 8-15 of 16: column 2 g, column 2 g + 1
+                to_halves_apart(low, v_bytes[2 * i], KV());
+                to_halves_apart(high, v_bytes[2 * i + 1], KV());
                 const unsigned v_reg[4] = {low[0], low[1], high[0], high[1]};
 #pragma unroll
-                for (int c = 0; c < COL_TILES; ++c) mma_m16n8k16(acc[d][c], v_reg, probs_reg[j][c], __half());
+                for (int c = 0; c < COL_TILES; ++c) {
+                    mma_m16n8k16(acc[d + i / KEY_TILES][c], v_reg, probs_reg[i % KEY_TILES][c], __half());
+                }
             }
         }
         // endregion
     }
 
     // region: merge
-    // The warps saw different keys: each leaves m and l, then its sums seen from the block's m.
-#pragma unroll
-    for (int c = 0; c < COL_TILES; ++c) {
-#pragma unroll
-        for (int s = 0; s < 2; ++s) {
-            for (int other = 4; other < WARP_SIZE; other *= 2) l[c][s] += __shfl_xor_sync(ALL_LANES, l[c][s], other);
-            if (lane < 4) {
-                m_smem[warp][8 * c + 2 * lane + s] = m[c][s];
-                l_smem[warp][8 * c + 2 * lane + s] = l[c][s];
-            }
-        }
-    }
-    cp_async_wait_all();
-    __syncthreads();  // separates the warps' m from everybody's read of it, and the last tiles from the sums in their place
+    // The warps saw different keys: each leaves m, l and its sums in the place of its first tiles. No copy is under way: the
+    // walk's last wait was for the last tile.
     float* acc_smem = reinterpret_cast<float*>(ring_smem);  // (NUM_Q_PER_KV, ACC_STRIDE) of each warp
+    __syncwarp();  // separates the last reads of the warp's tiles from the sums in their place
 #pragma unroll
     for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll
         for (int s = 0; s < 2; ++s) {
             const int head = 8 * c + lane % 4 * 2 + s;
-            float m_block = NEG_INF;
-#pragma unroll
-            for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][head]);
-            const float alpha = m[c][s] == NEG_INF ? 0.0f : fast_exp2(m[c][s] - m_block);
+            for (int other = 4; other < WARP_SIZE; other *= 2) l[c][s] += __shfl_xor_sync(ALL_LANES, l[c][s], other);
+            if (lane < 4) {
+                m_smem[warp][head] = m[c][s];
+                l_smem[warp][head] = l[c][s];
+            }
             if (head < NUM_Q_PER_KV) {
 #pragma unroll
                 for (int d = 0; d < HEAD_DIM / 16; ++d) {
                     *reinterpret_cast<float2*>(acc_smem + head * ACC_STRIDE + d * 16 + lane / 4 * 2) =
-                        make_float2(acc[d][c][s] * alpha, acc[d][c][s + 2] * alpha);
+                        make_float2(acc[d][c][s], acc[d][c][s + 2]);
                 }
             }
         }
@@ -333,8 +333,9 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
         for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][row]);
 #pragma unroll
         for (int w = 0; w < NUM_WARPS; ++w) {
-            l_block += m_smem[w][row] == NEG_INF ? 0.0f : l_smem[w][row] * fast_exp2(m_smem[w][row] - m_block);
-            sum += reinterpret_cast<const float*>(smem + w * NUM_STAGES * STAGE_BYTES)[row * ACC_STRIDE + d];
+            const float alpha = m_smem[w][row] == NEG_INF ? 0.0f : fast_exp2(m_smem[w][row] - m_block);
+            l_block += l_smem[w][row] * alpha;
+            sum += reinterpret_cast<const float*>(smem + w * NUM_STAGES * STAGE_BYTES)[row * ACC_STRIDE + d] * alpha;
         }
         sum *= l_block > 0.0f ? 1.0f / l_block : 0.0f;
         const float lse_log2 = m_block + log2f(l_block);  // -inf + log2(0) for an empty sequence

@@ -109,7 +109,6 @@ def test_clean_in_every_schedule(variant, schedule):
 @pytest.mark.parametrize(
     "line",
     [
-        "separates the warps' m from everybody's read of it",
         "separates the warps' sums from everybody's read of them",
         "this thread's part is visible to every block",
     ],
