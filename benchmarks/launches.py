@@ -30,6 +30,7 @@ from course_lib.ops import (  # noqa: E402
     matmul_exercises,
     movement,
     paged,
+    paged_exercises,
     paged_prefill,
     paged_quantised,
     softmax,
@@ -297,6 +298,22 @@ def _decode_exercises(device):
     return {(f"decode_exercises/{name}", "cuda"): plan for name, plan in (("01_split", split), ("02_combine", combine))}
 
 
+def _paged_exercises(device):
+    """The cache of `paged_cache` in float with 32 columns; five new tokens, one of which is not stored."""
+    q, k_pages, v_pages, *rest = (x.float() if x.dtype == torch.float16 else x for x in paged_cache(device))
+    walk = (q[..., :32], k_pages[..., :32], v_pages[..., :32])
+    fused = torch.arange(5 * 5 * 40, dtype=torch.int32, device=device).reshape(5, 5, 40)
+    pools = [torch.zeros(3, 4, 2, 40, dtype=torch.int32, device=device) for _ in range(2)]
+    slots = torch.tensor([7, -1, 0, 5, 2], device=device)
+    small = (torch.zeros(3, 4, 2, 32, dtype=torch.int8, device=device), torch.zeros(3, 4, 2, device=device))
+    plans = {
+        "02_slot_mapping": partial(paged_exercises.plan_slot_mapping, fused[:, 1:3], fused[:, 3:5], *pools, slots),
+        "03_warp_walk": partial(paged_exercises.plan_warp_walk, *(x.contiguous() for x in walk), *rest),
+        "07_quantise": partial(paged_exercises.plan_quantise, random(device, 5, 2, 32, seed=6), *small, slots),
+    }
+    return {(f"paged_exercises/{name}", "cuda"): plan for name, plan in plans.items()}
+
+
 def launches(device):
     """Every small launch.
 
@@ -318,6 +335,7 @@ def launches(device):
         _flash_attention_2,
         _matmul,
         _paged,
+        _paged_exercises,
         _decode,
         _decode_exercises,
     )

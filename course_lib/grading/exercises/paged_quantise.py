@@ -130,7 +130,7 @@ def _say_row(case, where, x, small, scale):
     error = (small.double() * scale - x.double()).abs()
     column, limit = int(error.argmax()), right / 2 * 1.01
     if not bool((error <= limit).all()):
-        return _say_error(start, x, small, scale, (column, limit))
+        return _say_error(start, x, small, scale, (column, limit, right))
     return None
 
 
@@ -152,18 +152,18 @@ def _scales(x, right):
 
 
 def _say_error(start, x, small, scale, where):
-    column, limit = where
+    column, limit, right = where
     value, byte = x[column].item(), int(small[column])
     said = (
         f"{start}, scale {scale:.4g}. Column {column} is {value:.4g} and was stored as {byte}, which stands for "
         f"{byte * scale:.4g}: off by {abs(byte * scale - value):.3g}, and half a scale, {limit:.3g}, is allowed"
     )
     exact = x.double() / scale
-    if _mostly(small, exact.trunc()):
+    if abs(scale - right) <= 0.01 * right and _mostly(small, exact.trunc()):
         return Diagnosis(
             "truncated", f"{said}. The fraction was cut off: a cast rounds towards 0, rintf to the nearest."
         )
-    if _mostly(small, exact.floor()):
+    if abs(scale - right) <= 0.01 * right and _mostly(small, exact.floor()):
         return Diagnosis("truncated", f"{said}. Rounded down: rintf rounds to the nearest.")
     if byte * exact[column].item() < 0 and abs(exact[column].item()) > 127.4:
         return Diagnosis("wrapped", f"{said}. {exact[column]:.4g} is more than a signed byte holds, and wrapped round.")
