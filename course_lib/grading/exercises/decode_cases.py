@@ -1,6 +1,6 @@
 """Cases, inputs and results of decode attention: one query a head, keys in splits, sequences of any length.
 
-May import: spec, reference, inputs (through attention_cases).
+May import: spec, reference, attention_cases, flash_cases.
 """
 
 import math
@@ -10,6 +10,7 @@ import torch
 from ...reference import attention as reference
 from ..spec import Case
 from .attention_cases import qkv
+from .flash_cases import BLOCK_N, FIRST, LATER
 
 SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_kv", "capacity", "head_dim")
 NEG_INF = float("-inf")
@@ -35,7 +36,8 @@ def decode_inputs(case, gen):
     """{"q": (B, H, D), "k", "v": (B, Hkv, capacity, D)} in the case's dtype; what stands behind a sequence is NaN.
 
     options: behind="kept" leaves finite numbers there; reversed=True turns the keys round; v="head_numbers" counts the
-    heads of k and v through the batch, from 1.
+    heads of k and v through the batch, from 1; far=True doubles the scores of every second query head;
+    fades=True makes v FIRST in the first tile of keys and LATER in all others.
     """
     batch_size, num_heads, num_kv_heads, _, capacity, head_dim = (case.sizes[name] for name in SIZES)
     kv_shape = (batch_size, num_kv_heads, capacity, head_dim)
@@ -45,6 +47,11 @@ def decode_inputs(case, gen):
     if numbered:
         numbers = torch.arange(1.0, batch_size * num_kv_heads + 1.0).reshape(batch_size, num_kv_heads, 1, 1)
         tensors["v"] = (tensors["v"] * numbers).to(tensors["v"].dtype)
+    if case.options.get("far"):
+        tensors["q"][:, 1::2] *= 2
+    if case.options.get("fades"):
+        later = (torch.arange(capacity) >= BLOCK_N)[:, None]
+        tensors["v"] = torch.where(later, LATER, FIRST).expand(kv_shape).to(tensors["v"].dtype)
     if case.options.get("reversed"):
         tensors |= {name: tensors[name].flip(2) for name in ("k", "v")}
     if case.options.get("behind") != "kept":

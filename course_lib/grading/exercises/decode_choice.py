@@ -193,8 +193,8 @@ CHOICE = Exercise(
     ),
     explanation=(
         "This is what FlashAttention does (num_splits_heuristic in csrc/flash_attn/flash_api.cpp), with two shortcuts "
-        "more: it does not split at all when the blocks fill 80 % of the places already, and it never takes more splits "
-        "than there are places, or 128. The rule looks at waves alone; what a split costs, a partial result "
+        "more: it does not split at all when the blocks fill 80 % of the places already, and it never takes more "
+        "splits than there are places, or 128. The rule looks at waves alone; what a split costs, a partial result "
         "written and read, is in it only as the wish for the smallest number. The lecture's curve shows how flat the "
         "optimum is, and how steep the way to it."
     ),

@@ -27,7 +27,7 @@ def split_probes(make, counted, *, out=OUT, lse=LSE):
     unity, ramp = (make_probe({"seq_len_kv": TILE}, output=out) for make_probe in (probes.unity, probes.ramp))
     down = make("down", one, TILE, TILE, "step", v="halves", at=TILE // 2, reversed=True)
     tiles = make("tiles", one, 2 * TILE, 2 * TILE, "step", v="halves", at=TILE)
-    heads = make("head map", (2, 4, 2), 5, 8, "zeros", v="head_numbers", behind="kept")
+    heads = make("head map", (2, 4, 2), TILE, TILE + 4, "zeros", v="head_numbers", behind="kept")
     return (
         Probe("unity", make("unity", one, TILE, TILE, "step", v="ones", at=TILE // 2), unity.read),
         Probe("ramp", make("ramp", one, TILE, TILE, "step", v="halves", at=TILE // 2), ramp.read),

@@ -182,7 +182,7 @@ def _by_capacity(reading):
     """The heads of k and v lie `capacity` keys apart, not seq_len_kv: then a head begins in the one before."""
     if reading is None:
         return None
-    keys, capacity, kv = 5, 8, reading["num_kv_heads"]
+    keys, capacity, kv = TILE, TILE + 4, reading["num_kv_heads"]
     got = reading["got"]
     per_kv = len(got[0]) // kv
 
