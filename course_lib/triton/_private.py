@@ -32,7 +32,7 @@ NEEDED = {
     },
     "triton.runtime.jit": {"JITFunction": "run"},
 }
-_FUNCTIONS = ("_get_np_dtype", "_patch_lang", "_patch_lang_tensor")
+_FUNCTIONS = ("_get_np_dtype", "_patch_lang", "_patch_lang_tensor", "interpreter_builder", "tl")
 
 _active = None  # the recorder that listens now, or None
 _guard = Guard()  # stands in while no recorder listens
