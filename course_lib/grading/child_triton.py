@@ -3,7 +3,9 @@
 May import: triton, protocol, loading, faults, tensors.
 """
 
+import contextlib
 import warnings
+from importlib import import_module
 
 from . import loading
 from .child_python import Off, check_signature, find
@@ -12,16 +14,22 @@ from .protocol import Fault
 from .tensors import Bindings
 
 _LAUNCH_OPTIONS = {"num_warps", "num_stages", "num_ctas", "maxnreg"}  # of the launch, not parameters of the kernel
+_PRELOADED = (
+    "triton.language",
+    "course_lib.triton.recorder",
+    # what the interpreter imports at its first launch, and a shuffled order of programs
+    "triton.language.extra.libdevice",
+    "triton.experimental.gluon",
+    "numpy.ma",
+    "numpy.random",
+)
 
 
 def preload():
     """Import before the fork what every Triton run needs; a machine without Triton is told so when an answer comes."""
-    try:
-        import triton.language  # noqa: F401
-
-        from course_lib.triton import ledger  # noqa: F401
-    except ImportError:
-        pass
+    for name in _PRELOADED:
+        with contextlib.suppress(ImportError):
+            import_module(name)
 
 
 class Runner:

@@ -186,6 +186,9 @@ def _serve(request, descriptors, main, wake, builder):
     limits = json.loads(request)
     if builder and limits["language"] == "cuda":
         _wait_for(builder)  # the SIMT machine must be built before an answer's time runs
+        from course_lib.grading import child_cuda
+
+        child_cuda.load_machine()
     started = time.monotonic()
     folder = tempfile.mkdtemp(prefix="course-answer-")
     trace = _memory_file("trace")

@@ -30,7 +30,7 @@ _lock = threading.RLock()  # the runtime serves one launch at a time
 
 
 @functools.cache
-def _runtime():
+def load_runtime():
     """The runtime's library, loaded once."""
     library = ctypes.CDLL(str(runtime_library()))
     library.simt_launch.argtypes = [
@@ -60,7 +60,7 @@ class Module:
 
     def __init__(self, path, name, parameters, *, filename, mode):
         self.path, self.name, self.parameters, self.filename, self.mode = path, name, parameters, filename, mode
-        _runtime()
+        load_runtime()
         self._library = ctypes.CDLL(str(path))
         self._entry = ctypes.cast(self._library.simt_entry, ctypes.c_void_p).value
         dynamic = getattr(self._library, "simt_dynamic_base", None)
@@ -133,7 +133,7 @@ class Module:
         return report
 
     def _set_absent_byte(self, byte):
-        _runtime().simt_set_absent_byte(byte)
+        load_runtime().simt_set_absent_byte(byte)
 
     def _need(self, mode):
         if self.mode != mode:
@@ -184,7 +184,7 @@ class Module:
         )
         result, printed = ctypes.c_char_p(), ctypes.c_char_p()
         with _lock:
-            failed = _runtime().simt_launch(ctypes.byref(task), ctypes.byref(result), ctypes.byref(printed))
+            failed = load_runtime().simt_launch(ctypes.byref(task), ctypes.byref(result), ctypes.byref(printed))
             if failed:
                 raise LaunchError(
                     f"{self.name}: there is not enough memory for a copy of its tensors; use smaller ones."
