@@ -35,8 +35,8 @@ class Run:
     shared_bytes: int = 0
     constants: dict[str, Any] = field(default_factory=dict)
     poison: float = float("nan")
-    contents: dict[str, Any] = field(default_factory=dict)  # output -> tensor it holds before, in place of poison
     schedules: tuple[str, ...] = ()  # additionally run on the SIMT machine / shuffled interpreter under these schedules
+    contents: dict[str, Any] = field(default_factory=dict)  # output -> tensor it holds before, in place of poison
 
 
 @dataclass(frozen=True)
