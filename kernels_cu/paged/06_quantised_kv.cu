@@ -4,7 +4,8 @@
 //           halves in registers, on their way from shared memory to the tensor cores, and the scales meet scores and weights
 // Builds on 04_paged_grouped. Changed regions: start_tile (the scales come along), scores and weighted_sum (bytes to halves).
 // Contract  as 04_paged_grouped, except for the pools and the arithmetic:
-//           k_pages, v_pages KV (char: int8, or __nv_fp8_e4m3), rows at multiples of 16 bytes · a number stands for itself times its scale
+//           k_pages, v_pages KV (char: int8, or __nv_fp8_e4m3), rows at multiples of 16 bytes · a number stands for itself times
+//           its scale
 //           k_scales, v_scales float: that of page p, slot s, head h at p * stride_scale_page + s * stride_scale_slot +
 //           h * stride_scale_head; strides 0 for pages and slots are one scale a head
 //           products in half precision with float sums, for either ELEMENT of q and out: |q| < 65504, 1e-4 <= v_scale <= 100
@@ -126,7 +127,8 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
         if (to_start < num_tiles) {
             start_tile(ring_smem + to_start % NUM_STAGES * STAGE_BYTES, k_pages, v_pages,
                        page * stride_page + slot * stride_slot, k_scales, v_scales,
-                       page * stride_scale_page + slot * stride_scale_slot, end - first - (to_start * NUM_WARPS + warp) * TILE_KEYS);
+                       page * stride_scale_page + slot * stride_scale_slot,
+                       end - first - (to_start * NUM_WARPS + warp) * TILE_KEYS);
             ++to_start;
             ahead += NUM_WARPS * TILE_KEYS;
             page = block_table[min(ahead / page_size, max_pages - 1)];
@@ -161,7 +163,7 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
     float m[COL_TILES][2], l[COL_TILES][2] = {};  // of these heads; m times softmax_scale_log2; l over this lane's own keys
 #pragma unroll
     for (int c = 0; c < COL_TILES; ++c) m[c][0] = m[c][1] = NEG_INF;
-    const int lane_at = swizzle_offset<ROW_BYTES>(lane % TILE_KEYS, lane / TILE_KEYS);  // where this lane's row begins for ldmatrix; chunk c: XOR 16 c
+    const int lane_at = swizzle_offset<ROW_BYTES>(lane % TILE_KEYS, lane / TILE_KEYS);  // of this lane's row for ldmatrix; chunk c: XOR 16 c
     // endregion
 
     for (int i = 0; i < num_tiles; ++i) {

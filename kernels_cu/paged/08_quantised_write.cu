@@ -17,7 +17,7 @@
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // gate: -DHEAD_DIM=64 -DELEMENT=__half -DKV=char -DPER_TOKEN=1
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DKV=__nv_fp8_e4m3 -DPER_TOKEN=0
-// Source    P. Micikevicius and others, "FP8 Formats for Deep Learning", 2022, section 3 (largest number, saturation), arXiv:2209.05433
+// Source    P. Micikevicius and others, "FP8 Formats for Deep Learning", 2022, section 3 (saturation), arXiv:2209.05433
 #ifndef HEAD_DIM
 #error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
 #endif
@@ -58,7 +58,8 @@ quantised_write_kernel(const ELEMENT* k, const ELEMENT* v, KV* k_pages, KV* v_pa
         const ELEMENT* row = i % 2 == 0 ? k + token * stride_k_token + kv_head * stride_k_head
                                         : v + token * stride_v_token + kv_head * stride_v_head;
         float* scale_place = (i % 2 == 0 ? k_scales : v_scales) + scale_start + kv_head * stride_scale_head;
-        unsigned char* place = reinterpret_cast<unsigned char*>(i % 2 == 0 ? k_pages : v_pages) + start + kv_head * stride_kv_head;
+        KV* pages = i % 2 == 0 ? k_pages : v_pages;
+        unsigned char* place = reinterpret_cast<unsigned char*>(pages) + start + kv_head * stride_kv_head;
 
         // region: scale
         float x[PER_LANE];
