@@ -5,6 +5,7 @@ import torch
 
 from course_lib import kv, measure, viz
 from course_lib.measure import read_results
+from course_lib.ops import paged as paged_ops
 from course_lib.reference import paged, quantised_kv
 
 LOADS = (
@@ -83,6 +84,12 @@ def test_what_the_lecture_says_of_v1_and_v2_is_what_the_rows_say():
         if load[2] == 8:
             assert 0.24 < speed(load, v2) < 0.32  # "near a quarter of what memory gives"
     assert 0.75 < speed((16, 4096, 32), v2) < 0.85  # "about four fifths"
+
+
+def test_what_the_lecture_says_of_blocks_is_what_the_launcher_does():
+    """ "two blocks of six", "four blocks of three", "512 pairs on 4 · 132 = 528 places"."""
+    assert (paged_ops.NUM_WARPS, paged_ops.BLOCKS_PER_SM) == (6, 2)
+    assert (paged_ops.NARROW["NUM_WARPS"], paged_ops.NARROW["BLOCKS_PER_SM"]) == (3, 4)
 
 
 @pytest.mark.parametrize("page_size", [16, 64])
