@@ -165,7 +165,7 @@ COMBINE_CUDA = Exercise(
         "anything, NaN too; a row whose splits are all empty has out 0 and lse -inf. Grid num_rows, block 64, dynamic "
         "shared memory for num_splits floats."
     ),
-    size_lines=21,
+    size_lines=22,
     minutes=25,
     solution="kernels_cu/decode_exercises/02_combine.cu",
     cases=(

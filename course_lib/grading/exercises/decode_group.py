@@ -182,7 +182,7 @@ GROUPED = Exercise(
         "natural log; a sequence without keys: out 0, lse -inf. k and v are read once for all heads of a group. Sums "
         "in float, both products by tl.dot on half. Grid (Hkv, B)."
     ),
-    size_lines=22,
+    size_lines=21,
     minutes=30,
     solution="course_lib/triton_kernels/decode_exercises.py#grouped_kernel",
     cases=(
