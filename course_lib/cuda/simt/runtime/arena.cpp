@@ -62,13 +62,21 @@ bool Arena::place(std::vector<Placement>& tensors, bool checked) {
     return true;
 }
 
+// Page by page, and only what differs: of a pool that is mostly untouched, the rest takes no memory here either.
+static void copy(unsigned char* to, const unsigned char* from, uint64_t bytes) {
+    for (uint64_t at = 0; at < bytes; at += PAGE_BYTES) {
+        uint64_t piece = std::min<uint64_t>(PAGE_BYTES, bytes - at);
+        if (std::memcmp(to + at, from + at, piece)) std::memcpy(to + at, from + at, piece);
+    }
+}
+
 void Arena::copy_in(const std::vector<Placement>& tensors) const {
-    for (const Placement& tensor : tensors) std::memcpy(tensor.device, tensor.host, tensor.bytes);
+    for (const Placement& tensor : tensors) copy(tensor.device, tensor.host, tensor.bytes);
 }
 
 void Arena::copy_out(const std::vector<Placement>& tensors) const {
     for (const Placement& tensor : tensors)
-        if (tensor.writable) std::memcpy(tensor.host, tensor.device, tensor.bytes);
+        if (tensor.writable) copy(tensor.host, tensor.device, tensor.bytes);
 }
 
 void Arena::release() {
