@@ -52,7 +52,7 @@ class PagePool:
         ### END SOLUTION
 
     def free(self, name):
-        """End a sequence; a page that nobody holds any more is free."""
+        """End a sequence: its name leaves the books, and a page that nobody holds any more is free."""
         ### BEGIN SOLUTION
         for page in self.pages.pop(name):
             self.holders[page] -= 1

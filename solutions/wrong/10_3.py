@@ -106,6 +106,12 @@ ANSWERS = [
     ),
     Wrong("acc not rescaled", one(ACC, ("acc * alpha", "acc")), "o_not_rescaled", "not multiplied"),
     Wrong("l not rescaled", one(L, ("l * alpha", "l")), "l_not_rescaled", "not multiplied"),
+    Wrong(
+        "each lane its own part of l",
+        one(L, ("+ weight", "+ (key % WARP_SIZE == lane ? weight : 0.0f)")),
+        "lanes_disagree",
+        "not to a lane",
+    ),
     Wrong("m starts at 0", one(START, ("m = NEG_INF", "m = 0.0f")), "m_starts_too_high", "-100"),
     Wrong("no maximum", one(M_NEW, ("fmaxf(m, score)", "0.0f")), "no_max", "+100"),
     Wrong("exp2", one(FACTORS, ("exp_shifted(score, m_new)", "exp2f(score - m_new)")), "exp_exp2_mix", "exp2"),

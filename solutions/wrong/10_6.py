@@ -112,6 +112,15 @@ ANSWERS = [
         "page_lost",
         "nobody holds",
     ),
+    Wrong(
+        "an ended sequence stays in the books",
+        (
+            ("for page in self.pages.pop(name):", "for page in self.pages[name]:"),
+            ("        del self.num_tokens[name]\n", ""),
+        ),
+        "sequences",
+        "it must have []",
+    ),
     Wrong("new pages are not counted", one(COUNT, ""), "count_wrong", "holders says 0"),
     Wrong(
         "taken but not out of the list",

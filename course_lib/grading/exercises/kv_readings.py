@@ -133,6 +133,11 @@ class _Judge:
     def _books(self, step, books, _needed):
         """Nothing free twice, free and held, or lost; holders counts tables; no sequence has a page too many."""
         name = step[1]
+        if set(books.tables) != set(self.model.tokens):
+            return self._say(
+                "sequences",
+                f"pages has the sequences {sorted(books.tables)}; it must have {sorted(self.model.tokens)}",
+            )
         held = [page for table in books.tables.values() for page in table]
         for other, table in books.tables.items():
             if other != name and other in self.before.tables and table != self.before.tables[other]:
@@ -227,10 +232,6 @@ class _Judge:
 
     def _tokens(self, books):
         """Every sequence reads back what was written for it."""
-        if set(books.tables) != set(self.model.tokens):
-            return self._say(
-                "sequences", f"there are the sequences {sorted(books.tables)}, not {sorted(self.model.tokens)}"
-            )
         for name, tokens in self.model.tokens.items():
             pages, size = books.tables[name], self.page_size
             for i, token in enumerate(tokens):

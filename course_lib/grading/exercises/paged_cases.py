@@ -69,6 +69,8 @@ def inputs(case, gen):
             )
         if case.options.get("finite"):
             pages = pages.nan_to_num(0.0)
+        if case.options.get("all_ones") and name == "v":
+            pages = torch.ones_like(pages)
         found[f"{name}_pages"] = pages.transpose(1, 2).contiguous() if case.options.get("hnd") else pages
     return found | {"block_table": table, "seq_lens": torch.tensor(lens, dtype=torch.int32)}
 

@@ -16,7 +16,7 @@ from .flash_readings import say_factors
 from .heads_readings import say_heads
 from .lse_readings import say_lse
 from .paged_cases import SLOT_LENS, SLOT_PAGE_SIZE
-from .paged_slots import by_k_rule, by_k_slots, by_lanes, by_slots
+from .paged_slots import by_k_rule, by_k_slots, by_lanes, by_slots, by_swapped
 from .softmax_readings import by_shift
 
 KEYS = 2 * TILE
@@ -71,6 +71,7 @@ def probes():
         *(Probe(f"slots of {kind}", found, _slots) for kind, found in slots.items()),
         one("head map", "zeros", _heads, (5, 9), 4, (4, 2), v_of_head=True),
         one("unity", "step", _unity, v="ones", **half),
+        one("columns", "step", _first("out", cases.HEAD_DIM), v="ones", all_ones=True, **half),
         one("ramp", "step", _ramp, v="halves", **half),
         one("tiles", "step", _first("out", 2), v="halves", **half),
         one("equal lse", "zeros", _first("lse"), (LSE_KEYS,), 4),
@@ -82,6 +83,8 @@ def diagnose(evidence):
     """Diagnosis of a failing decode attention over pages, or None."""
     looks = (
         _by_empty,
+        by_swapped,
+        _by_columns,
         by_slots,
         by_k_rule,
         _by_heads,
@@ -118,10 +121,25 @@ def _by_empty(evidence):
     return None
 
 
+def _by_columns(evidence):
+    """v = 1 in every column, and out is not the same in all of them."""
+    columns = evidence.readings.get("columns")
+    if columns is None or not all(math.isfinite(value) for value in columns):
+        return None
+    other = max(range(len(columns)), key=lambda d: abs(columns[d] - columns[0]))
+    if near(columns[other], columns[0], 1e-3):
+        return None
+    return Diagnosis(
+        "lanes_disagree",
+        f"With v = 1 in all {KEYS} keys out must be 1 in every column; column 0 is {columns[0]:.4g} and column {other} "
+        f"{columns[other]:.4g}. m and l belong to the query, not to a lane: whoever divides needs the warp's m and l.",
+    )
+
+
 def _by_heads(evidence):
     reading = evidence.readings.get("head map")
-    if reading is None or any(math.isnan(value) for row in reading["got"] for value in row):
-        return None
+    if reading is None or not all(abs(value) < 4.5 for row in reading["got"] for value in row):
+        return None  # NaN, or more than any head holds: not a matter of heads
     mixed = [value for row in reading["got"] for value in row if abs(value - round(value)) > 1e-3]
     if mixed:
         return Diagnosis(

@@ -76,6 +76,18 @@ def _weights(slots):
     return weights
 
 
+def by_swapped(evidence):
+    """q = 0, k = 7 everywhere, v = 0 or 1: out says which of them was weighed."""
+    reading = evidence.readings.get("slots of v")
+    if reading is None or not all(abs(weight - 7.0) < 0.1 for row in reading for weight in row):
+        return None
+    return Diagnosis(
+        "k_v_swapped",
+        "In a probe all values in v_pages are 0 or 1, all in k_pages 7, and out is 7: the weighted sum was taken "
+        "of k. The weights come from q and k, and what they weigh are the rows of v.",
+    )
+
+
 def by_slots(evidence):
     """q = 0: every token that is read weighs the same, in the column of its slot."""
     reading = evidence.readings.get("slots of v")
@@ -85,12 +97,6 @@ def by_slots(evidence):
     right = torch.stack([_weights(tokens_of(b)) for b in range(len(SLOT_LENS))])
     if near_all(got, right):
         return None
-    if bool((got.amax(dim=1) - got.amin(dim=1) < 1e-4).all()) and abs(got[0, 0].item() - 7.0) < 0.1:
-        return Diagnosis(
-            "k_v_swapped",
-            "In a probe all values in v_pages are 0 or 1, all in k_pages 7, and out is 7: the weighted sum was taken "
-            "of k. The weights come from q and k, and what they weigh are the rows of v.",
-        )
     b = int(((got - right).abs().amax(dim=1) > 1e-4).nonzero()[0])
     for code, rule, reason in RULES:
         if near_all(got, torch.stack([_weights(rule(i)) for i in range(len(SLOT_LENS))])):
@@ -195,9 +201,9 @@ def by_lanes(evidence):
         return None
     return Diagnosis(
         "score_not_summed",
-        "In a probe q and k differ from 0 in column 31 alone, and in the columns 0 to 30 of out all tokens weigh the "
-        "same: the scores do not reach them. A score is the sum of 32 products, one of each lane, and every lane needs "
-        "the whole of it.",
+        "In a probe k gives the tokens weights in the ratio of 9 to 28, and in the columns 0 to 30 of out all weigh "
+        "the same. Either the score did not get there: it is the sum of 32 products, one of each lane, and every lane "
+        "needs all of it. Or each key was measured against itself: keys that are merged share one m.",
     )
 
 
