@@ -264,6 +264,8 @@ def _paged(device):
     starts = torch.tensor([0, 0, 3, 43], dtype=torch.int32, device=device)  # no new token, the last three, all forty
     new = random(device, 43, 4, 64, dtype=torch.float16, seed=5)
     prefill = partial(paged_prefill.plan, new, *cache[1:], starts, max_seq_len_q=40)
+    found["paged/09_tuned_prefill", "cuda"] = prefill
+    prefill = partial(prefill, variant="05_paged_prefill")
     steps = ("05_paged_prefill", prefill), ("06_quantised_kv", quantised), ("07_copy_pages", copy)
     for step, plan in (*steps, ("08_quantised_write", write)):
         found |= {(f"paged/{step}", language): partial(plan, language=language) for language in LANGUAGES}

@@ -1,4 +1,4 @@
-"""Launcher of causal attention of many new tokens over pages (05_paged_prefill).
+"""Launcher of causal attention of many new tokens over pages (05_paged_prefill, 09_tuned_prefill).
 
 May import: errors, ops._paged_checks, ops.softmax (Launch), cuda, torch.
 """
@@ -13,6 +13,8 @@ from .softmax import Launch
 
 BLOCK_M = 128  # query rows of a block
 BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile
+WIDER_TILE = 48  # of 09 with head_dim 128, where the registers last: before compute capability 10.0
+VARIANTS = ("05_paged_prefill", "09_tuned_prefill")
 
 
 def paged_prefill(
@@ -26,6 +28,7 @@ def paged_prefill(
     max_seq_len_q,
     layout="NHD",
     softmax_scale=None,
+    variant="09_tuned_prefill",
     language="cuda",
 ):
     """Causal attention of the new tokens of each sequence over its pages, which hold them already; one launch.
@@ -41,6 +44,7 @@ def paged_prefill(
         1 1 1 1 0
         1 1 1 1 1
     max_seq_len_q : int, not below the new tokens of any sequence
+    variant : one of VARIANTS, the same in Triton: 05 is the one to read, 09 has the speed
 
     Returns
     -------
@@ -48,7 +52,7 @@ def paged_prefill(
     lse : tensor, (total_q, num_heads), float32, natural log; -inf for a row that sees nothing
     """
     arguments = (q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q)
-    options = {"layout": layout, "softmax_scale": softmax_scale, "language": language}
+    options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
     launch = plan(*arguments, max_seq_len_q=max_seq_len_q, **options)
     launch.run()
     return launch.outputs
@@ -65,10 +69,13 @@ def plan(
     max_seq_len_q,
     layout="NHD",
     softmax_scale=None,
+    variant="09_tuned_prefill",
     language="cuda",
 ):
     """The launch that `paged_prefill` would make, with fresh outputs (out, lse), not yet run."""
     checks.require_language(language)
+    if variant not in VARIANTS:
+        raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
     batch_size = seq_lens.shape[0]
     strides, page_size, num_kv_heads = checks.pool(k_pages, v_pages, layout)
     one_each = q[:1].expand(batch_size, -1, -1)  # the checks of decoding, which has one query a sequence
@@ -91,13 +98,24 @@ def plan(
         from . import _paged_triton as triton_launches
 
         return triton_launches.plan_prefill(inputs, sizes, all_strides, scale, int(max_seq_len_q))
+    return _plan_cuda(inputs, sizes, all_strides, scale, variant, int(max_seq_len_q))
+
+
+def _plan_cuda(inputs, sizes, strides, scale, variant, max_seq_len_q):
     from .. import cuda
 
+    q, seq_lens = inputs[0], inputs[4]
+    num_heads, head_dim = q.shape[1:]
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
     lse = q.new_empty(q.shape[:2], dtype=torch.float32)
-    defines = {"HEAD_DIM": head_dim, "ELEMENT": checks.ELEMENTS[q.dtype], "BLOCK_N": BLOCK_N[head_dim]}
-    kernel = cuda.load("paged/05_paged_prefill.cu", "paged_prefill_kernel", defines=defines)
-    arguments = (*inputs, out, lse, *sizes, *all_strides, scale)
-    grid = (-(-int(max_seq_len_q) // BLOCK_M), num_heads, batch_size)
-    shared_bytes = (BLOCK_M + 2 * BLOCK_N[head_dim]) * head_dim * q.element_size()
+    block_n, num_tiles = BLOCK_N[head_dim], -(-max_seq_len_q // BLOCK_M)
+    grid = (num_tiles, num_heads, seq_lens.shape[0])
+    if variant == "09_tuned_prefill":
+        wide = head_dim == 128 and (not q.is_cuda or torch.cuda.get_device_capability(q.device) < (10, 0))
+        block_n = WIDER_TILE if wide else block_n
+        grid, scale = (num_heads, num_tiles, seq_lens.shape[0]), scale * math.log2(math.e)
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": checks.ELEMENTS[q.dtype], "BLOCK_N": block_n}
+    kernel = cuda.load(f"paged/{variant}.cu", f"{variant[3:]}_kernel", defines=defines)
+    arguments = (*inputs, out, lse, *sizes, *strides, scale)
+    shared_bytes = (BLOCK_M + 2 * block_n) * head_dim * q.element_size()
     return Launch("cuda", kernel, grid, 128, arguments, {}, (out, lse), shared_bytes)

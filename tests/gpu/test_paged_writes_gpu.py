@@ -90,14 +90,15 @@ def test_the_quantised_write_stores_the_nearest_code(head_dim, dtype, layout, la
 
 @pytest.mark.parametrize("page_size", [1, 16, 100])
 @pytest.mark.parametrize(("head_dim", "dtype"), [(64, torch.float16), (128, torch.bfloat16)])
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_prefill(language, head_dim, dtype, page_size):
+@pytest.mark.parametrize("twin", [*paged_prefill.VARIANTS, "triton"])
+def test_prefill(twin, head_dim, dtype, page_size):
     lengths, new = [0, 1, 700, 1500, 130], [0, 1, 700, 3, 129]
     options = {"heads": 8, "kv_heads": 2, "head_dim": head_dim, "page_size": page_size, "dtype": dtype}
     _, *pool = cache(lengths, **options)
     q = torch.randn(sum(new), 8, head_dim, device="cuda").to(dtype)
     starts = torch.tensor([0, *new], device="cuda").cumsum(0).int()
-    launch = paged_prefill.plan(q, *pool, starts, max_seq_len_q=max(new), language=language)
+    which = {"language": "triton"} if twin == "triton" else {"variant": twin}
+    launch = paged_prefill.plan(q, *pool, starts, max_seq_len_q=max(new), **which)
     assert_near(launch, reference.paged_prefill_lse(q, *pool, starts))
 
 

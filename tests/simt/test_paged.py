@@ -165,21 +165,23 @@ def test_pages_are_copied_whole(dtype, language):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("head_dim", "page_size"), [(64, 3), (128, 16)])
-@pytest.mark.parametrize("language", ["cuda", "triton"])
-def test_prefill(language, head_dim, page_size, layout):
+@pytest.mark.parametrize("twin", ["05_paged_prefill", "09_tuned_prefill", "triton"])
+def test_prefill(twin, head_dim, page_size, layout):
     lengths, new = [0, 1, 17, 50, 150], [0, 1, 17, 3, 140]
     dtype = torch.bfloat16 if head_dim == 64 else torch.float16
     _, *pool = cache(lengths, head_dim=head_dim, page_size=page_size, dtype=dtype, layout=layout)
     q = torch.randn(sum(new), 4, head_dim).to(dtype)
     starts = torch.tensor([0, *new]).cumsum(0).int()
-    launch = paged_prefill.plan(q, *pool, starts, max_seq_len_q=max(new), layout=layout, language=language)
+    which = {"language": "triton"} if twin == "triton" else {"variant": twin}
+    launch = paged_prefill.plan(q, *pool, starts, max_seq_len_q=max(new), layout=layout, **which)
     assert_right(launch, reference.paged_prefill_lse(q, *pool, starts, layout=layout), dtype)
 
 
-def test_a_new_token_behind_the_cache_sees_nothing():
+@pytest.mark.parametrize("variant", paged_prefill.VARIANTS)
+def test_a_new_token_behind_the_cache_sees_nothing(variant):
     _, *pool = cache([2])
     q, starts = torch.randn(5, 4, 64).half(), torch.tensor([0, 5], dtype=torch.int32)
-    out, lse = paged_prefill.paged_prefill(q, *pool, starts, max_seq_len_q=5)
+    out, lse = paged_prefill.paged_prefill(q, *pool, starts, max_seq_len_q=5, variant=variant)
     assert torch.all(out[:3] == 0) and torch.all(lse[:3] == -math.inf) and torch.all(lse[3:].isfinite())
 
 
