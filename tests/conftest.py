@@ -24,12 +24,21 @@ def root():
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing where only the tests of the GPU run
 def pytest_xdist_make_scheduler(config, log):
-    """Workers take whole files, except that the kill table is taken exercise by exercise."""
+    """Workers take whole files, those with most tests first; but before them the kill table, an exercise at a time, and
+    the starters, a chapter at a time: few tests that take long, which would leave one worker without work at the end.
+    """
     from xdist.scheduler import LoadFileScheduling
 
-    class ByFileOrExercise(LoadFileScheduling):
+    class LongOnesFirst(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            exercise = re.search(r"/test_kill_table\.py::.*\[(\d\d\.\d+)\]$", nodeid)
-            return f"kill table {exercise[1]}" if exercise else super()._split_scope(nodeid)
+            part = re.search(r"/test_(?:kill_table|starters)\.py::.*\[(\d\d[._]\w+)\]$", nodeid)
+            return f"part {part[1]}" if part else super()._split_scope(nodeid)
 
-    return ByFileOrExercise(config, log) if config.getvalue("dist") == "loadfile" else None
+        def _assign_work_unit(self, node):
+            for scope in self.workqueue:
+                if scope.startswith("part "):
+                    self.workqueue.move_to_end(scope, last=False)
+                    break
+            super()._assign_work_unit(node)
+
+    return LongOnesFirst(config, log) if config.getvalue("dist") == "loadfile" else None
