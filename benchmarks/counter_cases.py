@@ -4,9 +4,10 @@ One list for both sides, so that they cannot drift: benchmarks/read_counters.py 
 tests/simt/test_counters_h200.py profiles the same on the SIMT machine.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
+from inputs import direct, heads, random
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,8 @@ class Case:
 
     def launch(self, device):
         """The Launch of course_lib.ops, its tensors on "cuda" or "cpu", not yet run."""
-        from course_lib import cuda
-        from course_lib.ops.softmax import Launch
-
-        arguments = tuple(item.to(device) if isinstance(item, torch.Tensor) else item for item in self.make())
-        kernel = cuda.load(self.path, self.kernel, defines=self.defines)
-        return Launch("cuda", kernel, self.grid, self.block, arguments, {}, ())
+        launch = direct(device, self.path, self.kernel, self.grid, self.block, self.make, self.defines)
+        return replace(launch, outputs=())  # none of them counts as unwritten
 
 
 @dataclass(frozen=True)
@@ -246,10 +243,6 @@ _CHAPTER_03 = [
 ]
 
 
-def _random(device, *shape, dtype=torch.float32, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype).to(device)
-
-
 def _matmul(variant, differs):
     """128 x 128 times 128 x 256: whole tiles of every step."""
 
@@ -257,7 +250,7 @@ def _matmul(variant, differs):
         from course_lib.ops import matmul
 
         dtype = torch.float32 if variant[:2] < "06" else torch.float16
-        a, b = _random(device, 128, 128, dtype=dtype), _random(device, 128, 256, dtype=dtype, seed=1)
+        a, b = random(device, 128, 128, dtype=dtype), random(device, 128, 256, dtype=dtype, seed=1)
         return matmul.plan_matmul(a, b, variant=variant)
 
     return Planned(f"matmul_{variant}", "matmul_kernel", plan, differs)
@@ -265,8 +258,7 @@ def _matmul(variant, differs):
 
 def _heads(device, seq_len, head_dim, dtype=torch.float32):
     """q, k, v of two query heads that share one head of k and v."""
-    shapes = ((2, 0), (1, 1), (1, 2))
-    return [_random(device, 1, heads, seq_len, head_dim, dtype=dtype, seed=seed) for heads, seed in shapes]
+    return heads(device, dtype, seq_len, seq_len, head_dim, num_heads=2, num_kv_heads=1)
 
 
 def _flash_attention_1(differs):

@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import torch  # noqa: E402
+from inputs import direct, heads, random  # noqa: E402
 
-from course_lib import cuda  # noqa: E402
 from course_lib.ops import (  # noqa: E402
     attention,
     decode,
@@ -35,22 +35,9 @@ from course_lib.ops import (  # noqa: E402
     paged_quantised,
     softmax,
 )
-from course_lib.ops.softmax import Launch  # noqa: E402
 from course_lib.reference.quantised_kv import quantise  # noqa: E402
 
 LANGUAGES = ("cuda", "triton")
-
-
-def random(device, *shape, dtype=torch.float32, seed=0):
-    """N(0, 1), the same numbers on every device."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype).to(device)
-
-
-def direct(device, path, kernel, grid, block, make, defines=None):
-    """A launch that no launcher of course_lib.ops makes: `make()` gives the arguments, tensors on the CPU."""
-    arguments = tuple(item.to(device) if isinstance(item, torch.Tensor) else item for item in make())
-    tensors = tuple(item for item in arguments if isinstance(item, torch.Tensor))
-    return Launch("cuda", cuda.load(path, kernel, defines=defines or {}), grid, block, arguments, {}, tensors)
 
 
 def _counted(device):
@@ -133,15 +120,6 @@ def _softmax(device):
                 inputs = (x.half() if variant == "04_log_sum_exp" else x,)
             found[f"softmax/{variant}", language] = partial(softmax.plan, *inputs, variant=variant, language=language)
     return found
-
-
-def heads(device, dtype=torch.float32, seq_len_q=37, seq_len_kv=53, head_dim=64, num_heads=4, num_kv_heads=2):
-    """q, k, v of a ragged attention with grouped heads."""
-    return (
-        random(device, 1, num_heads, seq_len_q, head_dim, dtype=dtype),
-        random(device, 1, num_kv_heads, seq_len_kv, head_dim, dtype=dtype, seed=1),
-        random(device, 1, num_kv_heads, seq_len_kv, head_dim, dtype=dtype, seed=2),
-    )
 
 
 def _attention(device):
