@@ -22,6 +22,8 @@ MIN_SPLIT_LEN = 256  # 04: keys below which a block is not worth its merge
 MAX_SPLITS = 1024
 BLOCKS_PER_SM = 2
 NARROW = {"NUM_WARPS": 3, "BLOCKS_PER_SM": 4}  # 04 and 06 with more pairs than places: 512 are one round on 528
+ONE_WARP = {"NUM_WARPS": 1, "BLOCKS_PER_SM": 12}  # with more than those too, and SHORT sequences: 1024 on 1584
+SHORT = 2048
 WIDE_GROUP = {"NUM_WARPS": 4, "NUM_STAGES": 3}  # of more than 8 query heads: twice the accumulators, so fewer threads
 WAVES = 1  # 04: blocks for each place on the card; the fastest of 1, 2, 4, 8 on an H200: a block's start costs 2 us
 _BYTES = {torch.int8: "char", torch.float8_e4m3fn: "unsigned char"}  # 06: KV of one byte
@@ -182,7 +184,7 @@ def _plan_grouped(inputs, num_kv_heads, sizes, strides, scale, longest, split_le
     q = inputs[0]
     batch_size, num_heads, head_dim = q.shape
     group = num_heads // num_kv_heads
-    shape = {"TILE_KEYS": TILE_KEYS} | choose_shape(q, num_kv_heads, 4 * TILE_KEYS * head_dim) | (tuning or {})
+    shape = {"TILE_KEYS": TILE_KEYS} | choose_shape(q, num_kv_heads, longest, 4 * TILE_KEYS * head_dim) | (tuning or {})
     if split_len is None:
         split_len = choose_split_len(batch_size * num_kv_heads, longest, places(q, shape["BLOCKS_PER_SM"]))
     num_splits = -(-longest // split_len)
@@ -198,13 +200,18 @@ def _plan_grouped(inputs, num_kv_heads, sizes, strides, scale, longest, split_le
     return Launch("cuda", kernel, grid, 32 * shape["NUM_WARPS"], arguments, {}, (out, lse), shared_bytes)
 
 
-def choose_shape(q, num_kv_heads, tile_bytes):
-    """Macros of 04 and 06: warps of a block, tiles in the ring of a warp, blocks of an SM."""
+def choose_shape(q, num_kv_heads, longest, tile_bytes):
+    """Macros of 04 and 06: warps of a block, tiles in the ring of a warp, blocks of an SM. Tried on an H200.
+
+    The rings of an SM stay the same; what differs is how many pairs of a sequence and a head are read at a time.
+    """
     shape = {"NUM_STAGES": NUM_STAGES, "NUM_WARPS": NUM_WARPS, "BLOCKS_PER_SM": BLOCKS_PER_SM}
+    num_pairs = len(q) * num_kv_heads
     if q.shape[1] // num_kv_heads > 8:
         shape |= WIDE_GROUP
-    elif q.shape[0] * num_kv_heads > places(q):
-        shape |= NARROW
+    elif num_pairs > places(q):
+        fits = places(q, NARROW["BLOCKS_PER_SM"]) < num_pairs <= places(q, ONE_WARP["BLOCKS_PER_SM"])
+        shape |= ONE_WARP if fits and longest <= SHORT else NARROW
     rings = shape["NUM_WARPS"] * shape["NUM_STAGES"] * tile_bytes
     if q.is_cuda and rings + 1024 > device.current().shared_bytes_per_block:  # a card with 99 KiB
         shape["NUM_WARPS"] = 3

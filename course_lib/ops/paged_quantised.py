@@ -98,7 +98,7 @@ def _plan_cuda(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, 
     batch_size, num_heads, head_dim = q.shape
     group = num_heads // num_kv_heads
     stage_bytes = 2 * TILE_KEYS * head_dim + 8 * TILE_KEYS  # K, V and their scales
-    shape = paged.choose_shape(q, num_kv_heads, stage_bytes) | (tuning or {})
+    shape = paged.choose_shape(q, num_kv_heads, longest, stage_bytes) | (tuning or {})
     if split_len is None:
         places = paged.places(q, shape["BLOCKS_PER_SM"])
         split_len = paged.choose_split_len(batch_size * num_kv_heads, longest, places)

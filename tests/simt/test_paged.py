@@ -84,6 +84,21 @@ def test_groups_of_any_size(heads, head_dim, dtype):
         assert counters.shape == (3, heads[1]) and not counters.any()  # ready for the next launch
 
 
+@pytest.mark.parametrize(("batch_size", "warps"), [(33, 6), (34, 3), (70, 1)])
+def test_narrow_blocks_where_there_are_many_pairs(batch_size, warps):
+    """8 key-value heads a sequence: 264, 272 and 560 pairs, on the 264 and 528 places of an H200."""
+    inputs = cache([i % 20 for i in range(batch_size)], heads=8, kv_heads=8, page_size=4)
+    launch = ops.plan(*inputs)
+    assert launch.block == 32 * warps
+    assert_right(launch, reference.paged_attention_lse(*inputs), torch.float16)
+    q, k, v, table, lens = inputs
+    (k, k_scales), (v, v_scales) = (quantised_kv.quantise(x, torch.int8) for x in (k, v))
+    launch = paged_quantised.plan(q, k, v, k_scales, v_scales, table, lens)
+    assert launch.block == 32 * warps
+    restored = [quantised_kv.restored(x, s) for x, s in ((k, k_scales), (v, v_scales))]
+    assert_right(launch, reference.paged_attention_lse(q, *restored, table, lens), torch.float16)
+
+
 @pytest.mark.parametrize("variant", ops.DECODE_VARIANTS)
 def test_large_and_growing_scores(variant):
     q, k, v, table, lens = cache([300], scale=1.0)
