@@ -10,8 +10,8 @@ from .paged import scratch
 from .softmax import Launch
 
 BY_HEAD = {"num_warps": 1, "NUM_STAGES": 4}  # 01 to 03: sums over keys stay in a warp, no shared memory between
-TILE = 2048  # 01 to 03: numbers of a tile of keys, 64 a thread
-GROUPED = {"BLOCK_N": 64, "num_warps": 2, "num_stages": 3, "BLOCK_S": 64}  # 04: fits 100 KB of shared memory
+TILE = 1024  # 01 to 03: numbers of a tile of keys, 32 a thread
+GROUPED = {"BLOCK_N": 32, "num_warps": 2, "num_stages": 3, "BLOCK_S": 64}  # 04
 INTERPRETED = {"BLOCK_N": 128}  # an operation costs the interpreter a millisecond, however large the tile
 BLOCK_S = 16  # splits that are merged at a time
 BLOCKS_PER_SM = {"02_split_kv": 16, "03_fused_combine": 16, "04_grouped_heads": 2}  # the fastest on an H200
