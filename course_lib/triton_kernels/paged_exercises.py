@@ -112,8 +112,8 @@ def paged_partitions_kernel(
         tl.debug_barrier()  # the stores of all threads come before the count of one
         arrived = tl.atomic_add(counters_ptr + row, 1, sem="acq_rel")
         if arrived == num_parts - 1:  # the last one: all partitions of this row are written
-            ### BEGIN SOLUTION unmarked
             parts = tl.arange(0, BLOCK_P)
+            ### BEGIN SOLUTION unmarked
             there = parts < num_parts
             at = row * num_partitions + parts
             part_lse = tl.load(partial_lse_ptr + at, mask=there, other=-float("inf"))  # (BLOCK_P,)

@@ -45,7 +45,7 @@ class PagePool:
 
     def fork(self, name, child):
         """Begin `child` with all tokens of `name`, on the same pages."""
-        ### BEGIN SOLUTION
+        ### BEGIN SOLUTION unmarked
         self.pages[child], self.num_tokens[child] = list(self.pages[name]), self.num_tokens[name]
         for page in self.pages[child]:
             self.holders[page] += 1
@@ -53,7 +53,7 @@ class PagePool:
 
     def free(self, name):
         """End a sequence: its name leaves the books, and a page that nobody holds any more is free."""
-        ### BEGIN SOLUTION
+        ### BEGIN SOLUTION unmarked
         for page in self.pages.pop(name):
             self.holders[page] -= 1
             if self.holders[page] == 0:

@@ -22,8 +22,10 @@ ANSWERS = [
     Right(
         "one partition after the other",
         (
-            ("            parts = tl.arange(0, BLOCK_P)\n", "            " + LOOP),
-            ("            there = parts < num_parts\n            at = row * num_partitions + parts\n", ""),
+            (
+                "            there = parts < num_parts\n            at = row * num_partitions + parts\n",
+                "            " + LOOP,
+            ),
             (
                 '            part_lse = tl.load(partial_lse_ptr + at, mask=there, other=-float("inf"))  # (BLOCK_P,)\n',
                 "",

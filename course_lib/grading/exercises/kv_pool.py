@@ -44,7 +44,7 @@ POOL = Exercise(
         "needed: raise OutOfPages with nothing changed. fork(name, child) shares all pages; free(name) gives back "
         "those that nobody else holds. holders[page] is the number of sequences that hold a page, 0 for a free one."
     ),
-    size_lines=24,
+    size_lines=25,
     minutes=35,
     solution="solutions/answers/10_6.py",
     cases=(

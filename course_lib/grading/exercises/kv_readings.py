@@ -122,6 +122,8 @@ class _Judge:
     def _fork(self, step, books, _needed):
         """A child has its parent's pages, in a list of its own."""
         kind, name, value = step
+        if kind == FORK and value not in books.tables:
+            return self._say("sequences", f"there is no sequence {value} in pages afterwards")
         if kind == FORK and books.tables.get(value) != self.before.tables[name]:
             return self._say(
                 "fork_copies",

@@ -252,7 +252,7 @@ PARTITIONS = Exercise(
         _case("one above a partition", (7,), 6, schedules=("forward", "reverse", "random")),
         _case("one below two partitions", (11,), 6),
         _case("partitions of 1", (3,), 1),
-        _case("mixed lengths, grouped heads", (13, 2, 8), 5, (4, 2), schedules=("forward", "reverse")),
+        _case("mixed lengths, grouped heads", (9, 2), 5, (4, 2), schedules=("forward", "reverse")),
         _case("more partitions than needed", (9, 3), 4, spare=2),
         _case("a sequence without tokens", (0, 9), 4),
         _case("heads before slots", (9, 4), 7, (2, 2), hnd=True),

@@ -32,7 +32,7 @@ TILES = Exercise(
         "lse (B, H) float32, natural log; a sequence without tokens: out 0, lse -inf. What lies behind a sequence may "
         "be anything, NaN in the slots of its last page and -1 in the table. Grid (H, B); PAGE_SIZE is a power of two."
     ),
-    size_lines=21,
+    size_lines=20,
     minutes=30,
     solution="course_lib/triton_kernels/paged_exercises.py#paged_tiles_kernel",
     cases=(

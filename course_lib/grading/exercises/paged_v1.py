@@ -36,10 +36,10 @@ V1 = Exercise(
         "log; a sequence without tokens: out 0, lse -inf. Query head h reads head h / num_q_per_kv. Slots and table "
         "entries behind a sequence may hold anything and are not touched. Grid (H, B), block 32."
     ),
-    size_lines=18,
+    size_lines=15,
     minutes=35,
     solution="kernels_cu/paged_exercises/03_warp_walk.cu",
-    cases=cases.usual(ALL_SCHEDULES, many=(150, 75, 0, 33)),
+    cases=cases.usual(ALL_SCHEDULES, many=(150, 75, 0, 33), many_heads=(4, 2)),
     make_inputs=cases.inputs,
     make_run=_run,
     oracle=cases.oracle,

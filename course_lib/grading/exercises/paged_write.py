@@ -107,7 +107,7 @@ WRITE = Exercise(
         "+ h * stride_kv_head. Token t goes to slot slot_mapping[t] = page * page_size + slot; a negative one is not "
         "stored. Nothing else in the pools changes. Grid (num_kv_heads, num_tokens), block 32."
     ),
-    size_lines=10,
+    size_lines=9,
     minutes=15,
     solution="kernels_cu/paged_exercises/02_slot_mapping.cu",
     cases=(
