@@ -75,9 +75,11 @@ def test_what_the_lecture_says_of_the_rungs_is_what_the_rows_say():
     assert 25 < single[1, 4096] / floor[1, 4096] < 33  # "about 30 times"
     assert 53 < single[1, 32768] / floor[1, 32768] < 65  # "about 60 times"
     assert all(0.95 < single[8, tokens] / single[1, tokens] < 1.05 for tokens in (4096, 32768))  # "the same time"
-    assert 20 < single[1, 32768] / split[1, 32768] < 25  # "22 times for one long sequence"
+    assert 20 < single[1, 32768] / split[1, 32768] < 25  # "more than 20 times for one long sequence"
     assert all(0.95 < split[size] / fused[size] < 1.05 for size in SIZES)  # "next to nothing between them"
-    assert all(2 <= fused[size] / grouped[size] < 3.2 for size in SIZES)  # "another factor of 2 to 3"
+    assert all(1.65 < fused[size] / grouped[size] < 3.2 for size in SIZES)  # "another factor of 1.7 to 3"
+    twin = rung("04_grouped_heads", 8, 32768, language="triton")
+    assert grouped[8, 32768] < twin < 1.1 * grouped[8, 32768]  # "close behind for the larger loads"
     asked = 4 * 2 * 32768 * 8 * 256 / split[1, 32768] / 1e6
     assert 4.5 < asked < 5.2  # "almost 5 TB/s"
     assert floor[8, 32768] / grouped[8, 32768] > 0.97  # "within 3 % of reading alone"
@@ -93,14 +95,15 @@ def test_what_the_lecture_says_of_splits_is_what_the_rows_say():
         if count and row["chosen"]:
             chosen[load] = count
     one = times[1, 65536]
-    assert min((us, count) for count, us in one.items() if count)[1] == 16
     assert 5.5 < one[1] / one[16] < 6.5  # "6 times as long without a split"
     assert one[None] / one[8] > 0.8  # "64 blocks … more than four fifths"
     assert one[24] > max(one[16], one[32]) and times[4, 65536][6] > max(times[4, 65536][4], times[4, 65536][8])
     assert len(chosen) == len(times) == 15
     for load, count in chosen.items():
         least = min(us for splits, us in times[load].items() if splits)
-        assert times[load][count] < 1.06 * least, load  # "within 6 % of the fastest point everywhere"
+        assert times[load][count] < 1.05 * least, load  # "within 5 % of the fastest point everywhere"
+        places = H200.num_sms * ops.GROUPED_BLOCKS_PER_SM
+        assert count == ops.choose_num_splits(load[0] * 8, load[1], places), load
 
 
 def test_what_the_lecture_says_of_graphs_is_what_the_rows_say():
@@ -109,12 +112,16 @@ def test_what_the_lecture_says_of_graphs_is_what_the_rows_say():
     assert len(by) == len(rows) == 16
     for (variant, seq_len, mode), row in by.items():
         if mode == "graph":
-            assert row["host_us"] < 100 and row["step_us"] < 1.05 * row["device_us"]
+            assert row["host_us"] < 100 and row["step_us"] < 1.1 * row["device_us"]
             assert 0.84 < row["device_us"] / by[variant, seq_len, "eager"]["device_us"] < 1  # "by up to 15 %"
             continue
         assert 0.95 < row["step_us"] / row["host_us"] < 1.05  # "step_us is host_us"
         launch_us = row["host_us"] / (row["num_launches"] or 32)
-        low, high = (25, 50) if variant == "sdpa_dense" else (45, 125)
+        low, high = (30, 40) if variant == "sdpa_dense" else (45, 75)  # "35", "some 50 to 70"
         assert low < launch_us < high, (variant, seq_len)
     grouped = {mode: by["04_grouped_heads", 1024, mode]["step_us"] for mode in ("eager", "graph")}
-    assert grouped["eager"] / grouped["graph"] > 10  # "more than ten times as fast"
+    assert 8.5 < grouped["eager"] / grouped["graph"] < 9.5  # "9 times as fast"
+    for seq_len in (1024, 8192):
+        split, fused = (by[variant, seq_len, "eager"] for variant in ("02_split_kv", "03_fused_combine"))
+        assert 800 < split["host_us"] - fused["host_us"] < 1200  # "costs the host a millisecond"
+        assert 0.93 < split["device_us"] / fused["device_us"] < 1.07  # "next to nothing between them"
