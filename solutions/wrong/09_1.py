@@ -54,6 +54,12 @@ ANSWERS = [
     Wrong("lse without the maximum", ((LSE, "lse = torch.log(l)"),), "lse_without_max", "add m again"),
     Wrong("the largest lse", ((LSE, "lse = m"),), "lse_max_alone", "log of the sum"),
     Wrong("lse added up", ((LSE, "lse = partial_lse.sum(dim=0)"),), "lse_added", "exponentials"),
+    Wrong(
+        "lse of the first and the last split",
+        ((LSE, "lse = torch.logaddexp(partial_lse[0], partial_lse[-1])"),),
+        "lse_wrong",
+        "One split alone",
+    ),
     # splits without keys
     Wrong("0 times NaN", ((READ, "read = partial_out"),), "empty_split", "0 times NaN"),
     Wrong("-inf minus -inf", ((SHIFT, "shift = m"),), "all_empty", "-inf minus -inf"),

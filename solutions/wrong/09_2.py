@@ -118,6 +118,17 @@ ANSWERS = [
     Wrong("lse in base 2", ((LSE, LSE.replace("m + logf(l)", "m * LOG2_E + log2f(l)")),), "lse_base_2", "natural"),
     Wrong("lse without the maximum", ((LSE, LSE.replace("m + logf(l)", "logf(l)")),), "lse_without_max", "m + log(l)"),
     Wrong("l in place of lse", ((LSE, LSE.replace("m + logf(l)", "l")),), "lse_without_log", "logarithm is missing"),
+    Wrong(
+        "rows of v one column apart",
+        (
+            (
+                "const float2 v_reg = __half22float2(v_rows[(size_t)key * WARP_SIZE + lane]);",
+                "const float2 v_reg = __half22float2(v_rows[(size_t)key + lane]);",
+            ),
+        ),
+        "rows_of_v",
+        "address of v",
+    ),
     # places
     Wrong(
         "heads by modulo",

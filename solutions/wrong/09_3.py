@@ -130,6 +130,15 @@ ANSWERS = [
     Wrong("no maximum", ((M_NEW, "m_new = 0.0 * tl.max(scores, axis=0)"),), "no_max", "+100"),
     Wrong("never divided", ((OUT, OUT.replace(" / l", "")),), "no_division", "never divided"),
     Wrong("weights in half", ((PROBS, PROBS + ".to(tl.float16).to(tl.float32)"),), "low_precision", "Nearly right"),
+    Wrong(
+        "products in half",
+        (
+            (LOAD_K, LOAD_K.replace("tl.float32", "tl.float16")),
+            (SCORES, SCORES.replace("q[None, :]", "q[None, :].to(tl.float16)")),
+        ),
+        "low_precision",
+        "before you multiply",
+    ),
     Wrong("exp2 for the weights", ((PROBS, "probs_unnorm = tl.exp2(scores - m_new)"),), "exp_exp2_mix", "2 to the"),
     # scale, lse, places
     Wrong("scale missing", ((SCORES, SCORES.replace(" * softmax_scale", "")),), "scale_missing", "too large"),

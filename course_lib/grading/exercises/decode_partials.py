@@ -157,6 +157,12 @@ def _by_lse(evidence):
     got, right = two["lse"], math.log(FIRST + SECOND)
     if not math.isfinite(got) or near(got, right) and near(one["lse"], 1.0):
         return None
+    if near(got, right):
+        return Diagnosis(
+            "lse_wrong",
+            f"One split alone, partial_lse 1: lse must be 1 and is {one['lse']:.4g}. Every split adds its exponential "
+            "once, however many there are.",
+        )
     start = f"Two splits of {FIRST} and {SECOND} equal keys: lse must be ln({FIRST + SECOND}) = {right:.4g}"
     start += f" and is {got:.4g}"
     table = (

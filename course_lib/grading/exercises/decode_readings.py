@@ -34,6 +34,7 @@ def diagnose_splits(evidence, right, rules=()):
         lambda: _by_windows(readings.get("keys"), right, rules),
         lambda: _by_slots_behind(evidence),
         lambda: diagnose_attention(evidence),
+        lambda: _by_rounding(evidence),
     )
     return next((found for look in looks if (found := look()) is not None), None)
 
@@ -142,7 +143,21 @@ def _by_windows(keys, right, rules):
     for code, words, wanted in rules:
         if all(_alike(head, wanted[i] if code == "partials_moved" else wanted) for i, head in enumerate(keys)):
             return Diagnosis(code, f"{_first_wrong(keys, right)}: {words}.")
-    return Diagnosis("wrong_keys", f"{_first_wrong(keys, right)}.")
+    return _by_rows_of_v(keys[0], right) or Diagnosis("wrong_keys", f"{_first_wrong(keys, right)}.")
+
+
+def _by_rows_of_v(head, right):
+    """Every split counts as many keys as it has, and the rows of v that it adds up are others."""
+    pairs = [(got, want) for rows in zip(head, right, strict=True) for got, want in zip(*rows, strict=True)]
+    if not all(abs(count - (end - first)) < 0.02 for (_, count), (first, end) in pairs):
+        return None
+    (start, count), (first, end) = next((got, want) for got, want in pairs if not _alike([[got]], [[want]]))
+    return Diagnosis(
+        "rows_of_v",
+        f"Equal scores, row j of v is j + 1: exp(lse) counts the right number of keys in every split, but the mean of "
+        f"the keys {first} to {end - 1} must be {(first + end + 1) / 2:g} and is {start + (count + 1) / 2:.4g}. Other "
+        "rows of v were read than belong to these keys: look at the address of v.",
+    )
 
 
 def _first_wrong(keys, right):
@@ -211,6 +226,20 @@ def _by_slots_behind(evidence):
         "slots_behind",
         f"NaN in the case {failing[0].case.name!r}, where unused slots behind the keys hold NaN; right where there are "
         "none. A weight of 0 does not help: 0 times NaN is NaN. Do not read them, or put 0 in their place.",
+    )
+
+
+def _by_rounding(evidence):
+    """The score of a single key is off by as much as half precision loses."""
+    single = [c for c in evidence.failing() if c.case.sizes["seq_len_kv"] == c.case.sizes["capacity"] == 1]
+    lse = next((c for found in single for name, c in found.comparisons.items() if name.endswith("lse")), None)
+    if lse is None or lse.passed or not abs(lse.got - lse.expected) < 1e-2 * max(abs(lse.expected), 1.0):
+        return None
+    return Diagnosis(
+        "low_precision",
+        f"The log-sum-exp of a single key is its score, {lse.expected:.6g}; here it is {lse.got:.6g}. Nearly right: "
+        "that is what a sum of products loses in half precision. The inputs are half; make them float before you "
+        "multiply.",
     )
 
 
