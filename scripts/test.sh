@@ -10,7 +10,7 @@ export COURSE_ENGINE=cpu COURSE_WORK_DIR=$work  # your own answers in work/ are 
 pytest=(.venv/bin/python -m pytest -q -n "${TEST_WORKERS:-2}" --dist loadfile --durations=8 --durations-min=5)
 status=0
 
-"${pytest[@]}" tests/unit tests/simt tests/grading || status=$?
+"${pytest[@]}" -p no:nbval tests/unit tests/simt tests/grading || status=$?  # nbval takes 2 s to import, in each process
 
 # nbval runs lectures and solutions; there a check that does not pass raises (COURSE_STRICT)
 COURSE_STRICT=1 "${pytest[@]}" --nbval-lax --nbval-current-env --nbval-cell-timeout=120 \
