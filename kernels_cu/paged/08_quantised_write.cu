@@ -58,8 +58,6 @@ quantised_write_kernel(const ELEMENT* k, const ELEMENT* v, KV* k_pages, KV* v_pa
         const ELEMENT* row = i % 2 == 0 ? k + token * stride_k_token + kv_head * stride_k_head
                                         : v + token * stride_v_token + kv_head * stride_v_head;
         float* scale_place = (i % 2 == 0 ? k_scales : v_scales) + scale_start + kv_head * stride_scale_head;
-        KV* pages = i % 2 == 0 ? k_pages : v_pages;
-        unsigned char* place = reinterpret_cast<unsigned char*>(pages) + start + kv_head * stride_kv_head;
 
         // region: scale
         float x[PER_LANE];
@@ -85,6 +83,8 @@ quantised_write_kernel(const ELEMENT* k, const ELEMENT* v, KV* k_pages, KV* v_pa
         unsigned bytes = 0;
 #pragma unroll
         for (int j = 0; j < PER_LANE; ++j) bytes |= to_byte(x[j] / scale, KV()) << (8 * j);
+        KV* pages = i % 2 == 0 ? k_pages : v_pages;
+        unsigned char* place = reinterpret_cast<unsigned char*>(pages) + start + kv_head * stride_kv_head;
         if (PER_LANE == 4) *reinterpret_cast<unsigned*>(place + lane * 4) = bytes;
         if (PER_LANE == 2) *reinterpret_cast<unsigned short*>(place + lane * 2) = static_cast<unsigned short>(bytes);
         // endregion
