@@ -8,7 +8,7 @@ May import: triton, triton_kernels.paged.
 import triton
 import triton.language as tl
 
-from .paged import LOG2_E, _places
+from .paged import LOG2_E
 
 MAGIC = tl.constexpr(12582912.0)  # 1.5 * 2^23: a float that large has no places behind the point, so adding it rounds
 
@@ -62,21 +62,22 @@ def quantised_kv_kernel(
         # region: loop
         for tile in range(start, end, BLOCK_N):
             keys = tile + tl.arange(0, BLOCK_N)
-            at = _places(block_table_ptr, keys, end, page_size, stride_page, stride_slot)[:, None] + d
-            scale_at = _places(block_table_ptr, keys, end, page_size, stride_scale_page, stride_scale_slot)
-            k = tl.load(k_pages_ptr + at, mask=(keys < end)[:, None])  # (BLOCK_N, HEAD_DIM), one byte a number
-            v = tl.load(v_pages_ptr + at, mask=(keys < end)[:, None])
+            page = tl.load(block_table_ptr + keys // page_size, mask=keys < end, other=0).to(tl.int64)
+            slot = (keys % page_size).to(tl.int64)
+            at = (page * stride_page + slot * stride_slot)[:, None] + d
+            scale_at = page * stride_scale_page + slot * stride_scale_slot
+            k = tl.load(k_pages_ptr + at, mask=(keys < end)[:, None], other=0.0)  # (BLOCK_N, HEAD_DIM)
+            v = tl.load(v_pages_ptr + at, mask=(keys < end)[:, None], other=0.0)  # one byte a number
             k_scale = tl.load(k_scales_ptr + scale_at, mask=keys < end, other=0.0)
             v_scale = tl.load(v_scales_ptr + scale_at, mask=keys < end, other=0.0)
-            k = tl.where((keys < end)[:, None], k.to(tl.float16), 0.0)  # exact
-            v = tl.where((keys < end)[:, None], v.to(tl.float16), 0.0)
-            scores = tl.dot(q, tl.trans(k)) * (k_scale * (softmax_scale * LOG2_E))[None, :]  # (16, BLOCK_N)
+            scores = tl.dot(q, tl.trans(k.to(tl.float16)))  # (16, BLOCK_N); the conversion is exact
+            scores *= (k_scale * (softmax_scale * LOG2_E))[None, :]
             scores = tl.where((keys < end)[None, :], scores, -float("inf"))
             m_new = tl.maximum(m, tl.max(scores, axis=1))
             alpha, probs_unnorm = tl.exp2(m - m_new), tl.exp2(scores - m_new[:, None])
             l = l * alpha + tl.sum(probs_unnorm, axis=1)
             weights = (probs_unnorm * v_scale[None, :]).to(tl.float16)  # they take the scales of V, l does not
-            acc = tl.dot(weights, v, acc * alpha[:, None])
+            acc = tl.dot(weights, v.to(tl.float16), acc * alpha[:, None])
             m = m_new
         # endregion
         row = (batch * (num_kv_heads * NUM_Q_PER_KV) + head) * num_splits + split
