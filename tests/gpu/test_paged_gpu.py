@@ -61,6 +61,12 @@ def test_groups(heads, head_dim, dtype):
     check(cache([0, 75, 3000], heads=heads[0], kv_heads=heads[1], head_dim=head_dim, dtype=dtype))
 
 
+@pytest.mark.parametrize("batch_size", [40, 130])
+def test_many_short_sequences(batch_size):
+    """320 and 1040 pairs of a sequence and a head: narrow blocks, then blocks of one warp."""
+    check(cache([i * 37 % 2000 for i in range(batch_size)]))
+
+
 def test_one_very_long_sequence_among_short_ones():
     check(cache([131072, 5, 0, 900], heads=8, kv_heads=2))
 

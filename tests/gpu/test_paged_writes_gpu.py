@@ -62,6 +62,15 @@ def test_quantised(language, small, head_dim, layout, per, heads):
     assert_near(paged_quantised.plan(*inputs, layout=layout, language=language), right)
 
 
+@pytest.mark.parametrize("batch_size", [40, 130])
+def test_many_short_quantised_sequences(batch_size):
+    q, *pools, table, lens = cache([i * 37 % 2000 for i in range(batch_size)], heads=32, kv_heads=8)
+    (k, k_scales), (v, v_scales) = (quantised_kv.quantise(x, torch.int8) for x in pools)
+    restored = [quantised_kv.restored(x, s) for x, s in ((k, k_scales), (v, v_scales))]
+    right = reference.paged_attention_lse(q, *restored, table, lens)
+    assert_near(paged_quantised.plan(q, k, v, k_scales, v_scales, table, lens), right)
+
+
 @pytest.mark.parametrize("per", ["token", "head"])
 @pytest.mark.parametrize("small", SMALL)
 @pytest.mark.parametrize("language", LANGUAGES)
