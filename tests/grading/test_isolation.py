@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -97,6 +99,18 @@ def test_a_watched_answer_does_not_wait_for_the_compiler_of_torch():
     assert run.fault is None and run.ledger is not None
 
 
+def test_what_every_answer_needs_is_loaded_before_the_fork():
+    needed = ("triton.language.extra.libdevice", "triton.experimental.gluon", "course_lib.triton.recorder")
+    source = f"import sys\ndef answer(x):\n    assert set({needed}) <= set(sys.modules)\n    return x * 2"
+    assert run_python(source).runs[0].fault is None
+    kernel = 'extern "C" __global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2.0f * x[threadIdx.x]; }'
+    run = replace(doubling("one", 1, 4), arguments=(Ref("x"), Ref("y")), block=(4, 1, 1))
+    result = isolation.run_task(ChildTask("cuda", kernel, "twice", (run,)))
+    assert result.runs[0].outputs["y"].tolist() == [[0.0, 2.0, 4.0, 6.0]]
+    maps = Path(f"/proc/{isolation.zygote().process.pid}/maps")
+    assert not maps.exists() or "/libsimt-" in maps.read_text()
+
+
 def test_a_warm_check_takes_milliseconds():
     run_python("def answer(x): return x * 2")
     started = time.perf_counter()
@@ -134,8 +148,7 @@ def test_a_task_survives_the_way():
         (32, 1, 1),
         16,
         {"BLOCK": 8},
-        float("nan"),
-        ("forward",),
+        schedules=("forward",),
     )
     task = ChildTask("cuda", "text", "entry", (run,), forbidden=("torch.softmax",))
     back = wire.unpack_task(wire.pack_task(task))
