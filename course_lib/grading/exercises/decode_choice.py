@@ -15,6 +15,8 @@ from ..verdict import Diagnosis
 
 SIZES = ("num_pairs", "num_tiles", "num_places")
 ENOUGH = Fraction(85, 100)  # of the best efficiency
+LESS = Fraction(8, 10)  # of a slip
+TIE = 1e-4  # nearer than this, and the last digit of a division could decide
 
 
 def tiles_of(num_splits, num_tiles):
@@ -92,20 +94,42 @@ SLIPS = (
      lambda *n: chosen(*n, counted=_by_length)),
     ("last_left_out", "one tile a split, num_splits = num_tiles, is a choice as well", lambda *n: chosen(*n, last=-1)),
     ("starts_at_two", "one split is a choice as well", lambda *n: chosen(*n, first=2)),
-    ("percent", "0.8, not 0.85", lambda *n: chosen(*n, enough=Fraction(8, 10))),
+    ("percent", "0.8, not 0.85", lambda *n: chosen(*n, enough=LESS)),
 )  # fmt: skip
 
 
-def _case(name, *sizes):
-    return Case(name, dict(zip(SIZES, sizes, strict=True)), "table", "whole number")
+def _case(name, *sizes, values="given"):
+    return Case(name, dict(zip(SIZES, sizes, strict=True)), values, "whole number")
+
+
+def nearest(num_pairs, num_tiles, num_places, limits=(ENOUGH,)):
+    """How near any number of splits comes to a limit, 85 % of the best without others; as a share of the best."""
+    allowed = [s for s in range(1, num_tiles + 1) if without_empty(s, num_tiles)]
+    table = [efficiency(num_pairs * s, num_places) for s in allowed]
+    return float(min(abs(value / max(table) - limit) for value in table for limit in limits))
+
+
+def _sizes(case, gen):
+    """{"sizes": (num_pairs, num_tiles, num_places)}: those of the case, or drawn, with no efficiency at the limit."""
+    sizes = tuple(case.sizes.values())
+    while case.values == "drawn":
+        sizes = tuple(int(torch.randint(1, most, (1,), generator=gen)) for most in sizes)
+        if nearest(*sizes, limits=(ENOUGH, LESS)) > TIE:
+            break
+        sizes = tuple(case.sizes.values())
+    return {"sizes": torch.tensor(sizes)}
 
 
 def _run(case, tensors):
-    return Run(case.name, tensors, {"num_splits": ((), "int64")}, tuple(case.sizes.values()))
+    return Run(case.name, {}, {"num_splits": ((), "int64")}, tuple(tensors["sizes"].tolist()))
 
 
 def _right(dtype):
-    return lambda case, tensors: {"num_splits": torch.tensor(chosen(*case.sizes.values()), dtype=dtype)}
+    return lambda case, tensors: {"num_splits": torch.tensor(chosen(*tensors["sizes"].tolist()), dtype=dtype)}
+
+
+def _sizes_of(found):
+    return tuple(found.inputs["sizes"].tolist())
 
 
 def _diagnose(evidence):
@@ -113,7 +137,7 @@ def _diagnose(evidence):
     if not failing:
         return None
     got = {c.case.name: int(c.first.outputs["num_splits"]) for c in evidence.cases if c.ran}
-    cases = {c.case.name: tuple(c.case.sizes.values()) for c in evidence.cases if c.ran}
+    cases = {c.case.name: _sizes_of(c) for c in evidence.cases if c.ran}
     for code, words, slip in SLIPS:
         if all(got[name] == slip(*sizes) for name, sizes in cases.items()):
             return Diagnosis(code, f"{_said(_clearest(failing), got)}: {words}.")
@@ -122,13 +146,13 @@ def _diagnose(evidence):
 
 def _clearest(failing):
     """The failing case with the fewest tiles: the one to go through by hand."""
-    return min(failing, key=lambda c: (c.case.sizes["num_tiles"], c.case.sizes["num_pairs"])).case
+    return min(failing, key=lambda c: (_sizes_of(c)[1], _sizes_of(c)[0]))
 
 
-def _said(case, got):
+def _said(found, got):
     """What was chosen, what should be, and how busy the places are in either."""
-    pairs, tiles, places = case.sizes.values()
-    right, mine = chosen(pairs, tiles, places), got[case.name]
+    pairs, tiles, places = _sizes_of(found)
+    right, mine = chosen(pairs, tiles, places), got[found.case.name]
     busy = _percent(pairs * right, places)
     start = f"{pairs} pairs, {tiles} tiles, {places} places: num_splits = {right} keeps {busy} busy"
     if mine < 1 or mine > tiles:
@@ -177,8 +201,9 @@ CHOICE = Exercise(
         _case("more than ten waves", 1400, 16, 132),
         _case("splits that leave one empty", 4, 9, 28),
         _case("few places", 3, 7, 4),
+        *(_case(f"drawn, {most} tiles at most", 200, most, 300, values="drawn") for most in (20, 100, 300)),
     ),
-    make_inputs=lambda case, gen: {},
+    make_inputs=_sizes,
     make_run=_run,
     oracle=_right(torch.float64),
     baseline=_right(torch.int64),
