@@ -9,7 +9,7 @@ from .first_kernels import Launches
 from .paged import scratch
 from .softmax import Launch
 
-BY_HEAD = {"num_warps": 1, "NUM_STAGES": 4}  # 01 to 03: sums over keys stay in a warp, no shared memory between
+BY_HEAD = {"num_warps": 1, "NUM_STAGES": 3}  # 01 to 03: sums over keys stay in a warp, no shared memory between
 TILE = 1024  # 01 to 03: numbers of a tile of keys, 32 a thread
 GROUPED = {"BLOCK_N": 32, "num_warps": 2, "num_stages": 3, "BLOCK_S": 64}  # 04
 INTERPRETED = {"BLOCK_N": 128}  # an operation costs the interpreter a millisecond, however large the tile

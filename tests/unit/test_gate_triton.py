@@ -162,18 +162,18 @@ _DENSE = (
 _BY_HEAD = _DENSE | {"num_q_per_kv": "i32"}
 _FUSED = PARTS | {"counters_ptr": "*i32", "split_len": "i32"}
 DENSE_DECODE = {
-    "decode/01_single_pass": (_BY_HEAD, {"HEAD_DIM": 64, "BLOCK_N": 16, "NUM_STAGES": 4}),
+    "decode/01_single_pass": (_BY_HEAD, {"HEAD_DIM": 64, "BLOCK_N": 16, "NUM_STAGES": 3}),
     "decode/02_split_kv/split": (
         {name: kind for name, kind in _BY_HEAD.items() if name not in ("out_ptr", "lse_ptr")}
         | PARTS
         | {"split_len": "i32"},
-        {"HEAD_DIM": 64, "BLOCK_N": 16, "NUM_STAGES": 4},
+        {"HEAD_DIM": 64, "BLOCK_N": 16, "NUM_STAGES": 3},
     ),
     "decode/02_split_kv/combine": (
         PARTS | {"out_ptr": "*fp16", "lse_ptr": "*fp32", "num_splits": "i32"},
         {"HEAD_DIM": 128, "BLOCK_S": 16},
     ),
-    "decode/03_fused_combine": (_BY_HEAD | _FUSED, {"HEAD_DIM": 64, "BLOCK_N": 16, "NUM_STAGES": 4, "BLOCK_S": 16}),
+    "decode/03_fused_combine": (_BY_HEAD | _FUSED, {"HEAD_DIM": 64, "BLOCK_N": 16, "NUM_STAGES": 3, "BLOCK_S": 16}),
     "decode/04_grouped_heads": (
         _DENSE | _FUSED | {"num_kv_heads": "i32", "num_splits": "i32"},
         {"NUM_Q_PER_KV": 4, "HEAD_DIM": 128, "BLOCK_N": 32, "BLOCK_S": 64},
