@@ -31,7 +31,7 @@
 #include "common/byte_pairs.cuh"  // to_halves, to_halves_apart
 #include "common/constants.cuh"
 #include "common/fast_exp2.cuh"   // fast_exp2
-#include "common/half_chunk.cuh"  // rounded
+#include "common/half_chunk.cuh"  // unpack_pair
 #include "common/half_types.cuh"  // mma_m16n8k16, pack_pair; ldmatrix
 #include "common/movmatrix.cuh"   // movmatrix_trans
 #include "common/swizzle.cuh"     // swizzle_offset<row bytes>(row, chunk)
@@ -328,24 +328,34 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
 
     // region: store
     const long long out_row = batch * heads + kv_head * NUM_Q_PER_KV;  // of the group's first head
-    for (int i = threadIdx.x; i < NUM_Q_PER_KV * HEAD_DIM; i += NUM_THREADS) {
-        const int row = i / HEAD_DIM, d = i % HEAD_DIM;
-        float m_block = NEG_INF, l_block = 0.0f, sum = 0.0f;
+    for (int i = threadIdx.x; i < NUM_Q_PER_KV * HEAD_DIM / 4; i += NUM_THREADS) {
+        const int row = i / (HEAD_DIM / 4), d = i % (HEAD_DIM / 4) * 4;
+        float m_block = NEG_INF, l_block = 0.0f;
+        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
         for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][row]);
 #pragma unroll
         for (int w = 0; w < NUM_WARPS; ++w) {
             const float alpha = m_smem[w][row] == NEG_INF ? 0.0f : fast_exp2(m_smem[w][row] - m_block);
+            const float* sums = reinterpret_cast<const float*>(smem + w * NUM_STAGES * STAGE_BYTES);
+            const float4 part = *reinterpret_cast<const float4*>(sums + row * ACC_STRIDE + d);
             l_block += l_smem[w][row] * alpha;
-            sum += reinterpret_cast<const float*>(smem + w * NUM_STAGES * STAGE_BYTES)[row * ACC_STRIDE + d] * alpha;
+            sum.x += part.x * alpha;
+            sum.y += part.y * alpha;
+            sum.z += part.z * alpha;
+            sum.w += part.w * alpha;
         }
-        sum *= l_block > 0.0f ? 1.0f / l_block : 0.0f;
+        const float inv_l = l_block > 0.0f ? 1.0f / l_block : 0.0f;
+        sum = make_float4(sum.x * inv_l, sum.y * inv_l, sum.z * inv_l, sum.w * inv_l);
         const float lse_log2 = m_block + log2f(l_block);  // -inf + log2(0) for an empty sequence
         if (splits_here == 1) {
-            out[(out_row + row) * HEAD_DIM + d] = rounded(sum, ELEMENT());
+            uint2 packed;
+            packed.x = pack_pair(sum.x, sum.y, ELEMENT());
+            packed.y = pack_pair(sum.z, sum.w, ELEMENT());
+            *reinterpret_cast<uint2*>(out + (out_row + row) * HEAD_DIM + d) = packed;
             if (d == 0) lse[out_row + row] = lse_log2 * LN_2;
         } else {
-            partial_out[((out_row + row) * num_splits + split) * HEAD_DIM + d] = sum;
+            *reinterpret_cast<float4*>(partial_out + ((out_row + row) * num_splits + split) * HEAD_DIM + d) = sum;
             if (d == 0) partial_lse_log2[(out_row + row) * num_splits + split] = lse_log2;
         }
     }
