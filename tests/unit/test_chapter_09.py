@@ -80,6 +80,8 @@ def test_what_the_lecture_says_of_the_rungs_is_what_the_rows_say():
     assert all(1.65 < fused[size] / grouped[size] < 3.2 for size in SIZES)  # "another factor of 1.7 to 3"
     twin = rung("04_grouped_heads", 8, 32768, language="triton")
     assert grouped[8, 32768] < twin < 1.1 * grouped[8, 32768]  # "close behind for the larger loads"
+    for name, ours in (("02_split_kv", split), ("03_fused_combine", fused)):  # "are even ahead"
+        assert all(rung(name, *size, language="triton") < ours[size] for size in SIZES)
     asked = 4 * 2 * 32768 * 8 * 256 / split[1, 32768] / 1e6
     assert 4.5 < asked < 5.2  # "almost 5 TB/s"
     assert floor[8, 32768] / grouped[8, 32768] > 0.97  # "within 3 % of reading alone"
