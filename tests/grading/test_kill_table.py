@@ -11,7 +11,7 @@ from course_lib.grading import registry
 # chapter -> at least so many wrong answers, right ones, and different diagnoses
 ATTACKS = {"00": (30, 9, 20), "01": (60, 15, 30), "02": (100, 20, 30), "03": (100, 25, 40), "04": (120, 20, 40),
            "05": (75, 10, 35), "06": (80, 12, 30), "07": (220, 25, 75), "09": (160, 18, 70),
-           "10": (200, 25, 100)}  # fmt: skip
+           "10": (200, 18, 100)}  # fmt: skip
 
 
 @pytest.mark.parametrize("exercise_id", registry.all())
