@@ -3,9 +3,9 @@
     python3 benchmarks/run.py [--device h200] [--commit …]
 
 Writes softmax.csv, access.csv, bandwidth.csv, naive_attention.csv, flash_attention_1.csv, loop_order.csv, matmul.csv,
-decode.csv, decode_splits.csv, decode_graphs.csv, page_sizes.csv and readings.csv (which needs Nsight Compute) to
-benchmarks/results/<device>. Where there is no GPU it says so and ends with exit code 2: numbers of a CPU would not
-belong beside those of a GPU.
+decode.csv, decode_splits.csv, decode_graphs.csv, page_sizes.csv, paged_prefill.csv and readings.csv (which needs Nsight
+Compute) to benchmarks/results/<device>. Where there is no GPU it says so and ends with exit code 2: numbers of a CPU
+would not belong beside those of a GPU.
 """
 
 import argparse
@@ -56,6 +56,7 @@ def main():
         "decode_splits",
         "decode_graphs",
         "page_sizes",
+        "paged_prefill",
     )
     scripts = [(f"{family}.py", folder / f"{family}.csv") for family in families]
     if shutil.which("ncu") or Path("/usr/local/cuda/bin/ncu").exists():
