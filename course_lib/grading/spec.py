@@ -62,3 +62,4 @@ class Exercise:
     ledger_rule: Callable[..., Any] | None = None  # (case, ledger) -> Diagnosis or None: judges the way
     accept: Callable[..., Any] | None = None  # (case, inputs, outputs) -> Diagnosis or None: judges a property
     unread: Callable[..., dict[str, Any]] | None = None  # (case, inputs) -> output: bool, where it may hold anything
+    restored: Callable[..., dict[str, Any]] | None = None  # (case, inputs) -> what bytes and scales stand for: float

@@ -17,6 +17,7 @@ TOLERANCE = {
     torch.float32: 2e-5,
     torch.float16: 2e-3,
     torch.bfloat16: 1.6e-2,
+    torch.int8: 0.0,
     torch.int16: 0.0,
     torch.int32: 0.0,
     torch.int64: 0.0,

@@ -221,3 +221,21 @@ def test_zeros_fail_even_where_there_is_a_single_case():
     one_case = replace(EXERCISE, cases=EXERCISE.cases[:1])
     verdict = judge(one_case, "// an answer", seed=1, run_task=Child(torch.zeros_like))
     assert verdict.state == "FAIL" and verdict.diagnosis.code == "all_zeros"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_scores_are_as_large_as_the_bytes_and_scales_that_make_them(seed):
+    """The floats among the inputs of 10.8 are q and scales near 1: they do not show that a score is -100."""
+    exercise = registry.get("10.8")
+    right = {p.run.name: {name: ref.float() for name, ref in p.ref.items()} for p in prepare(exercise, seed)}
+    two_ulp = 2 * 2.0**-17  # of a float near 100
+
+    def child(task):
+        found = {run.name: right[run.name.removesuffix(" again")] for run in task.runs if run.name.startswith("case")}
+        return ChildResult(
+            [RunResult(name, out | {"lse": out["lse"] + two_ulp}, launches=1) for name, out in found.items()]
+        )
+
+    verdict = judge(exercise, "### an answer", seed=seed, run_task=child)
+    passed = {case.name: case.passed for case in verdict.cases}
+    assert passed["scores near -100"] and passed["scores near +100"] and not passed["one token"]
