@@ -53,7 +53,7 @@ def test_what_the_lecture_says_of_reading_alone_is_what_the_rows_say():
     for row in rows:
         floor = 2 * row["batch_size"] * row["seq_len"] * row["num_kv_heads"] * 256 / H200.memory_gbps / 1e3
         if row["kv_megabytes"] > 500:
-            assert 1 < row["median_us"] / floor < 1.15  # "within 15 % of the datasheet"
+            assert 1 < row["median_us"] / floor < 1.2  # "at most a fifth longer than the datasheet says"
         if row["kv_megabytes"] < 20:
             assert 2.7 < row["median_us"] / floor < 3.4  # "three times the computed one"
 

@@ -97,20 +97,15 @@ def test_what_the_lecture_says_of_blocks_is_what_the_launcher_does():
 @pytest.mark.parametrize("load", LOADS)
 def test_what_the_lecture_says_of_the_grouped_kernel_is_what_the_rows_say(load, page_size):
     ours = time(load, "paged/04_paged_grouped", page_size=page_size)
-    assert ours < 1.01 * min(time(load, peer, page_size=page_size) for peer in PEERS)  # "on a level with the fastest"
+    ahead = min(time(load, peer, page_size=page_size) for peer in PEERS) / ours
+    assert 1.005 < ahead < 1.205  # "ahead of the fastest library kernel in every row, by 1 to 20 %"
     reached = speed(load, "paged/04_paged_grouped", page_size=page_size)
     num_bytes = 2 * load[0] * load[1] * load[2] * 128 * 2
-    assert num_bytes < 500e6 or reached > 0.935  # "within 6 % of the speed of reading"
+    assert num_bytes < 500e6 or reached > 0.95  # "within 5 % of the speed of reading"
     assert num_bytes > 20e6 or reached < 0.8  # "Where it has 17 MB nobody is near"
 
 
 def test_what_the_lecture_says_of_the_libraries_is_what_the_rows_say():
-    ahead = [
-        time(load, "paged/04_paged_grouped", page_size=size) <= min(time(load, peer, page_size=size) for peer in PEERS)
-        for load in LOADS
-        for size in (16, 64)
-    ]
-    assert sum(ahead) >= 12  # "mostly ahead of it"
     dense = [time(load, "sdpa_dense", "torch") / time(load, "paged/04_paged_grouped") for load in LOADS]
     assert (
         min(dense) > 1.0 and sum(ratio > 1.4 for ratio in dense) >= 4
@@ -121,7 +116,22 @@ def test_what_the_lecture_says_of_the_libraries_is_what_the_rows_say():
 def test_one_byte_is_faster_and_nowhere_twice_as_fast(dtype):
     for load in LOADS:
         gain = time(load, "paged/04_paged_grouped") / time(load, "paged/06_quantised_kv", dtype=dtype)
-        assert 1.0 < gain < 2.0, load  # "nowhere twice the speed"
+        low, high = (1.695, 1.95) if load[0] * load[1] * load[2] >= 32 * 4096 * 8 else (1.05, 1.6)
+        assert low < gain < high, load  # "1.7 to 1.9 times where the bf16 cache has 500 MB or more, 1.1 times where"
+    assert 1.05 < time(LOADS[0], "paged/04_paged_grouped") / time(LOADS[0], "paged/06_quantised_kv", dtype=dtype) < 1.15
+
+
+def test_what_the_lecture_says_of_prefill_is_what_the_rows_say():
+    rows = measure.read_results("h200", "paged_prefill")
+    for d, (low, high) in {
+        128: (0.975, 1.045),
+        64: (0.915, 0.997),
+    }.items():  # "2 % behind … 4 % ahead", "1 to 8 % behind"
+        tuned = rows.where(variant="paged/09_tuned_prefill", head_dim=d).rows
+        assert len(tuned) == 4 and all(low < row["ratio_to_sdpa_flash"] < high for row in tuned)
+        plain = rows.where(variant="paged/05_paged_prefill", language="cuda", head_dim=d).rows
+        gains = [new["tflops"] / old["tflops"] for new, old in zip(tuned, plain, strict=True)]
+        assert min(gains) > 2.5  # "a factor of 2.5 and more"
 
 
 def test_what_the_lecture_says_of_page_sizes_is_what_the_rows_say():
