@@ -2,7 +2,9 @@
 
 A kernel that only works on the SIMT machine must not land. NVRTC needs no driver, so the gate runs on any Linux laptop:
 ``python -m course_lib.cuda.gate`` prints registers, shared memory and spills of every kernel; with ``--write`` it also
-stores what runs where in kernels_cu/support.csv, from which README's support matrix is made.
+stores what runs where in kernels_cu/support.csv, from which README's support matrix is made, and in
+kernels_cu/compiled.csv a digest of what each file was compiled from. `make test` compiles the files whose digest is not
+there: changed ones, those with a changed header, and all of them with another NVRTC.
 
 What a kernel file promises, it says in its own header (kernels_cu/README.md):
     // Needs     compute capability 8.0        architectures from 8.0 on ("any": all; "9.0a": sm_90a alone)
@@ -12,17 +14,20 @@ May import: errors, source, nvrtc, signature, simt.
 """
 
 import csv
+import hashlib
 import re
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..errors import CompileError
-from . import signature, simt
+from . import nvrtc, signature, simt
 from .nvrtc import Resources, compile_cubin
-from .source import KERNELS_ROOT
+from .source import KERNELS_ROOT, with_headers_digest
 
-SUPPORT = KERNELS_ROOT / "support.csv"
+SUPPORT, COMPILED = KERNELS_ROOT / "support.csv", KERNELS_ROOT / "compiled.csv"
+HERE = Path(__file__).parent
 MACHINES = ("cpu", "sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")  # columns of the support matrix
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 
@@ -113,6 +118,27 @@ def check_file(path, archs=None):
     return rows
 
 
+def digest(path):
+    """A hash of everything that decides what the compiler makes of a file.
+
+    Parameters
+    ----------
+    path : Path, the file; its headers, this package's way to call the compiler and NVRTC's version count as well
+    """
+    parts = [with_headers_digest(path.read_text(encoding="utf-8")), nvrtc.version()]
+    parts += [(HERE / name).read_text(encoding="utf-8") for name in ("gate.py", "nvrtc.py", "source.py")]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def compiled_before(path):
+    """Whether exactly this has been compiled, by ``--write``, for every architecture and without a spill."""
+    if not COMPILED.is_file():
+        return False
+    with COMPILED.open(newline="", encoding="utf-8") as file:
+        known = {row["file"]: row["digest"] for row in csv.DictReader(file)}
+    return known.get(path.relative_to(KERNELS_ROOT).as_posix()) == digest(path)
+
+
 def support(path, rows):
     """What one file does on every machine of the support matrix.
 
@@ -171,6 +197,25 @@ def write_support(rows, path=SUPPORT):
         writer.writerows(found)
 
 
+def write_compiled(rows, path=COMPILED):
+    """Store the digests of the files that compiled for all they promise and spill nowhere; the others stay out.
+
+    Parameters
+    ----------
+    rows : list of Row, of all files
+    """
+    clean = []
+    for source in kernel_files():
+        mine = [row for row in rows if row.path == str(source.relative_to(KERNELS_ROOT.parent))]
+        promised = set(architectures(source.read_text(encoding="utf-8")))
+        if {row.arch for row in mine} == promised and not any(row.resources.spill_bytes for row in mine):
+            clean.append({"file": source.relative_to(KERNELS_ROOT).as_posix(), "digest": digest(source)})
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ("file", "digest"), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(clean)
+
+
 def table(rows):
     """The rows as aligned text: a kernel a line, an architecture a column, "registers/shared bytes/spilled bytes"."""
     archs = [arch for arch in ARCHITECTURES if any(row.arch == arch for row in rows)]
@@ -198,7 +243,8 @@ def main():
     print(f"{len(rows)} compilations of {len(kernel_files())} files in {time.perf_counter() - start:.1f} s")
     if "--write" in sys.argv[1:]:
         write_support(rows)
-        print(f"wrote {SUPPORT.relative_to(KERNELS_ROOT.parent)}")
+        write_compiled(rows)
+        print(f"wrote {SUPPORT.relative_to(KERNELS_ROOT.parent)} and {COMPILED.name}")
 
 
 if __name__ == "__main__":

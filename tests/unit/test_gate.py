@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.cuda import gate, nvrtc, signature, simt
+from course_lib.cuda import gate, nvrtc, signature, simt, source
 from course_lib.errors import CompileError
 
 FILES = gate.kernel_files()
@@ -11,6 +11,10 @@ FILES = gate.kernel_files()
 
 @pytest.mark.parametrize("path", FILES, ids=[f"{path.parent.name}/{path.stem}" for path in FILES])
 def test_kernel_compiles_for_every_promised_architecture(path):
+    if gate.compiled_before(path):  # the same text, headers and compiler: nothing else can come out
+        states = {row["machine"] for row in gate.stored_support() if row["file"] == f"{path.parent.name}/{path.name}"}
+        assert states == set(gate.MACHINES)
+        return
     rows = gate.check_file(path)
     assert {row.arch for row in rows} == set(gate.architectures(path.read_text(encoding="utf-8")))
     for row in rows:
@@ -18,6 +22,39 @@ def test_kernel_compiles_for_every_promised_architecture(path):
         assert row.resources.spill_bytes == 0, f"{row.path} spills {row.resources.spill_bytes} bytes on {row.arch}"
     stored = [row for row in gate.stored_support() if row["file"] == path.relative_to(gate.KERNELS_ROOT).as_posix()]
     assert stored == gate.support(path, rows), "what runs where has changed: python -m course_lib.cuda.gate --write"
+
+
+def test_a_file_is_compiled_again_when_anything_has_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "KERNELS_ROOT", tmp_path)
+    monkeypatch.setattr(gate, "COMPILED", tmp_path / "compiled.csv")
+    path = tmp_path / "k.cu"
+    text = '#include "common/constants.cuh"\n' + KERNEL.format(needs="compute capability 9.0a")
+    path.write_text(text)
+    assert not gate.compiled_before(path)
+    rows = [gate.Row(f"{tmp_path.name}/k.cu", "k", "sm_90a", "-DN=8", nvrtc.Resources(8, 32, 0), "", 0.1)]
+    gate.write_compiled(rows, gate.COMPILED)
+    assert gate.compiled_before(path)
+    path.write_text(text + "// more")
+    assert not gate.compiled_before(path)
+    path.write_text(text)
+    with monkeypatch.context() as other:
+        other.setattr(source, "included_files", lambda *_, **__: {tmp_path / "constants.cuh": "changed"})
+        assert not gate.compiled_before(path)
+    with monkeypatch.context() as other:
+        other.setattr(gate.nvrtc, "version", lambda: "99.0")
+        assert not gate.compiled_before(path)
+    assert gate.compiled_before(path)
+
+
+def test_what_spills_or_is_missing_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "KERNELS_ROOT", tmp_path)
+    monkeypatch.setattr(gate, "COMPILED", tmp_path / "compiled.csv")
+    path = tmp_path / "k.cu"
+    path.write_text(KERNEL.format(needs="compute capability 9.0a"))
+    spills = gate.Row(f"{tmp_path.name}/k.cu", "k", "sm_90a", "-DN=8", nvrtc.Resources(8, 32, 4), "", 0.1)
+    for rows in ([spills], []):
+        gate.write_compiled(rows, gate.COMPILED)
+        assert not gate.compiled_before(path)
 
 
 def test_there_are_kernels():

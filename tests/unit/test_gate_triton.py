@@ -1,10 +1,24 @@
-"""Every Triton twin compiles to machine code for every architecture of the matrix, without a GPU."""
+"""Every Triton twin compiles to machine code for every architecture of the matrix, without a GPU.
+
+    python tests/unit/test_gate_triton.py     compiles all and stores, in triton_compiled.csv beside this file, a digest
+                                              of what each was compiled from
+
+A twin whose digest is stored there is not compiled again: the same text under the same Triton gives the same code.
+"""
+
+import csv
+import hashlib
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 from course_lib import triton_kernels
 from course_lib.cuda import gate
+from course_lib.triton import aot, source
 from course_lib.triton.aot import compile_for
+
+STORED = Path(__file__).with_name("triton_compiled.csv")
 
 ARCHITECTURES = tuple(arch for arch in gate.ARCHITECTURES if not arch.endswith("a"))  # Triton picks sm_90a itself
 ROWS = {"num_rows": "i32", "num_cols": "i32"}
@@ -246,9 +260,66 @@ def test_every_twin_is_in_the_gate():
 
 @pytest.mark.parametrize("stem", GATE)
 def test_twin_compiles_for_every_architecture(stem):
+    if stored().get(stem) != digest(stem):
+        compile_all(stem)
+
+
+def compile_all(stem):
+    """Compile one twin for every architecture; AssertionError when it spills or is no machine code."""
     signature, constexprs = GATE[stem]
     function = triton_kernels.load(stem)
     for arch in ARCHITECTURES:
         compiled = compile_for(function, signature, constexprs, arch)
         assert compiled.cubin[:4] == b"\x7fELF" and 0 < compiled.registers <= 255
         assert compiled.spill_bytes == 0, f"{stem} spills {compiled.spill_bytes} bytes on {arch}"
+
+
+def digest(stem):
+    """A hash of the function with all that it uses, of types, constants, architectures and compiler."""
+    captured = source.capture(triton_kernels.load(stem))
+    functions = sorted(text for _, _, text in captured.functions.values())  # not where the files lie
+    how = Path(aot.__file__).read_text(encoding="utf-8"), version("triton"), ARCHITECTURES
+    parts = functions, sorted(captured.names.items(), key=repr), GATE[stem], how
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def stored():
+    """{stem: digest} of what was compiled."""
+    if not STORED.is_file():
+        return {}
+    with STORED.open(newline="", encoding="utf-8") as file:
+        return {row["stem"]: row["digest"] for row in csv.DictReader(file)}
+
+
+def test_a_twin_is_compiled_again_when_anything_has_changed(monkeypatch):
+    stem = "decode/04_grouped_heads"
+    before = digest(stem)
+    monkeypatch.setitem(GATE, stem, (GATE[stem][0], GATE[stem][1] | {"BLOCK_N": 64}))
+    assert digest(stem) != before
+    monkeypatch.undo()
+    for name in ("ARCHITECTURES", "version"):
+        with monkeypatch.context() as other:
+            other.setitem(globals(), name, ("sm_90",) if name == "ARCHITECTURES" else lambda _: "99")
+            assert digest(stem) != before
+    captured = source.capture(triton_kernels.load(stem))
+    key, (file, line, text) = next(iter(captured.functions.items()))
+    captured.functions[key] = file, line, text + "  # more"
+    monkeypatch.setattr(source, "capture", lambda _: captured)
+    assert digest(stem) != before
+
+
+def main():
+    """Compile every twin and store the digests; the first that fails ends it."""
+    rows = []
+    for stem in GATE:
+        compile_all(stem)
+        rows.append({"stem": stem, "digest": digest(stem)})
+        print(f"{stem}: {len(ARCHITECTURES)} architectures", flush=True)
+    with STORED.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ("stem", "digest"), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
