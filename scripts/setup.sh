@@ -66,8 +66,7 @@ install_course() {
     fi
     say "installing; about 2.5 GB on disk, one to ten minutes by the speed of your line"
     # torch stands in the same command as everything else: without its pin another package would pull a CUDA build of several GB
-    # what is imported is compiled when it is imported: compiling all 10,000 files takes half a minute
-    "$venv/bin/python" -m pip install --no-compile --disable-pip-version-check "${extra[@]+"${extra[@]}"}" \
+    "$venv/bin/python" -m pip install --disable-pip-version-check "${extra[@]+"${extra[@]}"}" \
         --constraint constraints.txt "$(grep '^torch==' constraints.txt)" --editable ".[dev]"
 }
 
