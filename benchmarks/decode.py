@@ -24,7 +24,7 @@ import torch.nn.functional as F  # noqa: E402
 from about import COLUMNS as ABOUT  # noqa: E402
 from about import package, versions  # noqa: E402
 from decode_peers import PEERS  # noqa: E402
-from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from sdpa import BACKENDS, sdpa  # noqa: E402
 from turns import timed_in_turns  # noqa: E402
 
 from course_lib import cuda  # noqa: E402
@@ -89,13 +89,8 @@ def dense(load):
     """SDPA's flash backend over the same bytes, taken as contiguous keys and values: no table, no pages."""
     shape = (len(load.lengths), load.lengths[0], load.k_pages.shape[2], HEAD_DIM)
     k, v = (pages.view(shape).transpose(1, 2) for pages in (load.k_pages, load.v_pages))
-    q = load.q[:, :, None]
-
-    def call():
-        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-            return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)[:, :, 0]
-
-    return call
+    q, attention = load.q[:, :, None], sdpa(BACKENDS["sdpa_flash"])
+    return lambda: attention(q, k, v)[:, :, 0]
 
 
 def planned(name, load):

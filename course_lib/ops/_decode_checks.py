@@ -6,7 +6,7 @@ May import: errors, ops._paged_checks (what both families ask of a row), torch.
 import torch
 
 from ..errors import ShapeError, UnsupportedError
-from ._paged_checks import ELEMENTS, HEAD_DIMS, MAX_GROUP, require_rows
+from ._paged_checks import ELEMENTS, HEAD_DIMS, require_group, require_rows
 
 LAYOUTS = ("bhsd", "bshd")
 
@@ -28,10 +28,7 @@ def require(q, k, v, seq_lens, layout):
         raise UnsupportedError(f"head_dim={head_dim} of q, {k.shape[-1]} of k; both must be 64 or 128.")
     token, head = (2, 1) if layout == "bhsd" else (1, 2)
     num_kv_heads = k.shape[head]
-    if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:
-        raise ShapeError(
-            f"num_kv_heads={num_kv_heads}; num_heads={num_heads} must be a multiple of it, at most {MAX_GROUP} times."
-        )
+    require_group(num_heads, num_kv_heads)
     if seq_lens.shape != (batch_size,) or seq_lens.dtype != torch.int32 or not seq_lens.is_contiguous():
         raise ShapeError(
             f"seq_lens is {seq_lens.dtype} {tuple(seq_lens.shape)}; expected int32 ({batch_size},), contiguous."

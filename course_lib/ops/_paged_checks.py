@@ -70,6 +70,14 @@ def require_rows(name, x, like):
         )
 
 
+def require_group(num_heads, num_kv_heads):
+    """Query heads that share key-value heads evenly, and no more of them than a kernel has columns for."""
+    if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:
+        raise ShapeError(
+            f"num_kv_heads={num_kv_heads}; num_heads={num_heads} must be a multiple of it, at most {MAX_GROUP} times."
+        )
+
+
 def require_decode(q, k_pages, v_pages, block_table, seq_lens, layout):
     """What every decode kernel asks, as sentences; returns what `pool` returns."""
     strides, page_size, num_kv_heads = pool(k_pages, v_pages, layout)
@@ -87,10 +95,7 @@ def require_queries(q, num_kv_heads, head_dim_kv, block_table, seq_lens, like):
     batch_size, num_heads, head_dim = q.shape
     if head_dim not in HEAD_DIMS or head_dim_kv != head_dim:
         raise UnsupportedError(f"head_dim={head_dim} of q, {head_dim_kv} of the pools; both must be 64 or 128.")
-    if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:
-        raise ShapeError(
-            f"num_kv_heads={num_kv_heads}; num_heads={num_heads} must be a multiple of it, at most {MAX_GROUP} times."
-        )
+    require_group(num_heads, num_kv_heads)
     if block_table.ndim != 2 or block_table.shape[0] != batch_size or block_table.shape[1] < 1:
         raise ShapeError(f"block_table is {tuple(block_table.shape)}; expected ({batch_size}, max_pages).")
     if seq_lens.shape != (batch_size,):

@@ -20,11 +20,6 @@ LARGE = 4000  # elements; larger cases stay on the fast build
 KEYS = ("exercise", "kind", "name", "expected", "got")
 
 
-def ids_of(*beginnings):
-    """The exercises whose id begins so, in order: "07" is a chapter, "07.1" one exercise."""
-    return [exercise_id for exercise_id in registry.all() if exercise_id.startswith(beginnings)]
-
-
 @functools.cache
 def kill_table():
     """benchmarks/kill_table.py as a module."""
