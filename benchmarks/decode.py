@@ -201,12 +201,12 @@ def rows_of(size, page_size, options):
         yield row
 
 
-def parsed(doc=__doc__):
+def parsed(doc=__doc__, runs=15):
     """The command line; a dry run may not write where the course keeps its numbers."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
-    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--runs", type=int, default=runs)
     parser.add_argument("--also", help="a folder of installed packages, searched last: where the peers are")
     parser.add_argument("--dry", action="store_true", help="tiny sizes on the CPU; the rows are worth nothing")
     options = parser.parse_args()

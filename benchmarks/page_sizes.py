@@ -9,9 +9,7 @@ in every page size, so what differs is the table and the order. 03_paged_v2, 04_
 flushed before each run, from CUDA graphs; every one is checked against float64 before it is timed.
 """
 
-import argparse
 import csv
-import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 import torch  # noqa: E402
 from about import COLUMNS as ABOUT  # noqa: E402
 from about import versions  # noqa: E402
-from decode import TOLERANCE, case, error_of, graphed, read_only  # noqa: E402
+from decode import TOLERANCE, case, error_of, graphed, parsed, read_only  # noqa: E402
 from turns import timed_in_turns  # noqa: E402
 
 from course_lib.ops import paged  # noqa: E402
@@ -90,25 +88,9 @@ def rows_of(page_size, options):
         yield row
 
 
-def parsed():
-    """The command line; a dry run may not write where the course keeps its numbers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
-    parser.add_argument("--runs", type=int, default=25)
-    parser.add_argument("--dry", action="store_true", help="tiny sizes on the CPU; the rows are worth nothing")
-    options = parser.parse_args()
-    if options.dry and (ROOT / "benchmarks") in options.out.resolve().parents:
-        parser.error("a dry run measures nothing: give --out a place outside benchmarks/")
-    if not options.dry and not torch.cuda.is_available():
-        parser.error("no NVIDIA GPU is visible; --dry tries the script on a CPU")
-    options.device = "cpu" if options.dry else "cuda"
-    return options
-
-
 def main():
     """Check and time everything, write the CSV."""
-    options = parsed()
+    options = parsed(__doc__, runs=25)
     torch.manual_seed(0)
     about = versions(options.commit, on_gpu=not options.dry)
     options.out.parent.mkdir(parents=True, exist_ok=True)
