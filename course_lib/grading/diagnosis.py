@@ -27,13 +27,14 @@ FINDING_ORDER = (
 )
 
 
-def diagnose(evidence, task_fault=None):
+def diagnose(evidence, task_fault=None, probe=None):
     """The diagnosis of a failed grading.
 
     Parameters
     ----------
     evidence : Evidence
     task_fault : Fault or None; set when the task as a whole gave no result
+    probe : callable or None; puts the readings of the probes into the evidence, called when nothing else explains it
 
     Returns
     -------
@@ -47,12 +48,23 @@ def diagnose(evidence, task_fault=None):
         return Diagnosis(task_fault.kind, task_fault.message, task_fault.line)
     if evidence.exercise.accept is not None:
         return next(case.refusal for case in evidence.failing() if case.refusal is not None)
-    own = evidence.exercise.diagnose
-    for look in (_modified, _structure, _unwritten, _refused, _trivial, own, _unstable, _not_a_number):
-        found = look(evidence) if look is not None else None
+    for look in (_modified, _structure, _unwritten, _refused, _trivial, _own_reading(probe), _unstable, _not_a_number):
+        found = look(evidence)
         if found is not None:
             return found
     return _plain(evidence)
+
+
+def _own_reading(probe):
+    """The exercise's own diagnosis, once its probes have been run."""
+
+    def look(evidence):
+        own = evidence.exercise.diagnose
+        if own is not None and probe is not None:
+            probe()
+        return own(evidence) if own is not None else None
+
+    return look
 
 
 def case_note(case):

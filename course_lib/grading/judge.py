@@ -138,11 +138,14 @@ class _Session:
         )
 
     def collect(self, prepared):
-        """Run every case, twice where outputs can be poisoned, and compare. Returns (ChildResult, Evidence)."""
+        """Run every case, twice where poison may tell more, and compare. Returns (ChildResult, Evidence)."""
         twice = self.exercise.language != "python"
         runs = [p.run for p in prepared]
         if twice:
-            runs += [replace(p.run, name=p.run.name + " again", poison=SECOND_POISON, schedules=()) for p in prepared]
+            runs += [
+                replace(run, name=run.name + " again", poison=SECOND_POISON, schedules=(), repeats=run.name)
+                for run in runs
+            ]
         result = self._run(runs)
         by_name = {run.name: run for run in result.runs}
         cases = []
@@ -198,7 +201,7 @@ class _Session:
     def probe(self, evidence, seed):
         """Run the exercise's probes and put their readings into the evidence."""
         probes = self.exercise.probes
-        if not probes:
+        if not probes or not any(case.ran for case in evidence.cases):
             return
         prepared = [_prepare_case(self.exercise, probe.case, seed, f"probe {probe.name}") for probe in probes]
         result = self.run_task(self.task([replace(p.run, schedules=()) for p in prepared]))
@@ -242,9 +245,7 @@ def _say_pass(verdict, exercise, evidence):
 def _say_fail(verdict, session, result, evidence, seed):
     exercise = session.exercise
     verdict.cases = [_outcome(case) for case in evidence.cases if case.ran or case.faults]
-    if result.fault is None and any(case.ran for case in evidence.cases):
-        session.probe(evidence, seed)
-    verdict.diagnosis = diagnosis.diagnose(evidence, result.fault)
+    verdict.diagnosis = diagnosis.diagnose(evidence, result.fault, lambda: session.probe(evidence, seed))
     verdict.hint = exercise.hints[0]
     refused = [case for case in evidence.failing() if case.refusal is not None and case.first.ledger is not None]
     if refused and exercise.ledger_rule is not None:

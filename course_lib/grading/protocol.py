@@ -37,6 +37,7 @@ class Run:
     poison: float = float("nan")
     schedules: tuple[str, ...] = ()  # additionally run on the SIMT machine / shuffled interpreter under these schedules
     contents: dict[str, Any] = field(default_factory=dict)  # output -> tensor it holds before, in place of poison
+    repeats: str = ""  # name of the run that this one repeats with other poison; not run where it can say nothing new
 
 
 @dataclass(frozen=True)

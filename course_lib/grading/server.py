@@ -23,7 +23,7 @@ def main(descriptor):
     """Serve requests on the socket `descriptor` until its other end is closed."""
     connection = socket.socket(fileno=descriptor)
     try:
-        engine = _preload()
+        engine = _preload(connection)
     except Exception as error:  # a contributor's slip in course_lib must be seen in the notebook
         wire.send(connection, {"error": f"the judge cannot start: {error}", "trace": traceback.format_exc()[-4000:]})
         return
@@ -47,15 +47,20 @@ def main(descriptor):
             return
 
 
-def _preload():
-    """Load what a judge needs, on one thread, and start the zygote beside it."""
+def _preload(connection):
+    """Load what a judge needs, on one thread; before that, what is not for an answer's eyes, the zygote leaves."""
     import torch
 
     from ..device import engine
-    from . import isolation, judge, registry  # noqa: F401 - loaded here, used after the fork
+    from . import isolation
 
     torch.set_num_threads(1)
-    isolation.zygote(engine())
+    if engine() == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
+        isolation.fork_zygote(without=connection)
+    else:
+        isolation.zygote(engine())
+    from . import judge, registry  # noqa: F401 - loaded here, used after the fork
+
     registry.all()
     return engine()
 

@@ -6,7 +6,7 @@ May import: protocol, wire, torch.
 import torch
 
 from .protocol import Ref
-from .wire import dtype_named
+from .wire import dtype_name, dtype_named
 
 
 def copy(tensor, device="cpu"):
@@ -28,6 +28,15 @@ def poisoned(shape, dtype, poison, device="cpu"):
     return torch.full(shape, value, dtype=dtype, device=device)
 
 
+def holds_poison(run, outputs):
+    """Whether poison may still stand in an output of `run`; a NaN of the answer's own looks the same."""
+    return any(
+        bool(_equal(value, poisoned((1,), dtype_name(value.dtype), run.poison)).any())
+        for name, value in outputs.items()
+        if name not in run.contents
+    )
+
+
 def fixed(shape):
     """A shape that can be allocated: a size of -1 (any) becomes 0; only Python answers have such outputs."""
     return tuple(max(size, 0) for size in shape)
@@ -35,12 +44,15 @@ def fixed(shape):
 
 def same(left, right):
     """Whether two tensors hold the same values, NaN equal to NaN."""
-    if left.shape != right.shape or left.dtype != right.dtype:
-        return False
+    return left.shape == right.shape and left.dtype == right.dtype and bool(_equal(left, right).all())
+
+
+def _equal(left, right):
+    """Element by element, NaN equal to NaN; an eight-bit float compares as a wider one."""
     if left.dtype.is_floating_point:
         left, right = left.to(torch.float64), right.to(torch.float64)
-        return bool(((left == right) | (left.isnan() & right.isnan())).all())
-    return bool((left == right).all())
+        return (left == right) | (left.isnan() & right.isnan())
+    return left == right
 
 
 class Bindings:

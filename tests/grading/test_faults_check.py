@@ -41,6 +41,14 @@ def test_right_and_wrong_and_not_started():
     assert check(GOOD.replace("    m =", "    raise NotImplementedError('03.1')\n    m =")).state == "NOT STARTED"
 
 
+def test_an_answer_runs_where_no_judge_was_ever_loaded():
+    own = "    import sys\n    assert 'course_lib.grading.isolation' in sys.modules\n"
+    assert check(GOOD.replace("    m =", own + "    m =")).passed
+    for module in ("judge", "registry", "exercises", "exercises.ch03"):
+        look = f"    import sys\n    assert 'course_lib.grading.{module}' not in sys.modules\n"
+        assert check(GOOD.replace("    m =", look + "    m =")).passed
+
+
 def test_a_function_is_taken_with_its_helpers_and_constants():
     zero = 0.0
 

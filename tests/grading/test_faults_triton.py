@@ -1,6 +1,7 @@
 """How a Triton answer can go wrong on the interpreter: each way its own outcome, one sentence, the learner's line."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -122,3 +123,29 @@ def test_constants_and_helpers_of_the_text_are_found():
     )
     result = run(source=source + f"    {GOOD[0]}\n    tl.store(out_ptr + cols, twice(x), mask=cols < n)\n")
     assert fault_of(result) is None and torch.equal(result.runs[0].outputs["out"], 2 * X)
+
+
+@pytest.mark.parametrize(
+    ("lines", "repeated"),
+    [
+        (GOOD, False),
+        ((GOOD[0], "tl.store(out_ptr + cols, 2 * x, mask=cols < n - 1)"), True),  # one element keeps its poison
+        ((GOOD[0], 'tl.store(out_ptr + cols, x + float("nan"), mask=cols < n)'), True),  # looks like poison
+        (("x = tl.load(x_ptr + cols)", GOOD[1]), False),  # out of bounds: seen in the first run
+        (("x = tl.load(out_ptr + cols, mask=cols < n)", GOOD[1]), True),  # reads poison, writes NaN
+    ],
+)
+def test_a_run_is_repeated_with_other_poison_only_where_that_can_tell_more(lines, repeated):
+    again = replace(CASE, name="case 0 again", poison=-2048.0, schedules=(), repeats="case 0")
+    text = HEAD + "".join(f"    {line}\n" for line in lines)
+    first, second = isolation.run_task(ChildTask("triton", text, "scale_kernel", (CASE, again))).runs
+    assert first.outputs is not None and (second.outputs is not None) == repeated
+
+
+def test_reading_what_stands_in_the_output_needs_no_second_run():
+    result = run(
+        "x = tl.load(out_ptr + cols, mask=cols < n)",
+        "tl.store(out_ptr + cols, 0 * tl.where(x == x, x, 1.0), mask=cols < n)",
+    )
+    assert {finding.kind for finding in result.runs[0].findings} == {"uninitialised_read"}
+    assert not result.runs[0].outputs["out"].isnan().any()
