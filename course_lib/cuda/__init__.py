@@ -20,7 +20,7 @@ _MAX_KERNELS = 256
 _kernels = {}
 
 
-def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1):  # noqa: A001 - the API's word
+def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1, checked=False):  # noqa: A001 - the API's word
     """Compile CUDA C++ text.
 
     Parameters
@@ -29,6 +29,7 @@ def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1)
     name : str or None; None takes the only kernel of the source
     defines : mapping of macro name to number or text, passed as -D
     filename, first_line : shown in messages, so that an error names the author's own line
+    checked : bool; compile for `profile` now and for a launch when one comes, in place of the other way round
 
     Returns
     -------
@@ -40,7 +41,7 @@ def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1)
     CompileError     the compiler refused it: file, line, the -D set and the log
     ToolchainError   no compiler on this machine; says what to install
     """
-    return _kernel(source, name, defines, filename, first_line)
+    return _kernel(source, name, defines, filename, first_line, checked)
 
 
 def load(path, name=None, *, defines=None):
@@ -59,7 +60,7 @@ def load(path, name=None, *, defines=None):
     return _kernel(text, name, defines, shown, 1)
 
 
-def _kernel(source, name, defines, filename, first_line):
+def _kernel(source, name, defines, filename, first_line, checked=False):
     """A new Kernel, or the one that was made from the same text: launchers may load a file at every call."""
     key = (
         with_headers_digest(source, filename=filename),
@@ -67,10 +68,11 @@ def _kernel(source, name, defines, filename, first_line):
         frozenset(normalise_defines(defines).items()),
         filename,
         first_line,
-        device.engine(),
+        "checked" if checked else device.engine(),
     )
     if key not in _kernels:
         while len(_kernels) >= _MAX_KERNELS:
             _kernels.pop(next(iter(_kernels)))
-        _kernels[key] = Kernel(source, name, defines=defines, filename=filename, first_line=first_line)
+        options = {"defines": defines, "filename": filename, "first_line": first_line, "checked": checked}
+        _kernels[key] = Kernel(source, name, **options)
     return _kernels[key]

@@ -39,14 +39,14 @@ class Kernel:
     parameters : list of Parameter
     """
 
-    def __init__(self, source, name=None, *, defines=None, filename="<cell>", first_line=1):
+    def __init__(self, source, name=None, *, defines=None, filename="<cell>", first_line=1, checked=False):
         self.source, self.filename, self.first_line = source, filename, first_line
         self.name = signature.choose(source, name, filename=filename)
         self.defines = normalise_defines(defines)
         self.parameters = signature.parse(source, self.name, defines=self.defines, filename=filename)
         self._text = with_headers_digest(source, filename=filename)
         self._built = {}
-        self._engine_module(device.engine())
+        self._engine_module("checked" if checked else device.engine())
 
     def __repr__(self):
         declared = ", ".join(f"{parameter.ctype} {parameter.name}" for parameter in self.parameters)

@@ -87,13 +87,12 @@ def _run(task, report):
 def _worth_repeating(task, run, result):
     """Whether `run` with other poison can show what its `result` does not.
 
-    It tells what was never written from a NaN of the answer's own, and shows an answer that reads its output. Triton's
-    ledger finds such a read in the first run: there only poison that still stands asks for another one.
+    It tells what was never written from a NaN of the answer's own, and shows an answer that reads its output. Where
+    there is no GPU such a read is a finding of the first run: there only poison that still stands asks for another.
     """
     if result.fault is not None:
         return False
-    checked = task.language == "triton" and task.engine == "cpu"
-    return not checked or holds_poison(run, result.outputs)
+    return task.engine == "gpu" or holds_poison(run, result.outputs)
 
 
 def _enter(result_descriptor, trace_descriptor, output_descriptor, folder):

@@ -1,4 +1,4 @@
-"""Runs a CUDA answer: compiled with course_lib.cuda, first under the SIMT machine's checks, then fast.
+"""Runs a CUDA answer: every run under the SIMT machine's checks; on a GPU the scheduled ones, and then all natively.
 
 May import: cuda, protocol, faults, tensors.
 """
@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 from .faults import finding_fault, is_fatal
-from .protocol import Fault
 from .tensors import Bindings
 
 _SMALLEST = 'extern "C" __global__ void nothing_kernel() {}\n'
@@ -37,7 +36,7 @@ def preload():
             os.dup2(silent, 1)
             os.dup2(silent, 2)
             _take_over_builds()
-            course_lib.cuda.compile(_SMALLEST).profile(1, 1)
+            course_lib.cuda.compile(_SMALLEST, checked=True).profile(1, 1)
         except Exception:
             pass  # the first answer will meet the same error, and say it to the learner
         finally:
@@ -95,19 +94,25 @@ class Runner:
         if key not in self.kernels:
             task = self.task
             self.kernels[key] = cuda.compile(
-                task.source, task.entry, defines=constants or None, filename=task.filename, first_line=task.first_line
+                task.source,
+                task.entry,
+                defines=constants or None,
+                filename=task.filename,
+                first_line=task.first_line,
+                checked=self.device == "cpu",
             )
         return self.kernels[key]
 
     def run(self, run, result):
-        kernel = self._kernel(run.constants)
-        for schedule in run.schedules:
+        kernel, on_gpu = self._kernel(run.constants), self.device == "cuda"
+        for schedule in run.schedules or (() if on_gpu else ("forward",)):
             if not self._profile(kernel, run, schedule, result):
                 return
-        self._launch(kernel, run, result)
+        if on_gpu:
+            self._launch(kernel, run, result)
 
     def _profile(self, kernel, run, schedule, result):
-        """One checked run; False when its findings forbid a launch on the fast engine."""
+        """One checked run; False when its findings forbid another launch."""
         bound = Bindings(run)
         report = kernel.profile(
             run.grid,
@@ -123,27 +128,20 @@ class Runner:
         new = {(fault.kind, fault.line, fault.other_line): fault for fault in found}
         result.findings += tuple(fault for key, fault in new.items() if key not in seen)
         result.inputs_modified = result.inputs_modified or bound.modified()
-        result.schedule_outputs[schedule] = bound.results()
-        if result.ledger is None:
-            result.ledger = report.ledger()
+        if run.schedules:
+            result.schedule_outputs[schedule] = bound.results()
+        if result.outputs is None:
+            result.outputs, result.launches, result.ledger = bound.results(), 1, report.ledger()
         fatal = [fault for fault in found if is_fatal(fault)]
-        if not fatal:
-            return True
-        result.fault, result.outputs, result.launches = fatal[0], bound.results(), 1
-        return False
+        result.fault = fatal[0] if fatal else None
+        return not fatal
 
     def _launch(self, kernel, run, result):
-        from course_lib import cuda
+        """On the GPU, whose outputs count."""
+        import torch
 
         bound = Bindings(run, self.device)
-        before = cuda.launch_count()
         kernel(run.grid, run.block, *bound.arguments, shared_bytes=run.shared_bytes)
-        if self.device == "cuda":
-            import torch
-
-            torch.cuda.synchronize()
-        result.launches = cuda.launch_count() - before
-        result.outputs = bound.results()
+        torch.cuda.synchronize()
+        result.launches, result.outputs = 1, bound.results()
         result.inputs_modified = result.inputs_modified or bound.modified()
-        if result.launches == 0:
-            result.fault = Fault("no_launch", f"{self.task.entry} was called, but no kernel was launched.")

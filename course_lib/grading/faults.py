@@ -67,7 +67,7 @@ def finding_fault(finding):
 
 
 def is_fatal(fault):
-    """Whether a finding means that the fast engine must not run this launch."""
+    """Whether a finding means that this launch must not be made again, on whatever engine."""
     return fault.kind in _FATAL
 
 

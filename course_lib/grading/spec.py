@@ -20,7 +20,7 @@ class Case:
     values: str = "normal"  # a distribution of grading/inputs.py
     dtype: str = "float32"
     options: dict[str, Any] = field(default_factory=dict)
-    schedules: tuple[str, ...] = ()  # small cases name SIMT schedules; large ones run on the fast build alone
+    schedules: tuple[str, ...] = ()  # small cases name SIMT schedules; the others run in order, once
 
 
 @dataclass(frozen=True)

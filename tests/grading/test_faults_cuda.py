@@ -176,3 +176,10 @@ def test_a_finding_in_a_shared_header_points_at_the_answers_own_call():
     assert diagnosis.code == "race" and "= block_max(" in lines[diagnosis.line - 1]
     other = next(number for number, line in enumerate(lines, 1) if "= block_sum(" in line)
     assert f"wrote at line {other} (in common/block_reduce.cuh" in diagnosis.sentence
+
+
+def test_a_run_that_names_no_schedule_is_checked_too():
+    racy = body("if (i < n) { out[i] = 2.0f * x[i]; out[0] = x[i]; }")
+    only = run(racy, schedules=()).runs[0]
+    assert [finding.kind for finding in only.findings] == ["race"] and only.ledger is not None
+    assert not only.schedule_outputs and only.launches == 1
