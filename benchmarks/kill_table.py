@@ -4,20 +4,27 @@
     python benchmarks/kill_table.py 03.2 03.5 --seed 7     for some, on other inputs
     python benchmarks/kill_table.py --write                also writes results/cpu/kill_table.csv and kills.csv
     python benchmarks/kill_table.py 03.2 --write           replaces the rows of 03.2 in them and leaves the others
+    python benchmarks/kill_table.py --engine gpu --jobs 12 --write
+                                                           on the graphics card; writes results/<its name>/kills.csv
 
 Nothing is stored unless --write is given. tests/grading/test_kill_table.py judges the same answers.
 """
 
 import argparse
 import csv
+import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import course_lib  # noqa: E402, F401  chooses Triton's interpreter before anything imports triton
+from course_lib import device  # noqa: E402
 from course_lib.build.regions import included, solved, starter  # noqa: E402
 from course_lib.grading import contestants, registry  # noqa: E402
 from course_lib.grading.judge import judge, prepare  # noqa: E402
@@ -134,24 +141,47 @@ def _write(judged):
             writer.writerows(table)
 
 
+def _write_gpu(judged, command):
+    """Store how many were killed on the card; every exercise, or nothing."""
+    from run import commit, folder_name
+
+    table, name = by_exercise(judged), device.current().name
+    folder = ROOT / "benchmarks" / "results" / folder_name(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    versions = " · ".join(f"{package} {metadata.version(package)}" for package in ("torch", "triton"))
+    with open(folder / "kills.csv", "w", newline="", encoding="utf-8") as file:
+        file.write(f"# every answer in solutions/ against the judge; {command}\n")
+        file.write(f"# {name} · {versions} · commit {commit()}\n")
+        writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+
+
+def _judged(exercise_id, seed, engine):
+    return list(judge_all(registry.get(exercise_id), seed=seed, engine=engine))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("exercises", nargs="*", help="ids such as 03.2; all without")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engine", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--write", action="store_true", help="store the rows; only on the CPU")
+    parser.add_argument("--jobs", type=int, default=1, help="exercises that are judged side by side")
+    parser.add_argument("--write", action="store_true", help="store the rows; on a GPU those of all exercises together")
     arguments = parser.parse_args()
-    chosen = [registry.get(name) for name in arguments.exercises] or list(registry.all().values())
-    rows = []
-    for exercise in chosen:
-        for row in judge_all(exercise, seed=arguments.seed, engine=arguments.engine):
+    chosen = [registry.get(name).id for name in arguments.exercises] or list(registry.all())
+    if arguments.write and arguments.engine == "gpu" and arguments.exercises:
+        parser.error("--write on a GPU stores the whole table: leave out the exercises")
+    one, rows = partial(_judged, seed=arguments.seed, engine=arguments.engine), []
+    with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn")) as pool:
+        for row in (row for part in pool.map(one, chosen) for row in part):
             rows.append(row)
             mark = "ok " if row.as_expected else "BAD"
             print(f"{mark} {row.exercise} {row.kind:8} {row.name:45} {row.got:30} {row.sentence}", flush=True)
     print(score(rows))
-    if arguments.write:
-        if arguments.engine != "cpu":
-            parser.error("--write stores the table of the CPU; leave out --engine")
+    if arguments.write and arguments.engine == "gpu":
+        _write_gpu(rows, "python benchmarks/kill_table.py " + " ".join(sys.argv[1:]))
+    elif arguments.write:
         _write(rows)
     return 0 if all(row.as_expected for row in rows) else 1
 

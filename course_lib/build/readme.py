@@ -30,11 +30,7 @@ def kills_table(root):
     path = Path(root) / "benchmarks" / "results" / KILLS[0] / f"{KILLS[1]}.csv"
     if not path.is_file():
         return ""
-    with path.open(newline="", encoding="utf-8") as file:  # an id like 03.10 is text, so read_results will not do
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    killed, wrong, alarms, right = (
-        sum(int(row[column]) for row in rows) for column in ("killed", "wrong", "false_alarms", "right")
-    )
+    rows, (killed, wrong, alarms, right) = _kills(path)
     table = markdown_table(
         ("Exercise", "Wrong answers refused", "Right answers refused"),
         [
@@ -45,8 +41,27 @@ def kills_table(root):
     return (
         "### Does the grader notice?\n\n"
         f"killed {killed}/{wrong}, false alarms {alarms}/{right}: every exercise ships wrong answers that must fail "
-        f"with their own diagnosis, and right ones written differently that must pass.{_seeds(root)}\n\n{table}"
+        f"with their own diagnosis, and right ones written differently that must pass.{_on_cards(root)}{_seeds(root)}"
+        f"\n\n{table}"
     )
+
+
+def _kills(path):
+    """Rows of a kills.csv, and (killed, wrong, false alarms, right) in all."""
+    with path.open(newline="", encoding="utf-8") as file:  # an id like 03.10 is text, so read_results will not do
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return rows, [sum(int(row[name]) for row in rows) for name in ("killed", "wrong", "false_alarms", "right")]
+
+
+def _on_cards(root):
+    """One sentence on the same answers on GPUs; empty without files."""
+    paths = sorted((Path(root) / "benchmarks" / "results").glob("*/kills.csv"))
+    said = [
+        "killed {}/{}, false alarms {}/{} on {}".format(*_kills(path)[1], device_words(path))
+        for path in paths
+        if path.parent.name != KILLS[0]
+    ]
+    return f" With a GPU: {', '.join(said)}." if said else ""
 
 
 def _seeds(root):

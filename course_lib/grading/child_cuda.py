@@ -1,4 +1,4 @@
-"""Runs a CUDA answer: every run under the SIMT machine's checks; on a GPU the scheduled ones, and then all natively.
+"""Runs a CUDA answer: on the CPU under the SIMT machine's checks, natively on a GPU.
 
 May import: cuda, protocol, faults, tensors.
 """
@@ -104,15 +104,17 @@ class Runner:
         return self.kernels[key]
 
     def run(self, run, result):
-        kernel, on_gpu = self._kernel(run.constants), self.device == "cuda"
-        for schedule in run.schedules or (() if on_gpu else ("forward",)):
-            if not self._profile(kernel, run, schedule, result):
-                return
-        if on_gpu:
+        kernel = self._kernel(run.constants)
+        if self.device == "cuda":
             self._launch(kernel, run, result)
+            return
+        for schedule in run.schedules or ("forward",):
+            self._profile(kernel, run, schedule, result)
+            if result.fault is not None:
+                return
 
     def _profile(self, kernel, run, schedule, result):
-        """One checked run; False when its findings forbid another launch."""
+        """One checked run; a finding after which no other launch must be made becomes the fault."""
         bound = Bindings(run)
         report = kernel.profile(
             run.grid,
@@ -132,16 +134,12 @@ class Runner:
             result.schedule_outputs[schedule] = bound.results()
         if result.outputs is None:
             result.outputs, result.launches, result.ledger = bound.results(), 1, report.ledger()
-        fatal = [fault for fault in found if is_fatal(fault)]
-        result.fault = fatal[0] if fatal else None
-        return not fatal
+        result.fault = next(filter(is_fatal, found), None)
 
     def _launch(self, kernel, run, result):
-        """On the GPU, whose outputs count."""
         import torch
 
         bound = Bindings(run, self.device)
         kernel(run.grid, run.block, *bound.arguments, shared_bytes=run.shared_bytes)
         torch.cuda.synchronize()
-        result.launches, result.outputs = 1, bound.results()
-        result.inputs_modified = result.inputs_modified or bound.modified()
+        result.launches, result.outputs, result.inputs_modified = 1, bound.results(), bound.modified()

@@ -80,6 +80,8 @@ def _started(connection, engine, sandbox):
     command = [sys.executable, str(path), str(connection.fileno()), engine, str(_ROOT)]
     environment = os.environ | _SINGLE_THREAD | {"COURSE_ENGINE": engine}
     environment.pop("TRITON_INTERPRET", None)  # course_lib chooses again in the zygote, by the engine
+    if engine == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""  # where there is a GPU, its answers run elsewhere
     if sandbox:
         command = bubblewrap.usable(environment) + command
     return subprocess.Popen(

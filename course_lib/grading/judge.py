@@ -22,6 +22,10 @@ from .verdict import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS, CaseOutcome, Fi
 
 WALL_SECONDS = {"cpu": 20.0, "gpu": 60.0}
 _MAP_LIMIT = 128  # rows and columns of an error map that a verdict carries
+_UNCHECKED = (
+    "Races, bounds and barriers were not checked: that takes the SIMT machine, which cannot run here "
+    "(`course doctor` says what it lacks)."
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ def judge(
     ----------
     exercise : Exercise
     answer_text : str, the whole text of the answer
-    engine : str, "cpu" or "gpu"
+    engine : str, "cpu" or "gpu". A GPU shows no race and no stray read, and undefined numbers are often right there: so
+        every answer is first judged on the CPU, where each access is checked, and runs on a GPU when it has passed.
     seed : int or None; None draws a new one, so that no answer can be fitted to the inputs
     run_task : callable, ChildTask -> ChildResult; default isolation.run_task
     filename, first_line : where the text stands for the learner
@@ -71,7 +76,7 @@ def judge(
     Verdict
     """
     started = time.perf_counter()
-    verdict = Verdict(exercise=exercise.id, state=FAIL, engine=engine)
+    verdict = Verdict(exercise=exercise.id, state=FAIL, engine="cpu")
     if not_started(exercise, answer_text):
         verdict.state = NOT_STARTED
         mend = f"TODO {exercise.id}: mend" in answer_text
@@ -82,13 +87,21 @@ def judge(
         )
         return verdict
     seed = secrets.randbits(62) if seed is None else seed
-    session = _Session(exercise, answer_text, engine, run_task or _isolated(), filename, first_line)
-    result, evidence = session.collect(prepared or prepare(exercise, seed))
-    verdict.printed, verdict.remarks = result.printed, session.remarks
-    missing = _missing_here(result)
+    session = _Session(exercise, answer_text, run_task or _isolated(), filename, first_line)
+    prepared = prepared or prepare(exercise, seed)
+    result, evidence = session.collect(prepared)
+    missing, checked = _missing_here(result), evidence
+    if engine == "gpu" and exercise.language != "python" and (missing or _passed(result, evidence)):
+        verdict.engine = session.engine = "gpu"
+        result, evidence = session.collect(prepared)
+        for case, before in zip(evidence.cases, checked.cases, strict=True):
+            case.first.ledger = before.first.ledger  # a GPU counts nothing
+        verdict.remarks = [_UNCHECKED] if missing else []
+        missing = _missing_here(result)
+    verdict.printed = result.printed
     if missing is not None:
         verdict.state, verdict.missing = NOT_VERIFIED_HERE, missing
-    elif result.fault is None and all(case.passed for case in evidence.cases):
+    elif _passed(result, evidence):
         _say_pass(verdict, exercise, evidence)
     else:
         _say_fail(verdict, session, result, evidence, seed)
@@ -100,6 +113,10 @@ def not_started(exercise, text):
     """Whether the text is still the starter: it holds the stub of this exercise."""
     mark = re.escape(exercise.id)
     return bool(re.search(rf"//\s*TODO {mark}\b|#\s*TODO {mark}\b|raise NotImplementedError\(['\"]{mark}['\"]\)", text))
+
+
+def _passed(result, evidence):
+    return result.fault is None and all(case.passed for case in evidence.cases)
 
 
 def _isolated():
@@ -116,12 +133,11 @@ def _prepare_case(exercise, case, seed, *salt):
 
 
 class _Session:
-    """One answer against one engine: builds tasks and turns their results into evidence."""
+    """One answer against one engine, the CPU at first: builds tasks and turns their results into evidence."""
 
-    def __init__(self, exercise, text, engine, run_task, filename, first_line):
-        self.exercise, self.text, self.engine, self.run_task = exercise, text, engine, run_task
+    def __init__(self, exercise, text, run_task, filename, first_line):
+        self.exercise, self.text, self.run_task, self.engine = exercise, text, run_task, "cpu"
         self.where = {"filename": filename, "first_line": first_line}
-        self.remarks = []
 
     def task(self, runs):
         exercise = self.exercise
@@ -140,13 +156,13 @@ class _Session:
     def collect(self, prepared):
         """Run every case, twice where poison may tell more, and compare. Returns (ChildResult, Evidence)."""
         twice = self.exercise.language != "python"
-        runs = [p.run for p in prepared]
+        runs = [p.run if self.engine == "cpu" else replace(p.run, schedules=()) for p in prepared]
         if twice:
             runs += [
                 replace(run, name=run.name + " again", poison=SECOND_POISON, schedules=(), repeats=run.name)
                 for run in runs
             ]
-        result = self._run(runs)
+        result = self.run_task(self.task(runs))
         by_name = {run.name: run for run in result.runs}
         cases = []
         for p in prepared:
@@ -154,17 +170,6 @@ class _Session:
             second = (by_name.get(p.run.name + " again") or RunResult(p.run.name)) if twice else None
             cases.append(self._compare(p, first, second))
         return result, Evidence(self.exercise, cases)
-
-    def _run(self, runs):
-        """Run on the engine. A GPU shows no race and no stray read, so small cases go to the SIMT machine there too."""
-        result = self.run_task(self.task(runs))
-        if self.engine == "cpu" or _missing_here(result) is None:
-            return result
-        self.remarks.append(
-            "Races, bounds and barriers were not checked: that takes the SIMT machine, which cannot run here "
-            "(`course doctor` says what it lacks)."
-        )
-        return self.run_task(self.task([replace(run, schedules=()) for run in runs]))
 
     def _compare(self, p, first, second):
         case = CaseEvidence(p.case, p.inputs, p.ref, first, second, unread=p.unread)

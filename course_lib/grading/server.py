@@ -58,7 +58,8 @@ def _preload(connection):
     if engine() == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
         isolation.fork_zygote(without=connection)
     else:
-        isolation.zygote(engine())
+        for name in {"cpu", engine()}:
+            isolation.zygote(name)
     from . import judge, registry  # noqa: F401 - loaded here, used after the fork
 
     registry.all()
@@ -70,7 +71,8 @@ def _in_a_judge(request, connection):
     from . import isolation
 
     sandbox = bool(request.get("sandbox"))
-    isolation.zygote(request["engine"], sandbox)  # here, so that it outlives the judge
+    for engine in {"cpu", request["engine"]}:
+        isolation.zygote(engine, sandbox)  # here, so that it outlives the judge
     read_end, write_end = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter(

@@ -9,6 +9,12 @@ WORK = "out[i] = x[i] + y[i];"
 ANSWERS = [
     # the guard
     Wrong("no guard", ((GUARD, "{"),), "out_of_bounds", "x"),
+    Wrong(
+        "read before the guard",
+        ((GUARD, "const float sum = x[i] + y[i];\n    " + GUARD), (WORK, "out[i] = sum;")),
+        "out_of_bounds",
+        "x",
+    ),
     Wrong("one too many", ((GUARD, "if (i <= num_elements) {"),), "out_of_bounds", "x"),
     Wrong(
         "guard round the reads alone",

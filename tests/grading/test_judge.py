@@ -186,6 +186,46 @@ def test_a_gpu_without_a_compiler_says_what_it_did_not_check():
     assert any(run.schedules for run in child.tasks[0].runs) and not any(run.schedules for run in child.tasks[1].runs)
 
 
+def test_a_gpu_sees_only_what_passed_on_the_cpu():
+    child = Child(lambda x: softmax(x) * 2)
+    verdict = graded(child, engine="gpu")
+    assert verdict.state == "FAIL" and verdict.engine == "cpu" and {task.engine for task in child.tasks} == {"cpu"}
+
+    def count(run, result):
+        result.ledger = {"global_load": {"bytes": 4}} if run.schedules else None
+
+    child = Child(change=count)
+    verdict = graded(child, engine="gpu")
+    assert verdict.passed and verdict.engine == "gpu" and not verdict.remarks
+    assert [task.engine for task in child.tasks] == ["cpu", "gpu"]
+    assert verdict.ledger == {"global_load": {"bytes": 4}}  # counted on the CPU
+    assert not any(run.schedules for run in child.tasks[1].runs)
+
+
+def test_what_is_wrong_only_on_the_gpu_is_probed_there():
+    class Undefined(Child):
+        def __call__(self, task):
+            self.function = softmax if task.engine == "cpu" else lambda x: softmax(x) * 2
+            return super().__call__(task)
+
+    child = Undefined()
+    verdict = graded(child, engine="gpu")
+    assert verdict.state == "FAIL" and verdict.engine == "gpu"
+    assert [task.engine for task in child.tasks] == ["cpu", "gpu", "gpu"]
+
+
+def test_a_python_answer_runs_on_the_cpu_alone():
+    def right(task):
+        engines.append(task.engine)
+        return ChildResult([RunResult(run.name, dict(outputs[run.name])) for run in task.runs])
+
+    exercise, engines = registry.get("03.1"), []
+    prepared = prepare(exercise, 4)
+    outputs = {p.run.name: p.base for p in prepared}
+    verdict = judge(exercise, "# an answer", run_task=right, engine="gpu", prepared=prepared)
+    assert verdict.passed and verdict.engine == "cpu" and engines == ["cpu"]
+
+
 def test_a_changed_input_fails():
     def modify(run, result):
         result.inputs_modified = ("x",)

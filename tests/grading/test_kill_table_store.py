@@ -26,3 +26,16 @@ def test_a_part_replaces_its_own_rows(kill_table):
         ("00.1", "new", False), ("03.1", "a", True), ("03.1", "b", True),
     ]  # fmt: skip
     assert stored[1] == row("03.1", "a")
+
+
+def test_the_table_of_a_card_goes_into_its_own_folder(kill_table, tmp_path, monkeypatch):
+    class Card:
+        name = "NVIDIA H200"
+
+    monkeypatch.setattr(kill_table, "ROOT", tmp_path)
+    monkeypatch.setattr(kill_table.device, "current", Card)
+    row = kill_table.Row("03.1", "wrong", "a", "FAIL no_max", "FAIL no_max", "", True)
+    kill_table._write_gpu([row], "by hand")
+    head, versions, names, first = (tmp_path / "benchmarks/results/h200/kills.csv").read_text().splitlines()
+    assert "by hand" in head and "NVIDIA H200" in versions and "commit" in versions
+    assert (names, first) == ("exercise,wrong,killed,right,false_alarms", "03.1,1,1,0,0")

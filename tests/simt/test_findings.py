@@ -11,6 +11,11 @@ __global__ void past_the_end(const float* x, float* out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i <= n) out[i] = x[i];
 }
+__global__ void before_the_guard(const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float value = x[i];
+    if (i < n) out[i] = value;
+}
 __global__ void before_the_start(const float* x, float* out, int n) { out[threadIdx.x] = x[(int)threadIdx.x - 1]; }
 __global__ void far_away(const float* x, float* out, int n) { out[threadIdx.x] = x[threadIdx.x + (1ll << 40)]; }
 __global__ void null_pointer(const float* x, float* out, int n) { *(float*)nullptr = x[0]; }
@@ -173,6 +178,12 @@ def test_one_past_the_end(profile, schedule):
     messages = " ".join(one.message for one in report.out_of_bounds)
     assert "x[64], but x has 64 elements" in messages
     assert "thread (0,0,0) of block (1,0,0)" in messages
+
+
+def test_a_read_before_the_guard_stays_where_it_is_written(profile):
+    """An optimiser moves the read to its only use, behind the guard, and nothing would be found."""
+    report = _profile(profile, "before_the_guard", blocks=2, size=64, out_size=64, n=64)
+    assert "x[64]" in _only(report, "out_of_bounds", _line_of("value = x[i]", "before_the_guard")).message
 
 
 def test_before_the_start(profile):

@@ -31,6 +31,13 @@ def test_kills_are_summed(tiny_course):
     assert "killed 12/13, false alarms 1/5" in text and "| 03.2 | 8 of 9 | 1 of 3 |" in text
 
 
+def test_kills_on_a_card_are_one_sentence(tiny_course):
+    store(tiny_course, *readme.KILLS, "exercise,killed,wrong,false_alarms,right\n03.1,4,4,0,2\n")
+    assert "With a GPU" not in readme.refreshed(EMPTY, tiny_course)
+    store(tiny_course, "h200", "kills", "exercise,killed,wrong,false_alarms,right\n03.1,3,4,0,2\n03.2,5,5,1,1\n")
+    assert "With a GPU: killed 8/9, false alarms 1/3 on an NVIDIA H200." in readme.refreshed(EMPTY, tiny_course)
+
+
 def test_counters_are_counted_and_differences_have_their_reason(tiny_course):
     rows = "case,counter,as_written,measured,why\na,sectors,4,4,\na,requests,4,1,loads were merged\nb,sectors,8,9,\n"
     store(tiny_course, "h200", "counters", rows)

@@ -49,6 +49,7 @@ CHECKED_GCC = (
     "-fno-tree-slp-vectorize",
     "-fno-tree-sra",
     "-fno-tree-loop-im",
+    "-fno-tree-sink",
     "-fno-tree-phiprop",
     "-fno-ssa-phiopt",
     "-fno-split-paths",
