@@ -35,7 +35,7 @@ class Run:
     shared_bytes: int = 0
     constants: dict[str, Any] = field(default_factory=dict)
     poison: float = float("nan")
-    schedules: tuple[str, ...] = ()  # additionally run on the SIMT machine / shuffled interpreter under these schedules
+    schedules: tuple[str, ...] = ()  # orders of threads (Triton: of programs) to run it in on the CPU; else in order
     contents: dict[str, Any] = field(default_factory=dict)  # output -> tensor it holds before, in place of poison
     repeats: str = ""  # name of the run that this one repeats with other poison; not run where it can say nothing new
 

@@ -4,8 +4,8 @@ It takes requests from a socket, one after the other: limits as one line of JSON
 task's bytes, the file for the results, a socket for the answer). It forks the child, keeps the limits, and afterwards
 kills whatever the child left behind.
 
-Runs as a script, and imports the course before the fork only where there is no GPU: a forked copy of a process that
-has asked the NVIDIA driver for its GPUs cannot use them.
+Runs as a script, or without a GPU as a fork of the judge server. Before it forks it imports the course, but for answers
+that run on a GPU: a forked copy of a process that has asked the NVIDIA driver for its GPUs cannot use them.
 """
 
 import ctypes
