@@ -3,6 +3,8 @@
 May import: style, matplotlib.
 """
 
+import math
+
 from .style import GREY, INK, PALE, SERIES, Picture, clean, name_axes
 
 _LINES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))
@@ -32,7 +34,7 @@ def curves(series, *, x, y, title="", reference=None):
         axes.plot(*zip(*points, strict=True), **look, linewidth=1.8, markersize=5.5, markeredgecolor=INK)
     axes.set_xscale("log", base=2)
     ticks = sorted({at for points in series.values() for at, _ in points})
-    axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+    axes.set_xticks(ticks, _tick_names(ticks))
     top = max([value for points in series.values() for _, value in points] + ([reference[0]] if reference else []))
     axes.set_ylim(0, 1.08 * top)
     if reference:
@@ -43,6 +45,17 @@ def curves(series, *, x, y, title="", reference=None):
     clean(axes)
     axes.grid(axis="y", color=PALE, linewidth=0.6)
     return figure
+
+
+def _tick_names(ticks):
+    """Each tick's number, and "" where it would touch the next one to the right on the logarithmic axis."""
+    names, beyond = [], math.inf
+    least = 0.03 * math.log2(ticks[-1] / ticks[0])  # of the axis's length
+    for tick in reversed(ticks):
+        near = beyond - math.log2(tick) < least
+        names.append("" if near else f"{tick:,.0f}")
+        beyond = beyond if near else math.log2(tick)
+    return names[::-1]
 
 
 def _empty(title):

@@ -70,6 +70,11 @@ def test_alternative_text_holds_the_numbers():
     assert "alpha = 0.1353, l = 0.1353 * 1.5530 + 1.3679 = 1.5781" in viz.step_picture(viz.walk(ROW, 2), 2).alt
     assert "nothing to draw" in viz.curves({"a": []}, x="n", y="%", title="speed").alt
     assert "b: 1 at 1, 3.01 at 4" in viz.curves({"b": [(4, 3.01), (1, 1)]}, x="n", y="%").alt
+    names = [
+        label.get_text()
+        for label in viz.curves({"b": [(n, 1) for n in range(1, 17)]}, x="n", y="%").axes[0].get_xticklabels()
+    ]
+    assert names == [*map(str, range(1, 13)), "", "14", "", "16"]  # 13 and 15 would touch their neighbours
     alt = viz.bytes_bars({"a": 3000}, {"a": 1000}, bound=2000).alt
     assert "a reads 3,000 and writes 1,000" in alt and "2,000 bytes" in alt
 
