@@ -138,7 +138,7 @@ def _course_fault(error):
 
 
 def _guess(message):
-    """The kind of a fault of the fast engine, which knows no more than its sentence."""
+    """The kind of a fault of which no more than a sentence is known, as on a GPU."""
     for words, kind in (
         ("stack", "recursion"),
         ("barrier", "divergent_barrier"),

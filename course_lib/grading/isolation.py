@@ -170,7 +170,7 @@ def zygote(engine="cpu", sandbox=False):
 
 
 def fork_zygote(without):
-    """Make the zygote of the CPU a fork of this process, which has torch loaded: half a second spared, and its memory.
+    """Make the zygote of the CPU a fork of this process, which has torch loaded: more than a second spared.
 
     For a process that runs one thread, has not asked for a GPU and knows nothing yet that an answer should not see.
 

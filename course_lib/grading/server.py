@@ -48,7 +48,7 @@ def main(descriptor):
 
 
 def _preload(connection):
-    """Load what a judge needs, on one thread; before that, what is not for an answer's eyes, the zygote leaves."""
+    """Load what a judge needs, on one thread. The zygote leaves before the exercises and their oracles are here."""
     import torch
 
     from ..device import engine
