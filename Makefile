@@ -44,4 +44,4 @@ system-packages:  ## Debian and Ubuntu: install what pip cannot (asks for sudo)
 
 clean:  ## remove the environment and caches; never your answers in work/
 	rm -rf $(VENV) build artifacts .pytest_cache .ruff_cache .hypothesis *.egg-info
-	find . -name __pycache__ -not -path './work/*' -not -path './.git/*' -prune -exec rm -rf {} +
+	find . \( -path ./work -o -path ./.git \) -prune -o -name __pycache__ -prune -exec rm -rf {} +

@@ -10,21 +10,16 @@ in place of the exercise that has their contract. `worst_ratio` is the largest e
 """
 
 import argparse
-import csv
-import platform
 import sys
 import time
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import torch  # noqa: E402
+import verdict_rows  # noqa: E402
 from kill_table import ROOT, TRITON_HEAD, answers  # noqa: E402
-from run import commit, folder_name  # noqa: E402
 
-from course_lib import device  # noqa: E402
 from course_lib.build.regions import included  # noqa: E402
 from course_lib.grading import registry  # noqa: E402
 from course_lib.grading.exercises import softmax_cases  # noqa: E402
@@ -84,19 +79,6 @@ def measure(exercise, name, text, seeds, engine):
     }
 
 
-def _write(rows, engine, command):
-    folder = "cpu" if engine == "cpu" else folder_name(device.current().name)
-    path = ROOT / "benchmarks" / "results" / folder / "false_alarms.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", newline="") as file:
-        file.write(f"# right answers refused by the tolerance rule; {command}\n")
-        name = device.current().name if engine == "gpu" else platform.machine()
-        file.write(f"# {name} · torch {torch.__version__} · triton {metadata.version('triton')} · commit {commit()}\n")
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("exercises", nargs="*", help="ids such as 03.2; all without")
@@ -118,7 +100,7 @@ def main():
     runs, alarms = sum(row["runs"] for row in rows), sum(row["false_alarms"] for row in rows)
     print(f"false alarms {alarms}/{runs} ({time.perf_counter() - started:.0f} s)")
     if arguments.write:
-        _write(rows, arguments.engine, "python benchmarks/false_alarms.py " + " ".join(sys.argv[1:]))
+        verdict_rows.write("false_alarms", rows, "right answers refused by the tolerance rule", arguments.engine)
     return 1 if alarms else 0
 
 

@@ -17,14 +17,14 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
+import verdict_rows  # noqa: E402
+
 import course_lib  # noqa: E402, F401  chooses Triton's interpreter before anything imports triton
-from course_lib import device  # noqa: E402
 from course_lib.build.regions import included, solved, starter  # noqa: E402
 from course_lib.grading import contestants, registry  # noqa: E402
 from course_lib.grading.judge import judge, prepare  # noqa: E402
@@ -141,22 +141,6 @@ def _write(judged):
             writer.writerows(table)
 
 
-def _write_gpu(judged, command):
-    """Store how many were killed on the card; every exercise, or nothing."""
-    from run import commit, folder_name
-
-    table, name = by_exercise(judged), device.current().name
-    folder = ROOT / "benchmarks" / "results" / folder_name(name)
-    folder.mkdir(parents=True, exist_ok=True)
-    versions = " · ".join(f"{package} {metadata.version(package)}" for package in ("torch", "triton"))
-    with open(folder / "kills.csv", "w", newline="", encoding="utf-8") as file:
-        file.write(f"# every answer in solutions/ against the judge; {command}\n")
-        file.write(f"# {name} · {versions} · commit {commit()}\n")
-        writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
-
-
 def _judged(exercise_id, seed, engine):
     return list(judge_all(registry.get(exercise_id), seed=seed, engine=engine))
 
@@ -180,7 +164,7 @@ def main():
             print(f"{mark} {row.exercise} {row.kind:8} {row.name:45} {row.got:30} {row.sentence}", flush=True)
     print(score(rows))
     if arguments.write and arguments.engine == "gpu":
-        _write_gpu(rows, "python benchmarks/kill_table.py " + " ".join(sys.argv[1:]))
+        verdict_rows.write("kills", by_exercise(rows), "every answer in solutions/ against the judge", "gpu")
     elif arguments.write:
         _write(rows)
     return 0 if all(row.as_expected for row in rows) else 1

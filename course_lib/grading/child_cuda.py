@@ -64,7 +64,7 @@ def _take_over_builds():
     if not os.environ.get("COURSE_CACHE_OUTSIDE") or not outside.is_dir():
         return
     inside.mkdir(parents=True, exist_ok=True)
-    for pattern in ("libsimt-*", "dynamic-*", "header-fast-*", "header-checked-*"):
+    for pattern in ("libsimt-*", "dynamic-*", "header-checked-*"):
         newest = max(outside.glob(pattern), key=lambda path: path.stat().st_mtime_ns, default=None)
         if newest is not None and newest.is_dir():
             shutil.copytree(newest, inside / newest.name)

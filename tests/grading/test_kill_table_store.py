@@ -32,10 +32,15 @@ def test_the_table_of_a_card_goes_into_its_own_folder(kill_table, tmp_path, monk
     class Card:
         name = "NVIDIA H200"
 
-    monkeypatch.setattr(kill_table, "ROOT", tmp_path)
-    monkeypatch.setattr(kill_table.device, "current", Card)
+    monkeypatch.setattr(kill_table.verdict_rows, "ROOT", tmp_path)
+    monkeypatch.setattr(kill_table.verdict_rows.device, "current", Card)
+    monkeypatch.setattr("sys.argv", ["benchmarks/kill_table.py", "by", "hand"])
     row = kill_table.Row("03.1", "wrong", "a", "FAIL no_max", "FAIL no_max", "", True)
-    kill_table._write_gpu([row], "by hand")
+    kill_table.verdict_rows.write("kills", kill_table.by_exercise([row]), "answers", "gpu")
     head, versions, names, first = (tmp_path / "benchmarks/results/h200/kills.csv").read_text().splitlines()
-    assert "by hand" in head and "NVIDIA H200" in versions and "commit" in versions
+    assert (
+        head == "# answers; python benchmarks/kill_table.py by hand"
+        and "NVIDIA H200" in versions
+        and "commit" in versions
+    )
     assert (names, first) == ("exercise,wrong,killed,right,false_alarms", "03.1,1,1,0,0")
