@@ -22,10 +22,10 @@ bench: setup  ## measure this machine; rows go to benchmarks/results
 	$(BIN)/course bench
 
 notebooks: setup  ## chapters/ to notebooks/, exercises/ and solutions/; lectures are executed on the CPU
-	$(BIN)/python -m course_lib.build
+	$(BIN)/python -m course_lib.book
 
 readme: setup  ## refresh the generated tables of README.md
-	$(BIN)/python -m course_lib.build.readme
+	$(BIN)/python -m course_lib.book.readme
 
 lint: setup  ## ruff and the search for stray files
 	$(BIN)/ruff check .

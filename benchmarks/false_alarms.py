@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import verdict_rows  # noqa: E402
 from kill_table import ROOT, TRITON_HEAD, answers  # noqa: E402
 
-from course_lib.build.regions import included  # noqa: E402
-from course_lib.grading import registry  # noqa: E402
+from course_lib.book.regions import included  # noqa: E402
+from course_lib.grading.exercise import registry  # noqa: E402
 from course_lib.grading.exercises import softmax_cases  # noqa: E402
-from course_lib.grading.judge import judge, prepare  # noqa: E402
+from course_lib.grading.judge.judge import judge, prepare  # noqa: E402
 
 BLOCK = 64
 TWINS = "course_lib/triton_kernels/softmax.py"

@@ -25,9 +25,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 import verdict_rows  # noqa: E402
 
 import course_lib  # noqa: E402, F401  chooses Triton's interpreter before anything imports triton
-from course_lib.build.regions import included, solved, starter  # noqa: E402
-from course_lib.grading import contestants, registry  # noqa: E402
-from course_lib.grading.judge import judge, prepare  # noqa: E402
+from course_lib.book.regions import included, solved, starter  # noqa: E402
+from course_lib.grading.exercise import registry  # noqa: E402
+from course_lib.grading.exercise import submissions as contestants  # noqa: E402
+from course_lib.grading.judge.judge import judge, prepare  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "cpu"
 TRITON_HEAD = "import triton\nimport triton.language as tl\n\n\n"

@@ -24,8 +24,9 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import kill_table  # noqa: E402  puts the course on the path and chooses Triton's interpreter
 
-from course_lib.grading import client, registry  # noqa: E402
-from course_lib.grading.answer import Answer  # noqa: E402
+from course_lib.grading.answer.text import Answer  # noqa: E402
+from course_lib.grading.exercise import registry  # noqa: E402
+from course_lib.grading.processes import client  # noqa: E402
 from course_lib.measure.tables import Table  # noqa: E402
 
 NUM_WRONG = 6  # wrong answers of each exercise, spread over its list

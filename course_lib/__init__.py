@@ -20,8 +20,8 @@ _LAZY = {
     "cuda": ".cuda",
     "check": ".grading.check",
     "hint": ".grading.check",
-    "compare": ".grading.predictions",
-    "predict": ".grading.predictions",
+    "compare": ".grading.records.predictions",
+    "predict": ".grading.records.predictions",
     "profile_triton": ".triton",
     "load_ipython_extension": ".magic",
 }

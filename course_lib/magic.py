@@ -168,7 +168,7 @@ class _Prepare:
     def __call__(self, *_):
         if getattr(self.shell.user_ns.get("check"), "__module__", None) != "course_lib.grading.check":
             return
-        from .grading import client
+        from .grading.processes import client
 
         self.shell.events.unregister("post_run_cell", self)
         client.start_early()

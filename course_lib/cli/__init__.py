@@ -33,7 +33,7 @@ def main(arguments=None):
     """Entry point; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["build"]:
-        from ..build import main as build
+        from ..book import main as build
 
         return build(words[1:])
     if words[:1] == ["bench"]:
@@ -99,8 +99,8 @@ def _doctor(options):
 
 
 def _grade(options):
-    from ..grading import client
-    from ..grading.answer import from_file
+    from ..grading.answer.text import from_file
+    from ..grading.processes import client
 
     if options.engine == "gpu" and not device.has_gpu():
         raise CourseError("--engine gpu needs an NVIDIA GPU, and none is found here (`course doctor` says more)")
@@ -135,7 +135,8 @@ def _hint(options):
 
 
 def _progress(options):
-    from ..grading import registry, work
+    from ..grading.exercise import registry
+    from ..grading.records import work
 
     books = work.progress()
     if options.json:
@@ -158,7 +159,7 @@ def _progress(options):
 
 def _show_predictions():
     """What was guessed before running, beside what was measured; nothing before the first guess."""
-    from ..grading import predictions
+    from ..grading.records import predictions
 
     rows = [(shown.key, *row) for shown in predictions.kept() for row in shown.rows()]
     if rows:

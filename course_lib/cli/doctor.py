@@ -156,7 +156,7 @@ def _bytes_in(folder):
 
 
 def _work():
-    from ..grading import work
+    from ..grading.records import work
 
     if not _writable(work.root()):
         return Finding(
@@ -168,7 +168,7 @@ def _work():
 
 
 def _judge():
-    from ..grading import client
+    from ..grading.processes import client
 
     started = time.perf_counter()
     reply = client.warm_up().ask({"op": "ping", "engine": None})
@@ -180,7 +180,7 @@ def _judge():
 
 
 def _sandbox():
-    from ..grading import bubblewrap
+    from ..grading.processes import bubblewrap
 
     try:
         bubblewrap.usable(dict(os.environ))

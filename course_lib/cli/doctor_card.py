@@ -7,8 +7,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from ..grading.card import card, escape, inline, span
-from ..grading.card import table as card_table
+from ..grading.report.card import card, escape, inline, span
+from ..grading.report.card import table as card_table
 from .doctor import GOOD, MISSING, NOTE, examine
 
 _ROOT = Path(__file__).resolve().parents[2]

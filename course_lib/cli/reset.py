@@ -1,12 +1,12 @@
 """Puts a starter cell back into an exercises notebook, after the learner's own cell was kept in work/.
 
-May import: errors, grading.work, build.
+May import: errors, grading.records.work, book.
 """
 
 from pathlib import Path
 
 from ..errors import CourseError
-from ..grading import work
+from ..grading.records import work
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +30,7 @@ def reset(exercise_id, *, root=ROOT):
     """
     import nbformat
 
-    from ..build import keep
+    from ..book import keep
 
     chapter, starter = _starter(exercise_id, root)
     path = Path(root) / "exercises" / f"{chapter.stem}.ipynb"
@@ -52,7 +52,7 @@ def reset(exercise_id, *, root=ROOT):
 
 def _starter(exercise_id, root):
     """The chapter's file and the starter cell of an exercise."""
-    from ..build import build, chapter_files, read_chapter
+    from ..book import build, chapter_files, read_chapter
 
     chapter = next((path for path in chapter_files(root) if path.name[:2] == exercise_id[:2]), None)
     if chapter is None:

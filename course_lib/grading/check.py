@@ -6,9 +6,10 @@ May import: answer, client, work, registry, verdict.
 import os
 
 from ..errors import CheckFailed
-from . import client, work
-from .answer import extract
-from .verdict import PASS
+from .answer.text import extract
+from .processes import client
+from .records import work
+from .report.verdict import PASS
 
 
 def check(exercise_id, answer, *, seed=None, expect=None):
@@ -48,10 +49,10 @@ def hint(exercise_id):
     -------
     Hints; a notebook shows it as a card
     """
-    from . import registry
+    from .exercise import registry
 
     exercise = registry.get(exercise_id)
     level = work.next_hint(exercise_id, len(exercise.hints))
-    from .report_text import Hints
+    from .report.text import Hints
 
     return Hints(exercise_id, exercise.title, tuple(exercise.hints[:level]), len(exercise.hints))

@@ -1,6 +1,6 @@
 """Right answers to 00.1 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 SCORES = "scores = k @ q "
 SCALE = "scores = scores * q.shape[0] ** -0.5"

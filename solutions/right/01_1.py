@@ -1,6 +1,6 @@
 """Right answers to 01.1 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 COUNTED = """def touched(addresses, size):
     return len({(address + byte) // 32 for address in addresses for byte in range(size)})

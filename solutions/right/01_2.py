@@ -1,6 +1,6 @@
 """Right answers to 01.2 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 PLACE = "const int i = first + k * blockDim.x + threadIdx.x;"
 

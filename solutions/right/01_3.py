@@ -1,6 +1,6 @@
 """Right answers to 01.3 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 TILE_LINE = "__shared__ float tile_smem[TILE][TILE + 1];"
 WRITE = "tile_smem[tile_row][tile_col] = x["

@@ -1,6 +1,6 @@
 """Right answers to 01.4 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 TFLOPS = "tflops = torch.clamp(intensity * memory_gbps / 1000, max=peak_tflops)"
 LEAST = "least_us = torch.maximum(flops / peak_tflops / 1e6, num_bytes / memory_gbps / 1e3)"

@@ -1,6 +1,6 @@
 """Right answers to 02.1 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 HEAD = """extern "C" __global__ void
 add_tail_kernel(const float* x, const float* y, float* out, int num_elements) {

@@ -1,6 +1,6 @@
 """Right answers to 02.4 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 HEAD = """#ifndef BLOCK
 #define BLOCK 64

@@ -1,6 +1,6 @@
 """Right answers to 02.5: the race mended in other ways."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 MENDED = "__syncthreads();  // separates everybody's read of sum_smem[0] from the first write for the next row"
 PUT = "sum_smem[threadIdx.x] = sum;"

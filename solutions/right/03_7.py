@@ -1,6 +1,6 @@
 """Right answers to 03.7 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 ROW = "torch.full((8,), -200.0)"
 

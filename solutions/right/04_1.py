@@ -1,6 +1,6 @@
 """Right answers to 04.1 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 LOAD_A = "a_smem[tile_row][tile_col] = row < size_m && a_col < size_k ? a[(size_t)row * size_k + a_col] : 0.0f;"
 PRODUCT = "acc += a_smem[tile_row][k] * b_smem[k][tile_col];"

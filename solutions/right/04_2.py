@@ -1,6 +1,6 @@
 """Right answers to 04.2 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 TILE_B = "__shared__ __align__(16) float b_smem[BLOCK][BLOCK + 4];"
 READ_B = "&b_smem[lane][k]"

@@ -1,6 +1,6 @@
 """Right answers to 04.3 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 A_PLACE = "const int row = g + i % 2 * 8, k = k_start + 2 * t + i / 2 * 8;"
 A_PACK = "pack(a[row * size_k + k], a[row * size_k + k + 1])"

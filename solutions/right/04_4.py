@@ -1,6 +1,6 @@
 """Right answers to 04.4 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 PLACE = "tile_m, tile_n = first_m + within % group_rows, within // group_rows"
 DOT = "acc = tl.dot(a, b, acc)"

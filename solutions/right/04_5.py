@@ -1,6 +1,6 @@
 """Right answers to 04.5 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 LOOP = """def pick_tile(tflops, gbps, itemsize, block_k, num_stages, smem_bytes, acc_bytes):
     best, best_key = None, None

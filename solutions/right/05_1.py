@@ -1,6 +1,6 @@
 """Right answers to 05.1 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 # Everything by one warp's worth of steps: thread 0 reduces alone, q times k with a thread a column is not needed.
 ONE_THREAD = """extern "C" __global__ void

@@ -1,6 +1,6 @@
 """Right answers to 05.2 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 # Every key is looked at; hidden ones become -inf. Maximum first, then the sum, then the weights; base e.
 THREE_SWEEPS = """#include "common/softmax_state.cuh"

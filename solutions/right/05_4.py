@@ -1,6 +1,6 @@
 """Right answers to 05.4 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 ANSWERS = [
     Right("multiplied first", (("head / num_q_per_kv;", "head * num_kv_heads / num_heads;"),)),

@@ -1,6 +1,6 @@
 """Right answers to 05.5 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 STEPS = """def attention_bytes(batch_size, num_heads, num_kv_heads, seq_len_q, seq_len_kv, head_dim, itemsize):
     rows, keys = batch_size * num_heads * seq_len_q, batch_size * num_kv_heads * seq_len_kv

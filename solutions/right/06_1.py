@@ -1,6 +1,6 @@
 """Right answers to 06.1 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 # The tile becomes a state of its own first, and two states are merged.
 MERGE = """import torch

@@ -1,6 +1,6 @@
 """Right answers to 06.2 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 # FlashAttention-2 order: Q outside, acc divided once.
 Q_OUTSIDE = """import torch

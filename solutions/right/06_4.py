@@ -1,6 +1,6 @@
 """Right answers to 06.4 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 FIRST = "first_row = tl.where(kv_start > 0, tl.maximum(kv_start - offset, 0), 0)"
 

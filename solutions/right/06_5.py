@@ -1,6 +1,6 @@
 """Right answers to 06.5 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 # The two quadratic and linear cases solved for block_n, in whole numbers.
 CLOSED = """from math import isqrt

@@ -1,6 +1,6 @@
 """Right answers to 07.1 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 # Base 2, the scale folded into it; columns instead of vectors; tiles by split.
 BASE_2 = """import math

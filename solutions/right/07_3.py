@@ -1,6 +1,6 @@
 """Right answers to 07.3 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 END = "kv_end = tl.minimum(q_start + BLOCK_M, seq_len_q) + offset"
 SEEN = "seen = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)"

@@ -1,6 +1,6 @@
 """Right answers to 07.4 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 LSE = "m_log2 * ln_2 + tl.log(l_safe)"
 

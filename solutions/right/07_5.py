@@ -1,6 +1,6 @@
 """Right answers to 07.5 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 QUERIES = "for q_start in range(0, seq_len_q, BLOCK_M):"
 SCORES = 'scores_t = tl.dot(k, tl.trans(q), input_precision="ieee") * softmax_scale  # (BLOCK_N, BLOCK_M)'

@@ -1,6 +1,6 @@
 """Right answers to 07.6 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 SCORES_K = 'scores_t = tl.dot(k, tl.trans(q), input_precision="ieee") * softmax_scale  # (BLOCK_N, BLOCK_M)'
 SEEN_K = "seen_t = keys[:, None] <= rows[None, :] + offset"

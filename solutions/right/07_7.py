@@ -1,6 +1,6 @@
 """Right answers to 07.7 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 MASK = "scores[n][i] = key < seq_len_kv ? scores[n][i] * softmax_scale : NEG_INF;"
 ALPHA = "const float alpha = exp_shifted(m[half], m_new);"

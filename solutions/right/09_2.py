@@ -1,6 +1,6 @@
 """Right answers to 09.2 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 # Two passes over the split: the maximum first, then the sums; last key first.
 TWO_PASSES = """#include <cuda_fp16.h>

@@ -1,6 +1,6 @@
 """Right answers to 09.3 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 LOOP = "for start in range(first, end, BLOCK_N):"
 BACKWARDS = """num_tiles = tl.cdiv(tl.maximum(end - first, 0), BLOCK_N)

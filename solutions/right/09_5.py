@@ -1,6 +1,6 @@
 """Right answers to 09.5 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 # As FlashAttention writes it: a number counts when it has fewer tiles a split than the number before.
 TWO_PASSES = """import math

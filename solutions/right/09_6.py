@@ -1,6 +1,6 @@
 """Right answers to 09.6 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 LOAD_Q = "q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)"
 SCORES = "scores = tl.dot(q, tl.trans(k)) * softmax_scale"

@@ -1,6 +1,6 @@
 """Right answers to 10.3 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 LOOP = "for (int key = 0; key < seq_len; ++key) {"
 PAGE = "const long long page = pages[key / page_size];  // 64 bits: a pool may have more than 2^31 numbers"

@@ -1,6 +1,6 @@
 """Right answers to 10.5 that look different from the solution."""
 
-from course_lib.grading.contestants import Right
+from course_lib.grading.exercise.submissions import Right
 
 LOOP = """largest, total, out = -float("inf"), 0.0, tl.zeros((HEAD_DIM,), tl.float32)
             for i in range(0, num_parts):

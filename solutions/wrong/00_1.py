@@ -1,6 +1,6 @@
 """Wrong answers to 00.1, each an edit of solutions/answers/00_1.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 SCORES = "scores = k @ q "
 SCALE = "scores = scores * q.shape[0] ** -0.5"

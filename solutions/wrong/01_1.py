@@ -1,6 +1,6 @@
 """Wrong answers to 01.1, each an edit of solutions/answers/01_1.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 FURTHER, THIRD, BACKWARDS = "one_further = 5", "every_third = 12", "backwards = 4"
 VECTORS, REPEATED = "vectors = 16", "repeated = 1"

@@ -1,6 +1,6 @@
 """Wrong answers to 01.2, each an edit of kernels_cu/copy/02_interleaved.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 FIRST = "const int first = blockIdx.x * blockDim.x * PER_THREAD;"
 LOOP = "for (int k = 0; k < PER_THREAD; ++k) {"

@@ -1,6 +1,6 @@
 """Wrong answers to 01.3, each an edit of kernels_cu/transpose/03_conflict_free.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 TILE_LINE = "__shared__ float tile_smem[TILE][TILE + 1];"
 WRITE = "tile_smem[tile_row][tile_col] = x[(size_t)row * num_cols + col];"

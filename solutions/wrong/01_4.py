@@ -1,6 +1,6 @@
 """Wrong answers to 01.4, each an edit of solutions/answers/01_4.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 INTENSITY = "intensity = flops / num_bytes"
 TFLOPS = "tflops = torch.clamp(intensity * memory_gbps / 1000, max=peak_tflops)"

@@ -1,6 +1,6 @@
 """Wrong answers to 02.1, each an edit of kernels_cu/vector/02_tail.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 PLACE = "const int i = blockIdx.x * blockDim.x + threadIdx.x;"
 GUARD = "if (i < num_elements) {"

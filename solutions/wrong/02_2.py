@@ -1,6 +1,6 @@
 """Wrong answers to 02.2, each an edit of kernels_cu/reduction/03_warp_rows.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 GUARD = "if (row >= num_rows) return;"
 START = "float sum = 0.0f;"

@@ -1,6 +1,6 @@
 """Wrong answers to 02.3, each an edit of fused_softmax_kernel in course_lib/triton_kernels/row_softmax.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 LOAD = 'x = tl.load(x_ptr + row * num_cols + cols, mask=mask, other=-float("inf"))'
 M = "m = tl.max(x, axis=0)"

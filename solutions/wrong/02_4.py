@@ -1,6 +1,6 @@
 """Wrong answers to 02.4, each an edit of kernels_cu/row_softmax/02_fused.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 LOOP = "for (int col = threadIdx.x; col < num_cols; col += BLOCK) {\n        "
 FETCH = "row_smem[col] = x_row[col];"

@@ -1,6 +1,6 @@
 """Wrong answers to 02.5, each an edit of kernels_cu/reduction/04_rows_in_turn.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 ROWS = "for (int row = blockIdx.x; row < num_rows; row += gridDim.x) {"
 PUT = "sum_smem[threadIdx.x] = sum;"

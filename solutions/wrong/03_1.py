@@ -1,6 +1,6 @@
 """Wrong answers to 03.1, each an edit of solutions/answers/03_1.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 L_LINE = "l = l_a * torch.exp(m_a - shift) + l_b * torch.exp(m_b - shift)"
 RETURN = "return m, l"

@@ -1,6 +1,6 @@
 """Wrong answers to 03.2, each an edit of kernels_cu/softmax/03_online_warp.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 START_M = "float m = NEG_INF;"
 GUARD = "if (row >= num_rows) return;"

@@ -1,6 +1,6 @@
 """Wrong answers to 03.3, each an edit of solutions/answers/03_3.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 L_LINE = "l = l * alpha + probs_unnorm.sum(dim=1, keepdim=True)"
 ACC_LINE = "acc = acc * alpha + probs_unnorm @ values[start : start + block_n]"

@@ -1,6 +1,6 @@
 """Wrong answers to 03.4, each an edit of online_softmax_tile_kernel in course_lib/triton_kernels/softmax.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 START_M = 'm = -float("inf")'
 FIRST_LOAD = 'other=-float("inf"))  # (BLOCK_N,)'

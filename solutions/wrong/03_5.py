@@ -1,6 +1,6 @@
 """Wrong answers to 03.5, each an edit of kernels_cu/softmax/04_log_sum_exp.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 START_M = "float m = NEG_INF;"
 UPDATE_LOOP = "for (int col = threadIdx.x; col < num_cols; col += BLOCK)"

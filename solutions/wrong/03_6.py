@@ -1,6 +1,6 @@
 """Wrong answers to 03.6, each an edit of kernels_cu/softmax/05_masked.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 VISIBLE = "const int num_visible = q_row + seq_lens_kv[batch] - seq_len_q + 1;"
 START_M = "float m = NEG_INF;"

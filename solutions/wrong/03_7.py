@@ -1,6 +1,6 @@
 """Wrong answers to 03.7, each an edit of solutions/answers/03_7.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 ROW = "torch.full((8,), -200.0)"
 

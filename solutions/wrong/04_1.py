@@ -1,6 +1,6 @@
 """Wrong answers to 04.1, each an edit of kernels_cu/matmul_exercises/01_tile_with_tails.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 LOAD_A = "row < size_m && a_col < size_k ? a[(size_t)row * size_k + a_col] : 0.0f;"
 LOAD_B = "b_row < size_k && col < size_n ? b[(size_t)b_row * size_n + col] : 0.0f;"

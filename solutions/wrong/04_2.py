@@ -1,6 +1,6 @@
 """Wrong answers to 04.2, each an edit of kernels_cu/matmul_exercises/02_padded_rows.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 TILE_A = "__shared__ __align__(16) float a_smem[BLOCK][BLOCK];"
 TILE_B = "__shared__ __align__(16) float b_smem[BLOCK][BLOCK + 4];"

@@ -1,6 +1,6 @@
 """Wrong answers to 04.3, each an edit of kernels_cu/matmul_exercises/03_fragments.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 LANES = "const int g = threadIdx.x / 4, t = threadIdx.x % 4;"
 A_PLACE = "const int row = g + i % 2 * 8, k = k_start + 2 * t + i / 2 * 8;"

@@ -1,6 +1,6 @@
 """Wrong answers to 04.4, each an edit of solutions/answers/04_4.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 TILES = "tiles_m, tiles_n = tl.cdiv(size_m, BLOCK_M), tl.cdiv(size_n, BLOCK_N)"
 GROUP_ROWS = "group_rows = tl.minimum(tiles_m - first_m, GROUP_M)  # the last group may be narrower"

@@ -1,6 +1,6 @@
 """Wrong answers to 04.5, each an edit of solutions/answers/04_5.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 INTENSITY = "return 2 * block_m * block_n / ((block_m + block_n) * itemsize)"
 STAGES = "stages_bytes = num_stages * (block_m + block_n) * block_k * itemsize"

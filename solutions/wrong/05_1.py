@@ -1,6 +1,6 @@
 """Wrong answers to 05.1, each an edit of kernels_cu/attention/03_row_in_block.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 HEAD = "const size_t batch_head = (size_t)batch * num_heads + head;"
 SCORE = "probs_row[key] = dot * softmax_scale;"

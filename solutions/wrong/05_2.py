@@ -1,6 +1,6 @@
 """Wrong answers to 05.2, each an edit of kernels_cu/attention/04_fused_softmax_warp.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 VISIBLE = "const int num_visible = causal ? q_row + seq_len_kv - seq_len_q + 1 : seq_len_kv;"
 SCALE = "const float softmax_scale_log2 = softmax_scale * LOG2_E;"

@@ -1,6 +1,6 @@
 """Wrong answers to 05.3, each an edit of scale_mask_softmax_tile_kernel in course_lib/triton_kernels/attention.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 VISIBLE = "num_visible = tl.where(causal != 0, q_row + seq_len_kv - seq_len_q + 1, seq_len_kv)"
 FIRST = "for start in range(0, num_visible, BLOCK_N):"

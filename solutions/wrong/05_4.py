@@ -1,6 +1,6 @@
 """Wrong answers to 05.4, each an edit of kernels_cu/attention/05_grouped_query.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 MAP = "const int kv_head = head / num_q_per_kv;"
 FIRST = "const size_t first = ((size_t)batch * num_kv_heads + kv_head) * seq_len_kv * head_dim;"

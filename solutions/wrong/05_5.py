@@ -1,6 +1,6 @@
 """Wrong answers to 05.5, each an edit of solutions/answers/05_5.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 KEYS = "keys = batch_size * num_kv_heads * seq_len_kv * head_dim * itemsize"
 NEVER = "never = 2 * queries + 2 * keys"

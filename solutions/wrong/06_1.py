@@ -1,6 +1,6 @@
 """Wrong answers to 06.1, each an edit of solutions/answers/06_1.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 M_NEW = "m_new = torch.maximum(m, scores.amax(dim=1))"
 SHIFT = "shift = torch.where(m_new == -torch.inf, 0.0, m_new)"

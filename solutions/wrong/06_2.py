@@ -1,6 +1,6 @@
 """Wrong answers to 06.2, each an edit of solutions/answers/06_2.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 KV_LOOP = "for kv_start in range(0, k.shape[0], block_n):"
 Q_LOOP = "for q_start in range(0, q.shape[0], block_m):"

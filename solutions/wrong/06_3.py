@@ -1,6 +1,6 @@
 """Wrong answers to 06.3, each an edit of kernels_cu/attention/07_flash_attention_1_rows.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 BEFORE_LOAD = "__syncthreads();  // separates the last reads of the old tile from the loads of the new one"
 AFTER_LOAD = "__syncthreads();  // separates the loads from everybody's reads"

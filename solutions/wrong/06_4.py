@@ -1,6 +1,6 @@
 """Wrong answers to 06.4, each an edit of solutions/answers/06_4.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 FIRST = "first_row = tl.where(kv_start > 0, tl.maximum(kv_start - offset, 0), 0)"
 SEEN = "seen = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)"

@@ -1,6 +1,6 @@
 """Wrong answers to 06.5, each an edit of solutions/answers/06_5.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 NEEDED = "return 4 * (2 * block_m * head_dim + 2 * block_n * head_dim + block_m * block_n)"
 RETURN = "return min(block_n, head_dim), block_n"

@@ -1,6 +1,6 @@
 """Wrong answers to 07.1, each an edit of solutions/answers/07_1.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 Q_LOOP = "for q_start in range(0, q.shape[0], block_m):"
 KV_LOOP = "for kv_start in range(0, k.shape[0], block_n):"

@@ -1,6 +1,6 @@
 """Wrong answers to 07.2, each an edit of flash_attention_2_kernel in triton_kernels/flash_attention_2_exercises.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 KV_HEAD = "kv_head = tl.program_id(2).to(tl.int64) * (num_heads // num_q_per_kv) + head // num_q_per_kv"
 Q_HEAD = "q_head = tl.program_id(2).to(tl.int64) * num_heads + head"

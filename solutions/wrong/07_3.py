@@ -1,6 +1,6 @@
 """Wrong answers to 07.3, each an edit of flash_attention_2_causal_kernel."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 END = "kv_end = tl.minimum(q_start + BLOCK_M, seq_len_q) + offset"
 SEEN = "seen = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)"

@@ -1,6 +1,6 @@
 """Wrong answers to 07.4, each an edit of finish_kernel."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 LOAD_ACC = "acc = tl.load(acc_ptr + at, mask=there, other=0.0)"
 SAFE = "l_safe = tl.where(l > 0.0, l, 1.0)"

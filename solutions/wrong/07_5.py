@@ -1,6 +1,6 @@
 """Wrong answers to 07.5, each an edit of d_v_kernel in triton_kernels/flash_attention_2_exercises.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 ZERO = "d_v = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)"
 HEADS = "for q_head in range(kv_head * num_q_per_kv, (kv_head + 1) * num_q_per_kv):"

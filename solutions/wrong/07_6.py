@@ -1,6 +1,6 @@
 """Wrong answers to 07.6, each an edit of d_q_d_k_kernel in triton_kernels/flash_attention_2_exercises.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 # d_q: queries at rest
 DOT_Q = "row_dot = tl.sum(d_out.to(tl.float32) * out.to(tl.float32), axis=1)  # D, (BLOCK_M,)"

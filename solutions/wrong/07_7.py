@@ -1,6 +1,6 @@
 """Wrong answers to 07.7, each an edit of kernels_cu/flash_attention_2/07_warp_tile.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 KV_HEAD = "const size_t kv_head = (size_t)blockIdx.z * (gridDim.y / num_q_per_kv) + blockIdx.y / num_q_per_kv;"
 GUARD = "if (first + tile_row < num_rows) {"

@@ -1,6 +1,6 @@
 """Wrong answers to 09.1, each an edit of solutions/answers/09_1.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 M = "m = partial_lse.amax(dim=0)  # (num_rows,)"
 SHIFT = "shift = torch.where(m == -torch.inf, 0.0, m)"

@@ -1,6 +1,6 @@
 """Wrong answers to 09.2, each an edit of kernels_cu/decode_exercises/01_split.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 KV_HEAD = "const size_t kv_head = batch * (gridDim.y / num_q_per_kv) + head / num_q_per_kv;"
 K_ROWS = "(k + kv_head * capacity * HEAD_DIM);"

@@ -1,6 +1,6 @@
 """Wrong answers to 09.3, each an edit of split_kernel in triton_kernels/decode_exercises.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 SEQ_LEN = "seq_len = tl.load(seq_lens_ptr + batch)"
 SPLIT_LEN = "split_len = tl.cdiv(tl.cdiv(seq_len, num_splits), BLOCK_N) * BLOCK_N"

@@ -1,6 +1,6 @@
 """Wrong answers to 09.4, each an edit of kernels_cu/decode_exercises/02_combine.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 WALK = "for (int s = threadIdx.x; s < num_splits; s += WARP_SIZE)"
 LSE_AT = "partial_lse[s * (size_t)num_rows + row]"

@@ -1,6 +1,6 @@
 """Wrong answers to 09.5, each an edit of solutions/answers/09_5.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 RANGE = "range(1, num_tiles + 1)"
 TILES = "tiles = -(-num_tiles // num_splits)"

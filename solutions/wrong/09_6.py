@@ -1,6 +1,6 @@
 """Wrong answers to 09.6, each an edit of grouped_kernel in triton_kernels/decode_exercises.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 HEADS = "heads = kv_head * num_q_per_kv + rows"
 THERE = "rows[:, None] < num_q_per_kv  # (ROWS, HEAD_DIM), (ROWS, 1)"

@@ -1,6 +1,6 @@
 """Wrong answers to 10.1, each an edit of solutions/answers/10_1.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 TOKENS = "tokens = torch.arange(start, end)"
 PAGES = "pages = block_row[tokens // page_size].long()"

@@ -1,6 +1,6 @@
 """Wrong answers to 10.2, each an edit of kernels_cu/paged_exercises/02_slot_mapping.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 SLOT = "const long long slot = slot_mapping[token];"
 GUARD = "if (slot < 0) return;"

@@ -1,6 +1,6 @@
 """Wrong answers to 10.3, each an edit of kernels_cu/paged_exercises/03_warp_walk.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 HEADS = "const int kv_head = head / num_q_per_kv, seq_len = seq_lens[batch];"
 TABLE = "const int* pages = block_table + batch * max_pages;"

@@ -1,6 +1,6 @@
 """Wrong answers to 10.4, each an edit of paged_tiles_kernel in course_lib/triton_kernels/paged_exercises.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 SEQ_LEN = "seq_len = tl.load(seq_lens_ptr + batch)"
 KV_AT = "kv_at = (head // num_q_per_kv).to(tl.int64) * stride_kv_head"

@@ -1,6 +1,6 @@
 """Wrong answers to 10.5, each an edit of paged_partitions_kernel in course_lib/triton_kernels/paged_exercises.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 FIRST = "first = part * partition_len"
 END = "end = tl.minimum(seq_len, first + partition_len)"

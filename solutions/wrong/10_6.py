@@ -1,6 +1,6 @@
 """Wrong answers to 10.6, each an edit of solutions/answers/10_6.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 SHARED = "shared = start % self.page_size > 0 and self.holders[pages[-1]] > 1"
 NEEDED = "needed = -(-end // self.page_size) - len(pages) + shared"

@@ -1,6 +1,6 @@
 """Wrong answers to 10.7, each an edit of kernels_cu/paged_exercises/07_quantise.cu."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 GUARD = "if (slot < 0) return;"
 ROW = "const long long row = slot * num_kv_heads + kv_head;"

@@ -1,6 +1,6 @@
 """Wrong answers to 10.8, each an edit of paged_int8_kernel in course_lib/triton_kernels/paged_exercises.py."""
 
-from course_lib.grading.contestants import Wrong
+from course_lib.grading.exercise.submissions import Wrong
 
 SCALE_AT = "scale_at = (page * PAGE_SIZE + slots) * num_kv_heads + kv_head"
 AT = "at = scale_at[:, None] * HEAD_DIM + d[None, :]"

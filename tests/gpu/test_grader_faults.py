@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from course_lib.grading import isolation
-from course_lib.grading.protocol import ChildTask, Ref, Run
+from course_lib.grading.processes import isolation
+from course_lib.grading.processes.protocol import ChildTask, Ref, Run
 
 N = 100
 X = torch.arange(float(N))

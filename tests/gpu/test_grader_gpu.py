@@ -2,8 +2,9 @@
 
 import pytest
 
-from course_lib.grading import isolation, registry
-from course_lib.grading.judge import judge
+from course_lib.grading.exercise import registry
+from course_lib.grading.judge.judge import judge
+from course_lib.grading.processes import isolation
 
 SOFTMAX = """import triton
 import triton.language as tl

@@ -10,9 +10,9 @@ import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
-from course_lib.grading import registry
+from course_lib.grading.exercise import registry
 from course_lib.grading.exercises.softmax_cases import ALL_SCHEDULES
-from course_lib.grading.judge import judge
+from course_lib.grading.judge.judge import judge
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 20

@@ -6,7 +6,7 @@ diagnosis names that mistake and not another one.
 
 import pytest
 
-from course_lib.grading import contestants
+from course_lib.grading.exercise import submissions as contestants
 
 # mistake -> ({diagnoses that name it}, [(exercise, wrong answer)])
 FORWARD = {

@@ -2,9 +2,9 @@
 
 import torch
 
-from course_lib.grading import wire
-from course_lib.grading.protocol import ChildTask, Ref, Run
-from course_lib.grading.tensors import Bindings
+from course_lib.grading.processes import wire
+from course_lib.grading.processes.protocol import ChildTask, Ref, Run
+from course_lib.grading.processes.tensors import Bindings
 
 
 def run():

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from course_lib.grading import inputs, registry
-from course_lib.grading.evidence import Evidence
+from course_lib.grading.exercise import inputs, registry
 from course_lib.grading.exercises import decode_readings, decode_windows
-from course_lib.grading.judge import judge, prepare
-from course_lib.grading.protocol import ChildResult, RunResult
+from course_lib.grading.judge.evidence import Evidence
+from course_lib.grading.judge.judge import judge, prepare
+from course_lib.grading.processes.protocol import ChildResult, RunResult
 
 SPLITS = ("09.2", "09.3", "09.6")
 

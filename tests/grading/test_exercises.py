@@ -5,10 +5,11 @@ import re
 import pytest
 import torch
 
-from course_lib.build.regions import included, starter
+from course_lib.book.regions import included, starter
 from course_lib.errors import CourseError
-from course_lib.grading import contestants, inputs, registry
-from course_lib.grading.judge import not_started, prepare
+from course_lib.grading.exercise import inputs, registry
+from course_lib.grading.exercise import submissions as contestants
+from course_lib.grading.judge.judge import not_started, prepare
 
 ALL = registry.all()
 WITH_INPUTS = [name for name, exercise in ALL.items() if exercise.rules]  # the others judge a property

@@ -6,8 +6,8 @@ import time
 import pytest
 import torch
 
-from course_lib.grading import isolation
-from course_lib.grading.protocol import ChildTask, Ref, Run
+from course_lib.grading.processes import isolation
+from course_lib.grading.processes.protocol import ChildTask, Ref, Run
 
 X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 RUN = Run("case 0", {"x": X}, {"y": ((2, 2), "float32")}, (Ref("x"),), constants={"block_n": 2})

@@ -12,7 +12,8 @@ import torch
 
 import course_lib
 from course_lib.errors import CheckFailed, CourseError
-from course_lib.grading import client, work
+from course_lib.grading.processes import client
+from course_lib.grading.records import work
 
 GOOD = """
 import torch
@@ -42,7 +43,7 @@ def test_right_and_wrong_and_not_started():
 
 
 def test_an_answer_runs_where_no_judge_was_ever_loaded():
-    own = "    import sys\n    assert 'course_lib.grading.isolation' in sys.modules\n"
+    own = "    import sys\n    assert 'course_lib.grading.processes.isolation' in sys.modules\n"
     assert check(GOOD.replace("    m =", own + "    m =")).passed
     for module in ("judge", "registry", "exercises", "exercises.ch03"):
         look = f"    import sys\n    assert 'course_lib.grading.{module}' not in sys.modules\n"
@@ -63,7 +64,7 @@ def test_a_function_is_taken_with_its_helpers_and_constants():
 
 
 def test_patches_in_the_notebook_do_not_change_the_verdict(monkeypatch):
-    from course_lib.grading import judge, tolerance
+    from course_lib.grading.judge import judge, tolerance
 
     yes = lambda *_, **__: True  # noqa: E731
     monkeypatch.setattr(torch, "allclose", yes)

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib.build.regions import included, solved
-from course_lib.grading import contestants, isolation, registry
-from course_lib.grading.judge import judge
-from course_lib.grading.protocol import ChildTask, Ref, Run
+from course_lib.book.regions import included, solved
+from course_lib.grading.exercise import registry
+from course_lib.grading.exercise import submissions as contestants
+from course_lib.grading.judge.judge import judge
+from course_lib.grading.processes import isolation
+from course_lib.grading.processes.protocol import ChildTask, Ref, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 N = 100

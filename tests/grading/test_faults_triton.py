@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from course_lib.grading import isolation
-from course_lib.grading.protocol import ChildTask, Ref, Run
+from course_lib.grading.processes import isolation
+from course_lib.grading.processes.protocol import ChildTask, Ref, Run
 
 pytest.importorskip("triton")
 N = 100

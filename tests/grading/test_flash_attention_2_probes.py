@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.grading import inputs, registry
+from course_lib.grading.exercise import inputs, registry
 from course_lib.grading.exercises import flash2_fragments as fragments
 from course_lib.grading.exercises import flash2_pairs as pairs
 from course_lib.reference import attention_gradients as gradients

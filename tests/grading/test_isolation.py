@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from course_lib.errors import UnsupportedError
-from course_lib.grading import isolation, wire
-from course_lib.grading.protocol import ChildTask, Ref, Run
+from course_lib.grading.processes import isolation, wire
+from course_lib.grading.processes.protocol import ChildTask, Ref, Run
 
 
 def run_python(source, *runs, entry="answer", **limits):
@@ -181,7 +181,7 @@ def test_the_sandbox_hides_the_network_and_locks_the_files(tmp_path):
 
 def test_a_judge_whose_notebook_is_gone_ends_without_a_word():
     ours, theirs = socket.socketpair()
-    command = [sys.executable, "-P", "-m", "course_lib.grading.server", str(theirs.fileno())]
+    command = [sys.executable, "-P", "-m", "course_lib.grading.processes.server", str(theirs.fileno())]
     server = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True)
     theirs.close()
     ours.close()

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from course_lib.grading import registry
-from course_lib.grading.evidence import SECOND_POISON
-from course_lib.grading.judge import judge, prepare
-from course_lib.grading.protocol import ChildResult, Fault, RunResult
+from course_lib.grading.exercise import registry
+from course_lib.grading.judge.evidence import SECOND_POISON
+from course_lib.grading.judge.judge import judge, prepare
+from course_lib.grading.processes.protocol import ChildResult, Fault, RunResult
 from course_lib.reference import softmax as reference
 
 EXERCISE = registry.get("03.2")

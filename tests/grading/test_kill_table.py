@@ -6,7 +6,7 @@ A new exercise is judged as soon as its chapter is registered; a new chapter als
 import pytest
 from kill_checks import require_solution, require_stored, require_verdicts, stored
 
-from course_lib.grading import registry
+from course_lib.grading.exercise import registry
 
 # chapter -> at least so many wrong answers, right ones, and different diagnoses
 ATTACKS = {"00": (30, 9, 20), "01": (60, 15, 30), "02": (100, 20, 30), "03": (100, 25, 40), "04": (120, 20, 40),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.build.regions import included, solved, starter
+from course_lib.book.regions import included, solved, starter
 from course_lib.grading.exercises.memory_kernels import COPY, TRANSPOSE
-from course_lib.grading.judge import judge
+from course_lib.grading.judge.judge import judge
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = "first + k * blockDim.x + threadIdx.x"

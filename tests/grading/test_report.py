@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from course_lib.grading import reading
-from course_lib.grading.verdict import (
+from course_lib.grading.report import summary as reading
+from course_lib.grading.report.verdict import (
     FAIL,
     NOT_STARTED,
     NOT_VERIFIED_HERE,

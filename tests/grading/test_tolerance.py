@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from course_lib.grading import inputs
-from course_lib.grading.tolerance import compare, tolerance
+from course_lib.grading.exercise import inputs
+from course_lib.grading.judge.tolerance import compare, tolerance
 from course_lib.reference import softmax as reference
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}

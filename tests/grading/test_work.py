@@ -7,9 +7,9 @@ import os
 import pytest
 import torch
 
-from course_lib.grading import predictions, work
-from course_lib.grading.answer import Answer
-from course_lib.grading.verdict import FAIL, NOT_STARTED, PASS, Verdict
+from course_lib.grading.answer.text import Answer
+from course_lib.grading.records import predictions, work
+from course_lib.grading.report.verdict import FAIL, NOT_STARTED, PASS, Verdict
 
 
 @pytest.fixture(autouse=True)

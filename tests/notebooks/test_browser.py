@@ -8,7 +8,7 @@ import pytest
 from lab_driver import Page, Server, browser_path
 from playwright.sync_api import expect, sync_playwright
 
-from course_lib.build import build, chapter_files, read_chapter
+from course_lib.book import build, chapter_files, read_chapter
 
 expect.set_options(timeout=20_000)  # milliseconds; two cores may be busy with other tests
 CHAPTER = next(path for path in chapter_files() if path.stem.startswith("03_"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_lib.build import build, chapter_files, notebooks, read_chapter
+from course_lib.book import build, chapter_files, notebooks, read_chapter
 
 CHAPTERS = chapter_files()
 

@@ -5,7 +5,7 @@ import base64
 import nbformat
 import pytest
 
-from course_lib.build import build, build_chapter, notebooks, read_chapter
+from course_lib.book import build, build_chapter, notebooks, read_chapter
 from course_lib.errors import CourseError
 
 

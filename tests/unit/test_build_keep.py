@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from course_lib.build import build_chapter, keep
+from course_lib.book import build_chapter, keep
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import importlib.util
 
 import pytest
 
-from course_lib.build import overview, readme
-from course_lib.build.chapters import ROOT, chapter_files, read_chapter
+from course_lib.book import overview, readme
+from course_lib.book.chapters import ROOT, chapter_files, read_chapter
 
 PLAN = "number,title,needs,helped_by\n00,Start,,\n41,Before,00,\n42,Add,41,00\n43,After,42 00,\n"
 STATES = """file,machine,state,note

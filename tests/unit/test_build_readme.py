@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_lib.build import readme
+from course_lib.book import readme
 from course_lib.errors import CourseError
 
 EMPTY = "\n".join(f"<!-- begin {name} -->\nold\n<!-- end {name} -->" for name in readme.TABLES)

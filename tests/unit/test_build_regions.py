@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from course_lib.build import regions
+from course_lib.book import regions
 from course_lib.errors import CourseError
 
 

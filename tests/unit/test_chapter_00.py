@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from course_lib import measure, viz
-from course_lib.build.chapters import read_chapter
+from course_lib.book.chapters import read_chapter
 from course_lib.cli import doctor
 from course_lib.cli.doctor_card import Doctor, short
-from course_lib.grading import registry
+from course_lib.grading.exercise import registry
 from course_lib.viz import chapter_graph, growth, waiting
 
 STEM = "00_the_driving_question"

@@ -3,7 +3,7 @@
 import pytest
 
 from course_lib import measure
-from course_lib.build.chapters import read_chapter
+from course_lib.book.chapters import read_chapter
 from course_lib.device import KNOWN_GPUS
 
 STEM = "01_gpu_memory_hierarchy"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from course_lib import cuda, measure, viz
-from course_lib.build.chapters import read_chapter
+from course_lib.book.chapters import read_chapter
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.grading.exercises import matmul_cases
 from course_lib.ops import matmul as ops

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from course_lib import measure
-from course_lib.build.chapters import read_chapter
+from course_lib.book.chapters import read_chapter
 from course_lib.device import has_gpu
 from course_lib.measure.sdpa import sdpa_backends
 from course_lib.viz import mask_picture

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from course_lib import viz
-from course_lib.build.chapters import read_chapter
+from course_lib.book.chapters import read_chapter
 from course_lib.measure import read_results
 from course_lib.ops import flash_attention_1 as ops
 

@@ -9,8 +9,8 @@ from statistics import median
 
 import pytest
 
-from course_lib.build.chapters import read_chapter
-from course_lib.grading import registry
+from course_lib.book.chapters import read_chapter
+from course_lib.grading.exercise import registry
 
 # chapter 00 teaches the verdict with an exercise of another form; test_chapter_00.py holds it
 IDS = [exercise_id for exercise_id in registry.all() if not exercise_id.startswith("00.")]

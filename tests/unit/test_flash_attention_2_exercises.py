@@ -2,8 +2,8 @@
 
 import pytest
 
+from course_lib.grading.exercise.spec import Case
 from course_lib.grading.exercises import flash2_skip
-from course_lib.grading.spec import Case
 from course_lib.triton.aot import compile_for
 from course_lib.triton_kernels import flash_attention_2_exercises as exercises
 

@@ -5,7 +5,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from course_lib import cuda, magic
 from course_lib.errors import CompileError, SignatureError
-from course_lib.grading.answer import extract
+from course_lib.grading.answer.text import extract
 
 GOOD = 'extern "C" __global__ void f(int n) {}\n'
 
@@ -130,7 +130,7 @@ def test_a_keyword_is_no_name_for_a_kernel(shell, compiler, capsys):
 
 
 def test_the_judge_starts_with_the_cell_that_brings_check(shell, monkeypatch):
-    from course_lib.grading import client
+    from course_lib.grading.processes import client
 
     started = []
     monkeypatch.setattr(client, "start_early", lambda: started.append(1))

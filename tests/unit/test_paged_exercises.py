@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from course_lib.errors import OutOfPages, ShapeError
+from course_lib.grading.exercise.inputs import generator
 from course_lib.grading.exercises import kv_traces
-from course_lib.grading.inputs import generator
 from course_lib.kv import PagePool
 from course_lib.ops import paged_exercises as ops
 from course_lib.reference import paged as reference

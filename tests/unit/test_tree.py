@@ -7,7 +7,7 @@ import sys
 import nbformat
 import pytest
 
-from course_lib.build import build, chapter_files, keep, read_chapter, readme
+from course_lib.book import build, chapter_files, keep, read_chapter, readme
 
 CHAPTERS = chapter_files()
 

@@ -5,7 +5,7 @@ May import: simt.lines, simt.report.
 
 from .report import KINDS, Finding
 
-DYNAMIC_BYTES = 240 * 1024  # build.py, _dynamic_shared_object
+DYNAMIC_BYTES = 240 * 1024  # book.py, _dynamic_shared_object
 SPACES = (None, "shared", "global")  # the order is that of Space in runtime/findings.h
 
 

@@ -1,4 +1,4 @@
-"""Inputs for exercises about attention: q, k and v whose *scaled* scores follow a distribution of grading/inputs.py.
+"""Inputs for exercises about attention: q, k and v whose *scaled* scores follow a distribution of exercise/inputs.py.
 
 The last column of q is sqrt(head_dim) and that of k holds the wanted scores; the other columns add N(0, 1) noise. So
 the scores are what the case's name says as long as the answer multiplies by head_dim**-0.5, and only then.
@@ -8,7 +8,7 @@ May import: spec, inputs, torch.
 
 import torch
 
-from .. import inputs
+from ..exercise import inputs
 
 _FLAT = ("zeros", "ones", "step")  # scores without noise, for probes
 

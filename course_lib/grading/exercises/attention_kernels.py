@@ -8,10 +8,10 @@ import math
 import torch
 
 from ...reference import attention as reference
-from .. import probes
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise, Probe
-from ..verdict import Diagnosis
+from ..exercise import probes
+from ..exercise.spec import Case, Exercise, Probe
+from ..processes.protocol import Ref, Run
+from ..report.verdict import Diagnosis
 from .attention_cases import qkv
 from .attention_readings import diagnose_attention
 from .heads_readings import MASKS, head_map, say_heads, say_rows, visible

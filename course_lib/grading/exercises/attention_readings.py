@@ -1,14 +1,14 @@
 """What the outputs of an attention say about the mistake that made them. Shared by every exercise that computes one.
 
-The probes are those of grading/probes.py: "key counter", "unity", "ramp" and, where an exercise has it, "stagnation".
+The probes are those of exercise/probes.py: "key counter", "unity", "ramp" and, where an exercise has it, "stagnation".
 
 May import: verdict, evidence (as data), diagnosis.
 """
 
 import math
 
-from ..diagnosis import worst_element
-from ..verdict import Diagnosis
+from ..judge.diagnosis import worst_element
+from ..report.verdict import Diagnosis
 
 E = math.e
 CLOSE = 2e-3  # relative; readings of different mistakes are further apart

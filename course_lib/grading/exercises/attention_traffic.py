@@ -3,9 +3,9 @@
 May import: spec, protocol, verdict.
 """
 
-from ..protocol import Run
-from ..spec import Case, Exercise
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Run
+from ..report.verdict import Diagnosis
 
 _KEYS = ("batch_size", "num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "head_dim", "itemsize")
 _NAMES = ("naive", "fused", "never")

@@ -4,9 +4,9 @@ May import: spec, protocol, reference, attention_cases, attention_readings, prob
 """
 
 from ...reference import attention as reference
-from .. import probes
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise
+from ..exercise import probes
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Ref, Run
 from .attention_cases import qkv
 from .attention_readings import diagnose_attention
 

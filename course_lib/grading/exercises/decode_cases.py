@@ -8,7 +8,7 @@ import math
 import torch
 
 from ...reference import attention as reference
-from ..spec import Case
+from ..exercise.spec import Case
 from .attention_cases import qkv
 from .flash_cases import BLOCK_N, FIRST, LATER
 

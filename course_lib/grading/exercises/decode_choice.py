@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import torch
 
-from ..protocol import Run
-from ..spec import Case, Exercise
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Run
+from ..report.verdict import Diagnosis
 
 SIZES = ("num_pairs", "num_tiles", "num_places")
 ENOUGH = Fraction(85, 100)  # of the best efficiency

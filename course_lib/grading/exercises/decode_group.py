@@ -7,9 +7,9 @@ import math
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Exercise
-from ..verdict import Diagnosis
+from ..exercise.spec import Exercise
+from ..processes.protocol import Ref, Run
+from ..report.verdict import Diagnosis
 from . import decode_cases as cases
 from . import decode_readings as readings
 from .decode_probes import split_probes

@@ -10,9 +10,9 @@ import math
 import torch
 
 from ...notation import LOG2_E
-from .. import inputs
-from ..spec import Case, Probe
-from ..verdict import Diagnosis
+from ..exercise import inputs
+from ..exercise.spec import Case, Probe
+from ..report.verdict import Diagnosis
 from .attention_readings import near
 
 NEG_INF = float("-inf")

@@ -5,7 +5,7 @@ May import: decode_probes, verdict, evidence (as data), the readings of attentio
 
 import math
 
-from ..verdict import Diagnosis
+from ..report.verdict import Diagnosis
 from .attention_readings import diagnose_attention, near
 from .decode_probes import TILE
 from .flash_readings import say_factors

@@ -5,8 +5,8 @@ May import: spec, protocol, decode_cases, decode_probes, decode_readings, decode
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Exercise
+from ..exercise.spec import Exercise
+from ..processes.protocol import Ref, Run
 from . import decode_cases as cases
 from . import decode_readings as readings
 from . import decode_windows as windows

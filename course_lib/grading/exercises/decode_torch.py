@@ -3,8 +3,8 @@
 May import: spec, protocol, decode_partials, the names that are off.
 """
 
-from ..protocol import Ref, Run
-from ..spec import Exercise
+from ..exercise.spec import Exercise
+from ..processes.protocol import Ref, Run
 from . import decode_partials as cases
 from .softmax_torch import LIBRARY_SOFTMAX
 

@@ -5,8 +5,8 @@ May import: spec, protocol, the shared cases of softmax, the readings of these e
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise, Probe
+from ..exercise.spec import Case, Exercise, Probe
+from ..processes.protocol import Ref, Run
 from . import first_readings as readings
 from . import softmax_cases as cases
 

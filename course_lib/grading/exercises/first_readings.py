@@ -3,8 +3,8 @@
 May import: verdict, diagnosis, evidence (as data).
 """
 
-from ..diagnosis import runs_of
-from ..verdict import Diagnosis
+from ..judge.diagnosis import runs_of
+from ..report.verdict import Diagnosis
 from .softmax_readings import near
 
 WARP_SIZE = 32

@@ -6,7 +6,7 @@ May import: protocol, inputs, reference, flash_cases.
 import torch
 
 from ...reference import attention as reference
-from ..protocol import Ref, Run
+from ..processes.protocol import Ref, Run
 from . import flash_cases as cases
 from .flash_cases import BLOCK_M, BLOCK_N
 

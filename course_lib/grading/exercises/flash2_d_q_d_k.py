@@ -3,7 +3,7 @@
 May import: spec, flash2_gradients, flash2_pairs, flash_cases, flash_masks.
 """
 
-from ..spec import Exercise, Probe
+from ..exercise.spec import Exercise, Probe
 from . import flash2_gradients as gradients
 from . import flash2_pairs as pairs
 from . import flash_masks as masks

@@ -3,7 +3,7 @@
 May import: spec, flash_cases, flash2_cases, flash_kernels, flash2_readings.
 """
 
-from ..spec import Exercise
+from ..exercise.spec import Exercise
 from . import flash2_cases, flash_kernels
 from . import flash_cases as cases
 from . import flash_masks as masks

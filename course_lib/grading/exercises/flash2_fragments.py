@@ -7,8 +7,8 @@ import math
 
 import torch
 
-from ..spec import Probe
-from ..verdict import Diagnosis
+from ..exercise.spec import Probe
+from ..report.verdict import Diagnosis
 from .attention_readings import near
 from .flash_cases import heads_case
 

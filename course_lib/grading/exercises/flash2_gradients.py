@@ -10,8 +10,8 @@ import torch
 
 from ...reference import attention as reference
 from ...reference import attention_gradients as gradients
-from ..protocol import Ref, Run
-from ..spec import Case
+from ..exercise.spec import Case
+from ..processes.protocol import Ref, Run
 from . import flash_cases as cases
 from .flash_cases import BLOCK_M, BLOCK_N
 

@@ -8,10 +8,10 @@ import math
 import torch
 
 from ...notation import LOG2_E
-from .. import inputs
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise, Probe
-from ..verdict import Diagnosis
+from ..exercise import inputs
+from ..exercise.spec import Case, Exercise, Probe
+from ..processes.protocol import Ref, Run
+from ..report.verdict import Diagnosis
 from .attention_readings import near
 from .lse_readings import say_lse
 

@@ -9,9 +9,9 @@ import math
 
 import torch
 
-from ..diagnosis import runs_of
-from ..spec import Probe
-from ..verdict import Diagnosis
+from ..exercise.spec import Probe
+from ..judge.diagnosis import runs_of
+from ..report.verdict import Diagnosis
 from .attention_readings import near
 from .flash2_gradients import HEAD_DIM, made_case
 from .flash_cases import BLOCK_M, BLOCK_N

@@ -5,8 +5,8 @@ May import: spec, verdict, evidence (as data), the readings of attention and of 
 
 import math
 
-from ..spec import Probe
-from ..verdict import Diagnosis
+from ..exercise.spec import Probe
+from ..report.verdict import Diagnosis
 from .attention_readings import near
 from .flash_cases import BLOCK_N, FIRST, LATER
 from .flash_readings import diagnose_tiles

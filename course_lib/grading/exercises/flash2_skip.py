@@ -5,8 +5,8 @@ May import: spec, verdict, evidence (as data), flash_cases, flash2_cases, flash_
 
 import math
 
-from ..spec import Exercise
-from ..verdict import Diagnosis
+from ..exercise.spec import Exercise
+from ..report.verdict import Diagnosis
 from . import flash2_cases
 from . import flash_cases as cases
 from . import flash_masks as masks

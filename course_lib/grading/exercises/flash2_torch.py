@@ -5,9 +5,9 @@ May import: spec, protocol, verdict, reference, flash_cases, flash_readings, fla
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Exercise
-from ..verdict import Diagnosis
+from ..exercise.spec import Exercise
+from ..processes.protocol import Ref, Run
+from ..report.verdict import Diagnosis
 from . import flash_cases as cases
 from . import flash_readings as readings
 from .flash2_readings import diagnose_forward

@@ -3,7 +3,7 @@
 May import: spec, flash_cases, flash2_cases, flash2_fragments, flash2_readings, flash_masks, flash_readings.
 """
 
-from ..spec import Exercise
+from ..exercise.spec import Exercise
 from . import flash2_cases, flash2_fragments
 from . import flash_cases as cases
 from . import flash_masks as masks

@@ -3,9 +3,9 @@
 May import: spec, protocol, verdict.
 """
 
-from ..protocol import Run
-from ..spec import Case, Exercise
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Run
+from ..report.verdict import Diagnosis
 
 
 def _needed(block_m, block_n, head_dim):

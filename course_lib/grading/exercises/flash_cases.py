@@ -6,8 +6,8 @@ May import: spec, protocol, inputs, reference, attention_cases.
 import torch
 
 from ...reference import attention as reference
-from ..protocol import Ref, Run
-from ..spec import Case
+from ..exercise.spec import Case
+from ..processes.protocol import Ref, Run
 from .attention_cases import qkv
 
 BLOCK_M, BLOCK_N = 32, 16  # tiles of the kernel exercises while they are graded

@@ -3,7 +3,7 @@
 May import: spec, flash_cases, flash_masks, flash_readings.
 """
 
-from ..spec import Exercise
+from ..exercise.spec import Exercise
 from . import flash_cases as cases
 from . import flash_masks as masks
 from . import flash_readings as readings

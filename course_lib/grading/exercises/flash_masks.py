@@ -7,9 +7,9 @@ import math
 
 import torch
 
-from ..diagnosis import worst_element
-from ..spec import Probe
-from ..verdict import Diagnosis
+from ..exercise.spec import Probe
+from ..judge.diagnosis import worst_element
+from ..report.verdict import Diagnosis
 from .attention_readings import near
 from .flash_cases import BLOCK_M
 from .flash_cases import BLOCK_N as TILE

@@ -9,10 +9,10 @@ import math
 
 import torch
 
-from .. import probes
-from ..diagnosis import runs_of
-from ..spec import Case, Probe
-from ..verdict import Diagnosis
+from ..exercise import probes
+from ..exercise.spec import Case, Probe
+from ..judge.diagnosis import runs_of
+from ..report.verdict import Diagnosis
 from .attention_readings import diagnose_attention, near
 from .flash_cases import BLOCK_N as TILE
 from .flash_masks import by_heads, by_masked_rows, by_seen

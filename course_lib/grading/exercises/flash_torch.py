@@ -6,10 +6,10 @@ May import: spec, protocol, inputs, verdict, reference, flash_cases, flash_readi
 import torch
 
 from ...reference import softmax as reference
-from .. import inputs
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise, Probe
-from ..verdict import Diagnosis
+from ..exercise import inputs
+from ..exercise.spec import Case, Exercise, Probe
+from ..processes.protocol import Ref, Run
+from ..report.verdict import Diagnosis
 from . import flash_cases as cases
 from . import flash_readings as readings
 from .softmax_readings import by_shift

@@ -11,7 +11,7 @@ from itertools import product
 
 import torch
 
-from ..verdict import Diagnosis
+from ..report.verdict import Diagnosis
 from .matmul_readings import diagnose_matmul
 
 LANE = torch.arange(32)

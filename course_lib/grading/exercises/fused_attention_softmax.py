@@ -9,10 +9,10 @@ import torch
 
 from ...reference import attention as reference
 from ...reference.softmax import rounded_log_sum_exp, rounded_softmax
-from .. import inputs
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise, Probe
-from ..verdict import Diagnosis
+from ..exercise import inputs
+from ..exercise.spec import Case, Exercise, Probe
+from ..processes.protocol import Ref, Run
+from ..report.verdict import Diagnosis
 from .attention_readings import near
 from .heads_readings import MASKS, say_rows, visible
 from .lse_readings import say_lse

@@ -6,9 +6,9 @@ May import: spec, verdict, probes, the shared cases and readings of softmax.
 import math
 from dataclasses import replace
 
-from .. import probes
-from ..spec import Exercise
-from ..verdict import Diagnosis
+from ..exercise import probes
+from ..exercise.spec import Exercise
+from ..report.verdict import Diagnosis
 from . import softmax_cases as cases
 from .softmax_kernels import softmax_bound
 from .softmax_readings import diagnose_softmax, near

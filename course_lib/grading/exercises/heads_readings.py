@@ -5,8 +5,8 @@ May import: spec, verdict, evidence (as data), reference, attention_readings.
 
 import math
 
-from ..spec import Case, Probe
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Probe
+from ..report.verdict import Diagnosis
 from .attention_readings import near
 
 # (name, seq_len_q, seq_len_kv, causal): as many rows as see something, rows that see nothing, and no mask

@@ -5,8 +5,8 @@ May import: spec, protocol, verdict, torch, kv_traces, kv_readings.
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Ref, Run
 from . import kv_traces as traces
 from .kv_readings import first_mistake
 

@@ -5,7 +5,7 @@ May import: verdict, kv_traces.
 
 from dataclasses import dataclass
 
-from ..verdict import Diagnosis
+from ..report.verdict import Diagnosis
 from .kv_traces import APPEND, FORK, Model, say
 
 

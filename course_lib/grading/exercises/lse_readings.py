@@ -6,8 +6,8 @@ May import: verdict, spec, evidence (as data), the readings of softmax.
 import math
 
 from ...notation import LOG2_E
-from ..spec import Case, Probe
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Probe
+from ..report.verdict import Diagnosis
 from .softmax_readings import by_masked_rows, by_row_offset, by_shift, by_steps, near, say_count
 
 COUNT_COLS = 309  # four blocks of 64 and a ragged rest

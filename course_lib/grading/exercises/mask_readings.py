@@ -7,8 +7,8 @@ import math
 
 import torch
 
-from ..spec import Probe
-from ..verdict import Diagnosis
+from ..exercise.spec import Probe
+from ..report.verdict import Diagnosis
 from .lse_readings import say_lse
 from .softmax_cases import masked_case
 from .softmax_readings import by_masked_rows, by_shift, by_steps, near, say_count

@@ -5,8 +5,8 @@ May import: spec, protocol, torch.
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Case, Probe
+from ..exercise.spec import Case, Probe
+from ..processes.protocol import Ref, Run
 
 SIZES = ("size_m", "size_n", "size_k")
 

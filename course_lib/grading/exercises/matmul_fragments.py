@@ -3,7 +3,7 @@
 May import: spec, matmul_cases, fragment_readings.
 """
 
-from ..spec import Exercise
+from ..exercise.spec import Exercise
 from . import matmul_cases as cases
 from .fragment_readings import diagnose_fragments
 

@@ -3,7 +3,7 @@
 May import: spec, matmul_cases, matmul_readings, matmul_traffic.
 """
 
-from ..spec import Exercise
+from ..exercise.spec import Exercise
 from . import matmul_cases as cases
 from .matmul_readings import diagnose_matmul
 from .matmul_traffic import conflicts, reuse

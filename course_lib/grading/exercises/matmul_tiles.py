@@ -3,9 +3,9 @@
 May import: spec, protocol, verdict.
 """
 
-from ..protocol import Run
-from ..spec import Case, Exercise
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Run
+from ..report.verdict import Diagnosis
 
 SIDES = (16, 32, 64, 128, 256)
 NAMES = ("tflops", "gbps", "itemsize", "block_k", "num_stages", "smem_bytes", "acc_bytes")

@@ -3,7 +3,7 @@
 May import: verdict, matmul_cases.
 """
 
-from ..verdict import Diagnosis
+from ..report.verdict import Diagnosis
 from .matmul_cases import tiled_bytes
 
 SLACK = 1.3  # over the bytes that tiles of this shape need

@@ -5,7 +5,7 @@ May import: spec, protocol, matmul_cases, matmul_readings, verdict.
 
 from dataclasses import replace
 
-from ..spec import Exercise
+from ..exercise.spec import Exercise
 from . import matmul_cases as cases
 from .matmul_readings import diagnose_matmul
 

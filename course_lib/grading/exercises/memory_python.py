@@ -5,8 +5,8 @@ May import: spec, protocol, the shared readings.
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Ref, Run
 from . import roofline_readings, sector_readings
 from .sector_readings import PATTERNS
 

@@ -9,8 +9,8 @@ May import: spec, protocol, inputs (by attention_cases), reference, torch.
 import torch
 
 from ...reference import attention, paged
-from ..protocol import Ref
-from ..spec import Case
+from ..exercise.spec import Case
+from ..processes.protocol import Ref
 from .attention_cases import qkv
 
 HEAD_DIM = 32

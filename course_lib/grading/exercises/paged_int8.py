@@ -6,9 +6,9 @@ May import: spec, protocol, verdict, torch, reference (by paged_cases), paged_ca
 import torch
 
 from ...reference import quantised_kv
-from ..protocol import Ref, Run
-from ..spec import Exercise
-from ..verdict import Diagnosis
+from ..exercise.spec import Exercise
+from ..processes.protocol import Ref, Run
+from ..report.verdict import Diagnosis
 from . import paged_cases as cases
 from . import paged_readings as readings
 

@@ -7,9 +7,9 @@ import math
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise, Probe
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Exercise, Probe
+from ..processes.protocol import Ref, Run
+from ..report.verdict import Diagnosis
 from . import paged_cases as cases
 from . import paged_readings as readings
 from .attention_readings import near

@@ -5,9 +5,9 @@ May import: spec, protocol, verdict, torch.
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Ref, Run
+from ..report.verdict import Diagnosis
 
 HEAD_DIM = 32
 OLD_BYTE, OLD_SCALE = 77, -5.0  # what stands in the pools before

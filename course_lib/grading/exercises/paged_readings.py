@@ -7,8 +7,8 @@ import math
 
 import torch
 
-from ..spec import Case, Probe
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Probe
+from ..report.verdict import Diagnosis
 from . import paged_cases as cases
 from .attention_readings import diagnose_attention, near
 from .flash_cases import BLOCK_N as TILE

@@ -7,7 +7,7 @@ import math
 
 import torch
 
-from ..verdict import Diagnosis
+from ..report.verdict import Diagnosis
 from . import paged_cases as cases
 from .attention_readings import near
 from .paged_cases import SLOT_LENS, SLOT_PAGE_SIZE, SLOT_TABLE

@@ -5,9 +5,9 @@ May import: spec, protocol, verdict, torch.
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Ref, Run
+from ..report.verdict import Diagnosis
 
 FAR = 1 << 27  # page numbers of a pool whose slots pass 2^31
 

@@ -3,8 +3,8 @@
 May import: spec, protocol, paged_cases, paged_readings.
 """
 
-from ..protocol import Run
-from ..spec import Exercise
+from ..exercise.spec import Exercise
+from ..processes.protocol import Run
 from . import paged_cases as cases
 from . import paged_readings as readings
 

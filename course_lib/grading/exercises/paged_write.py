@@ -5,8 +5,8 @@ May import: spec, protocol, verdict, torch, paged_write_readings.
 
 import torch
 
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Ref, Run
 from . import paged_write_readings as readings
 
 ALL_SCHEDULES = ("forward", "reverse", "random", "resident")

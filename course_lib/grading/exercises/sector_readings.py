@@ -5,7 +5,7 @@ May import: verdict.
 
 from dataclasses import dataclass
 
-from ..verdict import Diagnosis
+from ..report.verdict import Diagnosis
 
 WARP_SIZE = 32
 SECTOR_BYTES = 32

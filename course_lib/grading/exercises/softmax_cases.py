@@ -6,9 +6,9 @@ May import: spec, protocol, inputs, reference.
 import torch
 
 from ...reference import softmax as reference
-from .. import inputs
-from ..protocol import Ref, Run
-from ..spec import Case
+from ..exercise import inputs
+from ..exercise.spec import Case
+from ..processes.protocol import Ref, Run
 
 ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
 WARP_SIZE = 32

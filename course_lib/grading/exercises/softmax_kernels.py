@@ -3,8 +3,8 @@
 May import: spec, probes, the shared cases and readings of softmax.
 """
 
-from .. import probes
-from ..spec import Exercise
+from ..exercise import probes
+from ..exercise.spec import Exercise
 from . import softmax_cases as cases
 from .lse_readings import diagnose_lse, lse_probes
 from .mask_readings import diagnose_masked, mask_probes

@@ -6,9 +6,9 @@ May import: spec, protocol, inputs, verdict, tolerance, reference, the shared re
 import torch
 
 from ...reference import softmax as reference
-from .. import inputs
-from ..protocol import Ref, Run
-from ..spec import Case, Exercise
+from ..exercise import inputs
+from ..exercise.spec import Case, Exercise
+from ..processes.protocol import Ref, Run
 from . import torch_readings as readings
 
 NEG_INF = float("-inf")

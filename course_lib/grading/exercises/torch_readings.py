@@ -8,10 +8,10 @@ import math
 import torch
 
 from ...reference import softmax as reference
-from ..diagnosis import worst_element
-from ..spec import Case, Probe
-from ..tolerance import compare
-from ..verdict import Diagnosis
+from ..exercise.spec import Case, Probe
+from ..judge.diagnosis import worst_element
+from ..judge.tolerance import compare
+from ..report.verdict import Diagnosis
 from .softmax_readings import by_masked_rows, by_shift, nan_from_the_start, near, say_count
 
 E = math.e

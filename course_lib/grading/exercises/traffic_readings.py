@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from ..verdict import Diagnosis
+from ..report.verdict import Diagnosis
 
 SECTOR_BYTES = 32
 WARP_SIZE = 32

@@ -1,7 +1,0 @@
-"""python -m course_lib.build"""
-
-import sys
-
-from . import main
-
-sys.exit(main())

@@ -1,0 +1,59 @@
+"""The difference between a passing answer and the reference answer, as a unified diff of the lines that matter.
+
+May import: nothing of the course.
+"""
+
+import ast
+import difflib
+import re
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[3]
+_MARK_LINE = re.compile(
+    r"^\s*(?:###|//)\s*(?:BEGIN|END) SOLUTION(?: unmarked)?\s*$|^\s*(?:#|//) (?:region: |endregion|GIVEN: )|^# %% line "
+)
+
+
+def to_solution(exercise, text):
+    """How the reference answer differs from a passing one.
+
+    Parameters
+    ----------
+    exercise : Exercise; its `solution` is a path from the repository's root, with "#name" for one function of a module
+    text : str, the answer
+
+    Returns
+    -------
+    str, a unified diff; a sentence when the two are alike; "" when the reference is not there
+    """
+    reference = solution_text(exercise.solution)
+    if reference is None:
+        return ""
+    mine, theirs = _lines(text), _lines(reference)
+    if mine == theirs:
+        return "Line for line the reference answer."
+    return "\n".join(difflib.unified_diff(mine, theirs, "your answer", "reference", lineterm="", n=2))
+
+
+def solution_text(where):
+    """The text of the reference answer, or None when there is no such file."""
+    path, _, name = where.partition("#")
+    try:
+        text = (_ROOT / path).read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return _function(text, name) if name else text
+
+
+def _function(text, name):
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            return "\n".join(lines[first - 1 : node.end_lineno])
+    return None
+
+
+def _lines(text):
+    """Lines without the builder's marks, trailing blanks and blank lines at both ends."""
+    return "\n".join(line.rstrip() for line in text.splitlines() if not _MARK_LINE.match(line)).strip("\n").split("\n")

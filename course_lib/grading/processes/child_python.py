@@ -1,0 +1,165 @@
+"""Runs a Python answer: a function of torch tensors whose return values are the outputs.
+
+May import: protocol, wire, loading, faults, tensors, watch, torch.
+"""
+
+import contextlib
+import inspect
+import types
+
+import torch
+
+from ..answer import loading
+from .faults import ForbiddenCall, Problem, fault_of
+from .tensors import Bindings
+from .watch import Watch
+from .wire import dtype_name, dtype_named
+
+MOST_BYTES = 64 << 20  # of one returned tensor: no case is larger, and a file of results may not grow without end
+
+
+class Off:
+    """Makes the callables of an exercise's `forbidden` list raise, and remembers that they were called."""
+
+    def __init__(self, names):
+        self.called = ""
+        for name in names:
+            self._replace(name)
+
+    def _replace(self, name):
+        *path, last = name.split(".")
+        owner = __import__(path[0])
+        for part in path[1:]:
+            owner = getattr(owner, part)
+
+        def refuse(*_args, **_kwargs):
+            self.called = f"{name} is off limits in this exercise: write that step yourself."
+            raise ForbiddenCall(self.called)
+
+        setattr(owner, last, refuse)
+
+    def check(self):
+        """Raise even though the answer swallowed the first exception."""
+        if self.called:
+            raise ForbiddenCall(self.called)
+
+
+class Runner:
+    """Loads the answer once and calls it for every run."""
+
+    def __init__(self, task):
+        self.task, self.function, self.off = task, None, None
+
+    def prepare(self):
+        self.off = Off(self.task.forbidden)
+        module = loading.load(self.task.source, self.task.filename, self.task.first_line)
+        self.function = find(module, self.task.entry)
+        if not callable(self.function):
+            raise Problem(
+                "missing_function", f"{self.task.entry} is a {type(self.function).__name__}; it must be a function."
+            )
+
+    def order(self):
+        return self.task.runs
+
+    def run(self, run, result):
+        bound = Bindings(run)
+        check_signature(self.function, bound.arguments, run.constants, self.task.entry)
+        watch = Watch() if self.task.watched else None
+        try:
+            with watch or contextlib.nullcontext():
+                returned = self.function(*bound.arguments, **run.constants)
+        except BaseException as error:
+            result.fault = fault_of(error)
+            returned = None
+        self.off.check()
+        result.inputs_modified = bound.modified()
+        if result.fault is None:
+            result.returned = describe(returned)
+            result.ledger = watch.ledger() if watch else None
+            result.outputs = take_outputs(returned, run, self.task.entry)
+
+
+def find(module, entry):
+    """The answer's `entry`; Problem naming what is there instead."""
+    if hasattr(module, entry):
+        return getattr(module, entry)
+    there = [name for name, value in vars(module).items() if not name.startswith("_") and _is_own(value)]
+    instead = f"it defines {', '.join(sorted(there)[:6])}" if there else "it defines no function"
+    raise Problem("missing_function", f"The answer has no {entry}; {instead}.")
+
+
+def _is_own(value):
+    function = getattr(value, "fn", value)
+    return getattr(function, "__module__", None) == loading.MODULE and callable(value)
+
+
+def check_signature(function, arguments, constants, entry):
+    """Problem when the function cannot be called with the exercise's arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*arguments, **constants)
+    except TypeError as error:
+        count = len(arguments) + len(constants)
+        names = f" ({', '.join(constants)} by name)" if constants else ""
+        line = function.__code__.co_firstlineno if isinstance(function, types.FunctionType) else None
+        raise Problem(
+            "wrong_signature", f"{entry}{signature} cannot be called with {count} arguments{names}: {error}.", line
+        ) from None
+
+
+def describe(value):
+    """What came back, in words: "(float32 tensor of shape (37,), None)"."""
+    if isinstance(value, torch.Tensor):
+        return f"{dtype_name(value.dtype)} tensor of shape {tuple(value.shape)}"
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__} ({', '.join(describe(item) for item in value[:8])})"
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    return f"a {type(value).__name__}"
+
+
+def take_outputs(returned, run, entry):
+    """The returned values as the run's outputs; Problem (wrong_return) naming what does not fit."""
+    values = list(returned) if isinstance(returned, tuple | list) else [returned]
+    wanted = ", ".join(f"{name} {shape_text(shape)} {dtype}" for name, (shape, dtype) in run.outputs.items())
+    if returned is None:
+        raise Problem("wrong_return", f"{entry} returned None; it must return {wanted}.")
+    if len(values) != len(run.outputs):
+        raise Problem("wrong_return", f"{entry} returned {describe(returned)}; it must return {wanted}.")
+    return {
+        name: _fitting(value, shape, dtype, name, entry)
+        for value, (name, (shape, dtype)) in zip(values, run.outputs.items(), strict=True)
+    }
+
+
+def shape_text(shape):
+    """ "(3, *)": a size of -1 stands for any."""
+    sizes = ["*" if size < 0 else str(size) for size in shape]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def _fitting(value, shape, dtype, name, entry):
+    if isinstance(value, bool | int | float) and len(shape) == 0:
+        value = torch.tensor(value, dtype=dtype_named(dtype))
+    if not isinstance(value, torch.Tensor):
+        raise Problem("wrong_return", f"{entry} returned {describe(value)} as {name}; it must be a {dtype} tensor.")
+    fits = value.dim() == len(shape) and all(
+        want < 0 or want == size for want, size in zip(shape, value.shape, strict=True)
+    )
+    if not fits or dtype_name(value.dtype) != dtype:
+        raise Problem(
+            "wrong_return",
+            f"{entry} returned {name} as {dtype_name(value.dtype)} of shape {shape_text(value.shape)}; "
+            f"expected {dtype} of shape {shape_text(shape)}.",
+        )
+    if value.numel() * value.element_size() > MOST_BYTES:
+        raise Problem(
+            "wrong_return",
+            f"{entry} returned {name} with {value.numel():,} numbers; the judge reads at most "
+            f"{MOST_BYTES // value.element_size():,}.",
+        )
+    return value.detach().cpu()

@@ -1,0 +1,116 @@
+"""Runs a Triton answer: on the CPU under the course's ledger, so that no access leaves its tensor; natively on a GPU.
+
+May import: triton, protocol, loading, faults, tensors.
+"""
+
+import contextlib
+import warnings
+from importlib import import_module
+
+from ..answer import loading
+from .child_python import Off, check_signature, find
+from .faults import Problem, fault_of, finding_fault
+from .protocol import Fault
+from .tensors import Bindings
+
+_LAUNCH_OPTIONS = {"num_warps", "num_stages", "num_ctas", "maxnreg"}  # of the launch, not parameters of the kernel
+_PRELOADED = (
+    "triton.language",
+    "course_lib.triton.recorder",
+    # what the interpreter imports at its first launch, and a shuffled order of programs
+    "triton.language.extra.libdevice",
+    "triton.experimental.gluon",
+    "numpy.ma",
+    "numpy.random",
+)
+
+
+def preload():
+    """Import before the fork what every Triton run needs; a machine without Triton is told so when an answer comes."""
+    for name in _PRELOADED:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+
+
+class Runner:
+    """Loads the kernel once and launches it for every run, on the CPU under each schedule."""
+
+    def __init__(self, task):
+        self.task, self.kernel, self.off = task, None, None
+        self.device = "cuda" if task.engine == "gpu" else "cpu"
+
+    def prepare(self):
+        self.off = Off(self.task.forbidden)
+        try:
+            import triton  # noqa: F401
+        except ImportError:
+            raise Problem(
+                "not_verified_here", "Triton is not installed on this machine; it exists for Linux only."
+            ) from None
+        # what NumPy says of the interpreter's arithmetic on masked places is not something that the answer printed
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"triton\.runtime\.interpreter")
+        module = loading.load(self.task.source, self.task.filename, self.task.first_line)
+        self.kernel = find(module, self.task.entry)
+        if not hasattr(self.kernel, "fn") or not hasattr(self.kernel, "__getitem__"):
+            raise Problem(
+                "no_launch",
+                f"{self.task.entry} is a plain {type(self.kernel).__name__}, so no kernel would be "
+                "launched; decorate it with @triton.jit.",
+            )
+
+    def order(self):
+        return self.task.runs
+
+    def run(self, run, result):
+        named = {name: value for name, value in run.constants.items() if name not in _LAUNCH_OPTIONS}
+        check_signature(self.kernel.fn, list(run.arguments), named, self.task.entry)
+        if self.device == "cuda":
+            self._launch(run, result)
+        else:
+            for schedule in run.schedules or ("forward",):
+                self._launch_checked(run, schedule, result)
+                if result.fault is not None:
+                    break
+        self.off.check()
+        if result.launches == 0 and result.fault is None:
+            result.fault = Fault("no_launch", f"{self.task.entry} was called, but no kernel was launched.")
+
+    def _launch(self, run, result):
+        import torch
+
+        bound = Bindings(run, self.device)
+        result.launches = self._call(run, bound, result)
+        torch.cuda.synchronize()
+        result.outputs, result.inputs_modified = bound.results(), bound.modified()
+
+    def _launch_checked(self, run, schedule, result):
+        from course_lib.triton import ledger
+
+        bound = Bindings(run)
+        with ledger(outputs=bound.unwritten, schedule=schedule) as report:
+            launches = self._call(run, bound, result)
+        found = [finding_fault(finding) for finding in report.findings]
+        seen = {(fault.kind, fault.line, fault.other_line) for fault in result.findings}
+        result.findings += tuple(fault for fault in found if (fault.kind, fault.line, fault.other_line) not in seen)
+        result.inputs_modified = result.inputs_modified or bound.modified()
+        if result.outputs is None:
+            result.outputs, result.launches, result.ledger = bound.results(), launches, report.ledger()
+        if run.schedules:
+            result.schedule_outputs[schedule] = bound.results()
+
+    def _call(self, run, bound, result):
+        from course_lib.triton import launch_count
+
+        before = launch_count()
+        try:
+            self.kernel[run.grid](*bound.arguments, **run.constants)
+        except Exception as error:
+            result.fault = fault_of(_innermost(error))
+        return launch_count() - before
+
+
+def _innermost(error):
+    """The exception of the learner's own line under those that Triton's interpreter wraps round it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -1,0 +1,222 @@
+"""Runs an answer in a limited child process and brings back plain data: outputs, faults, what was printed.
+
+The child is forked from a zygote (zygote.py) that has torch loaded, lives in a session of its own, and is limited in
+time, memory, output and file size. What it sends is read as data that cannot run code. Python in one process cannot be
+made tamper-proof: this guards against accidents and self-deception, and the sandbox (bubblewrap) against careless
+strangers.
+
+May import: protocol, wire, outcome, bubblewrap, zygote.
+"""
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from pathlib import Path
+
+from . import bubblewrap, outcome, wire
+from . import zygote as zygote_program
+
+_ROOT = Path(__file__).resolve().parents[3]
+_GRACE_SECONDS = 180.0  # beyond the wall limit: the zygote starts and, once for each version, builds the SIMT machine
+_GPU_RESIDENT_FACTOR = 4  # a CUDA context alone keeps gigabytes resident
+_SINGLE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class Zygote:
+    """A running zygote process and the socket to it; safe to use from several threads, one task after the other."""
+
+    def __init__(self, engine, sandbox=False, fork_without=None):
+        """`fork_without`: a socket; the zygote is a fork of this process that has closed it, not a new program."""
+        self.owner = os.getpid()
+        self.lock = threading.Lock()
+        self.socket, theirs = socket.socketpair()
+        if fork_without is not None:
+            self.process = _Forked(theirs, engine, without=(fork_without, self.socket))
+        else:
+            self.process = _started(theirs, engine, sandbox)
+        theirs.close()
+
+    def alive(self):
+        return self.process.poll() is None if self.owner == os.getpid() else True
+
+    def close(self):
+        self.socket.close()  # the zygote ends when its socket does
+        if self.owner == os.getpid():
+            try:
+                self.process.wait(timeout=2)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def run(self, task_bytes, limits):
+        """One task. Returns (the account of how the child ended, None when the zygote died; result bytes)."""
+        ours, theirs = socket.socketpair()
+        with self.lock, ours, theirs, _memory_file("task") as task, _memory_file("result") as result:
+            task.write(task_bytes)
+            task.flush()
+            try:
+                socket.send_fds(
+                    self.socket, [json.dumps(limits).encode()], [task.fileno(), result.fileno(), theirs.fileno()]
+                )
+            except OSError:
+                return None, b""
+            theirs.close()
+            account = _account(ours, limits["wall_seconds"] + _GRACE_SECONDS)
+            result.seek(0)
+            return account, result.read()
+
+
+def _started(connection, engine, sandbox):
+    """zygote.py as a program of its own, a subprocess.Popen."""
+    path = Path(__file__).with_name("zygote.py")
+    command = [sys.executable, str(path), str(connection.fileno()), engine, str(_ROOT)]
+    environment = os.environ | _SINGLE_THREAD | {"COURSE_ENGINE": engine}
+    environment.pop("TRITON_INTERPRET", None)  # course_lib chooses again in the zygote, by the engine
+    if engine == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""  # where there is a GPU, its answers run elsewhere
+    if sandbox:
+        command = bubblewrap.usable(environment) + command
+    return subprocess.Popen(
+        command,
+        pass_fds=[connection.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+class _Forked:
+    """A zygote forked from this process, with what is used of subprocess.Popen."""
+
+    def __init__(self, connection, engine, without):
+        self.pid, self.returncode = os.fork(), None
+        if self.pid == 0:
+            self._become_zygote(connection, engine, without)
+
+    def _become_zygote(self, connection, engine, without):
+        code = 1
+        try:
+            os.setsid()
+            null = os.open(os.devnull, os.O_RDWR)
+            for target in (0, 1):
+                os.dup2(null, target)
+            os.close(null)
+            for other in without:
+                other.close()
+            os.environ["COURSE_ENGINE"] = engine
+            zygote_program.main(connection.detach(), engine, str(_ROOT))
+            code = 0
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def poll(self):
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout=None):
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.poll() is None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("zygote", timeout)
+            time.sleep(0.005)
+        return self.returncode
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def _memory_file(name):
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create(name), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _account(connection, seconds):
+    connection.settimeout(seconds)
+    data = b""
+    try:
+        while part := connection.recv(1 << 16):
+            data += part
+        return json.loads(data) if data else None
+    except (TimeoutError, ConnectionError, ValueError):
+        return None
+
+
+_zygotes: dict[tuple[str, bool], Zygote] = {}
+
+
+def zygote(engine="cpu", sandbox=False):
+    """The zygote of this process (started at first use, and again when it has died)."""
+    key = (engine, sandbox)
+    current = _zygotes.get(key)
+    if current is None or not current.alive():
+        if current is not None:
+            current.close()
+        current = _zygotes[key] = Zygote(engine, sandbox)
+    return current
+
+
+def fork_zygote(without):
+    """Make the zygote of the CPU a fork of this process, which has torch loaded: more than a second spared.
+
+    For a process that runs one thread, has not asked for a GPU and knows nothing yet that an answer should not see.
+
+    Parameters
+    ----------
+    without : socket that the zygote must not keep open
+    """
+    _zygotes["cpu", False] = Zygote("cpu", fork_without=without)
+
+
+@atexit.register
+def close_zygotes():
+    """End the zygotes of this process."""
+    while _zygotes:
+        _, current = _zygotes.popitem()
+        if current.owner == os.getpid():
+            current.close()
+
+
+def run_task(task, *, sandbox=False):
+    """Run one answer in a limited child of its own.
+
+    Parameters
+    ----------
+    task : ChildTask
+    sandbox : bool; inside bubblewrap as well (read-only file system, no network)
+
+    Returns
+    -------
+    ChildResult, with one RunResult for every run of the task, in order. It always comes back: an answer that hangs,
+    crashes, fills memory or ends the process becomes a Fault.
+
+    Raises
+    ------
+    UnsupportedError  sandbox asked for and bubblewrap is missing
+    """
+    on_gpu = task.engine == "gpu"
+    limits = {
+        "language": task.language,
+        "wall_seconds": task.wall_seconds,
+        "output_bytes": task.output_bytes,
+        "address_bytes": None if on_gpu else task.memory_bytes,
+        "resident_bytes": task.memory_bytes * (_GPU_RESIDENT_FACTOR if on_gpu else 1),
+    }
+    current = zygote(task.engine, sandbox)
+    account, data = current.run(wire.pack_task(task), limits)
+    if account is None and _zygotes.pop((task.engine, sandbox), None) is not None:
+        current.close()
+    return outcome.collect(task, account, data)

@@ -1,0 +1,259 @@
+"""The process from which children are forked: torch is loaded once, every answer gets a fresh copy in milliseconds.
+
+It takes requests from a socket, one after the other: limits as one line of JSON, and with it three descriptors (the
+task's bytes, the file for the results, a socket for the answer). It forks the child, keeps the limits, and afterwards
+kills whatever the child left behind.
+
+Runs as a script, or without a GPU as a fork of the judge server. Before it forks it imports the course, but for answers
+that run on a GPU: a forked copy of a process that has asked the NVIDIA driver for its GPUs cannot use them.
+"""
+
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+
+_SUBREAPER, _DEATH_SIGNAL = 36, 1  # prctl options
+_SAMPLE_SECONDS = 0.05
+_TRACE_SECONDS = 1.0  # how long a stopped answer may take to say where it stood
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def _prctl(option, value):
+    try:
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    except (OSError, AttributeError):
+        pass  # macOS: no such call; killpg alone must do
+
+
+def _resident_bytes(pid):
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _own_children():
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
+
+
+def _kill_group(pid):
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+def _reap_leftovers(builder):
+    """Kill and collect every process that the child left behind, in whatever session; not the builder."""
+    deadline = time.monotonic() + 2.0
+    while (pids := [pid for pid in _own_children() if pid != builder]) and time.monotonic() < deadline:
+        for pid in pids:
+            _kill_group(pid)
+        for pid in pids:
+            _wait_for(pid)
+
+
+def _wait_for(pid):
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        pass  # waited for before
+
+
+def _ending(pid):
+    """None while the child runs, then (ended by a signal, signal or exit code); where possible it stays a zombie."""
+    if hasattr(os, "waitid"):
+        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return info and (info.si_code != os.CLD_EXITED, info.si_status)
+    found, status = os.waitpid(pid, os.WNOHANG)  # macOS before Python 3.13
+    if found == 0:
+        return None
+    code = os.waitstatus_to_exitcode(status)
+    return code < 0, abs(code)
+
+
+class _Output:
+    """Reads what the child prints: the first `keep` bytes are kept, the rest is counted and dropped."""
+
+    def __init__(self, descriptor, keep):
+        self.descriptor, self.keep = descriptor, keep
+        self.kept, self.dropped, self.open = bytearray(), 0, True
+        os.set_blocking(descriptor, False)
+
+    def drain(self, rounds=64):
+        for _ in range(rounds):
+            try:
+                chunk = os.read(self.descriptor, 1 << 16)
+            except BlockingIOError:
+                return
+            if not chunk:
+                self.open = False
+                return
+            room = max(self.keep - len(self.kept), 0)
+            self.kept += chunk[:room]
+            self.dropped += len(chunk[room:])
+
+
+class _Watch:
+    """Waits for one child within its limits."""
+
+    def __init__(self, pid, limits, output, reply, trace, wake):
+        self.pid, self.limits, self.output, self.reply, self.trace, self.wake = pid, limits, output, reply, trace, wake
+        self.stopped = ""  # why we ended it: "timeout", "memory", "abandoned"
+
+    def run(self):
+        """Returns ((ended by a signal, signal or exit code), the child's last stack as text)."""
+        deadline = time.monotonic() + self.limits["wall_seconds"]
+        where, kill_at = "", None
+        while True:
+            ending = _ending(self.pid)
+            self.output.drain()
+            if ending is not None:
+                return ending, where or self._trace_text()
+            now = time.monotonic()
+            if not self.stopped:
+                self.stopped = self._reason(now, deadline)
+                if self.stopped == "timeout":  # ask it where it stands before it goes
+                    os.kill(self.pid, signal.SIGUSR1)
+                    kill_at = now + _TRACE_SECONDS
+                elif self.stopped:
+                    kill_at = now
+            if kill_at is not None and (now >= kill_at or (where := self._trace_text())):
+                _kill_group(self.pid)
+            self._wait(deadline - now)
+
+    def _reason(self, now, deadline):
+        if now >= deadline:
+            return "timeout"
+        if _resident_bytes(self.pid) > self.limits["resident_bytes"]:
+            return "memory"
+        return ""
+
+    def _wait(self, seconds):
+        sources = [self.wake] + ([self.output.descriptor] if self.output.open else [])
+        if not self.stopped:
+            sources.append(self.reply)
+        ready, _, _ = select.select(sources, [], [], max(min(seconds, _SAMPLE_SECONDS), 0.005))
+        if self.wake in ready:
+            os.read(self.wake, 512)
+        if self.reply in ready and self.reply.recv(1) == b"":  # the judge is gone
+            self.stopped = "abandoned"
+            _kill_group(self.pid)
+
+    def _trace_text(self):
+        size = os.fstat(self.trace).st_size
+        return os.pread(self.trace, min(size, 1 << 16), 0).decode(errors="replace")
+
+
+def _fork_child(task, result, trace, out, folder, limits, others):
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        for descriptor in others:
+            os.close(descriptor)
+        _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        from course_lib.grading.processes import child
+
+        child.main(task, result, trace, out, folder, limits)
+    finally:
+        os._exit(70)
+
+
+def _memory_file(name):
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _serve(request, descriptors, main, wake, builder):
+    task, result, reply_descriptor = descriptors
+    reply = socket.socket(fileno=reply_descriptor)
+    limits = json.loads(request)
+    if builder and limits["language"] == "cuda":
+        _wait_for(builder)  # the SIMT machine must be built before an answer's time runs
+        from course_lib.grading.processes import child_cuda
+
+        child_cuda.load_machine()
+    started = time.monotonic()
+    folder = tempfile.mkdtemp(prefix="course-answer-")
+    trace = _memory_file("trace")
+    read_end, write_end = os.pipe()
+    others = [main.fileno(), reply.fileno(), read_end, wake]
+    try:
+        pid = _fork_child(task, result, trace, write_end, folder, limits, others)
+        os.close(write_end)
+        output = _Output(read_end, limits["output_bytes"])
+        watch = _Watch(pid, limits, output, reply, trace, wake)
+        (signalled, status), where = watch.run()
+        _kill_group(pid)  # the leader is still a zombie, so its number cannot belong to anybody else
+        _wait_for(pid)
+        _reap_leftovers(builder)
+        output.drain()
+        answer = {
+            "stopped": watch.stopped,
+            "signalled": signalled,
+            "status": status,
+            "where": where,
+            "printed": output.kept.decode(errors="replace"),
+            "dropped": output.dropped,
+            "seconds": time.monotonic() - started,
+        }
+        shutil.rmtree(folder, ignore_errors=True)
+        reply.sendall(json.dumps(answer).encode())
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the judge is gone; the child is dead, nothing else to do
+    finally:
+        for descriptor in (task, result, trace, read_end):
+            os.close(descriptor)
+        reply.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _preload(engine):
+    import torch
+
+    torch.set_num_threads(1)
+    if engine == "cpu":
+        from course_lib.grading.processes import child
+
+        return child.preload()
+    return 0
+
+
+def main(descriptor, engine, root):
+    """Serve requests on the socket `descriptor` until its other end is closed."""
+    sys.path[0] = root
+    connection = socket.socket(fileno=descriptor)
+    _prctl(_SUBREAPER, 1)
+    wake, wake_write = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(wake_write, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    builder = _preload(engine)
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 3)
+        if not request:
+            if builder in _own_children():  # else its number may belong to somebody else by now
+                _kill_group(builder)
+            return
+        _serve(request, descriptors, connection, wake, builder)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,0 +1,154 @@
+"""The learner's own folder, work/: passing answers, progress, hints, predictions. Nothing in it is ever lost.
+
+    work/answers/03.2/2026-01-31T09-15-02.cu   every passing answer
+    work/drafts/03.2/…                         what `course reset` took out of the notebook
+    work/progress.json, work/predictions.json  written whole or not at all, safe with several processes
+
+May import: errors, verdict.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+from ..report.verdict import FAIL, NOT_STARTED, PASS
+
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+def root():
+    """The folder: COURSE_WORK_DIR, or work/ beside course_lib. Created when something is written."""
+    return Path(os.environ.get("COURSE_WORK_DIR") or _ROOT / "work")
+
+
+def stamp():
+    """The local time as it stands in file names: 2026-01-31T09-15-02."""
+    return time.strftime("%Y-%m-%dT%H-%M-%S")
+
+
+@contextlib.contextmanager
+def _locked():
+    """One process at a time; where the system has no file locks, hope."""
+    root().mkdir(parents=True, exist_ok=True)
+    with open(root() / ".lock", "w") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except (ImportError, OSError):
+            pass
+        yield
+
+
+def load(name):
+    """The dict in work/<name>; empty when there is none. A file that cannot be read is moved aside, with a sentence."""
+    path = root() / name
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(data, dict):
+            return data
+    except FileNotFoundError:
+        return {}
+    except (ValueError, OSError):
+        pass
+    aside = _free(path.with_name(f"{path.stem}.damaged-{stamp()}{path.suffix}"))
+    os.replace(path, aside)
+    warnings.warn(
+        f"work/{name} could not be read; it was moved to work/{aside.name} and a new one is begun.", stacklevel=2
+    )
+    return {}
+
+
+def _free(path):
+    """`path`, or the same with a number, so that no file is overwritten."""
+    candidate, number = path, 2
+    while candidate.exists():
+        candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+    return candidate
+
+
+def _store(name, data):
+    handle, temporary = tempfile.mkstemp(dir=root(), prefix=f".{name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, root() / name)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+@contextlib.contextmanager
+def changed(name):
+    """Read work/<name>, hand it out for changes, write it back: whole, and with no other process in between."""
+    with _locked():
+        data = load(name)
+        yield data
+        _store(name, data)
+
+
+def save_text(folder, text, suffix):
+    """Keep a text as work/<folder>/<time><suffix>, unless the newest file there holds the same. Returns its path."""
+    with _locked():
+        place = root() / folder
+        place.mkdir(parents=True, exist_ok=True)
+        earlier = sorted(place.glob(f"*{suffix}"), key=lambda path: path.stat().st_mtime_ns)
+        if earlier and earlier[-1].read_text(encoding="utf-8", errors="replace") == text:
+            return earlier[-1]
+        path = _free(place / f"{stamp()}{suffix}")
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+
+def suffix_of(text):
+    """ ".cu" for CUDA C++, ".py" for the rest."""
+    return ".cu" if "__global__" in text else ".py"
+
+
+def record(verdict, answer):
+    """Keep the books after a check: the text of a passing answer, and the progress. A full disk becomes a remark."""
+    try:
+        if verdict.state == PASS:
+            save_text(f"answers/{verdict.exercise}", answer.text, suffix_of(answer.text))
+        with changed("progress.json") as progress:
+            _count(progress.setdefault(verdict.exercise, {}), verdict)
+    except OSError as error:
+        verdict.remarks.append(f"The result could not be kept in {root()}: {error.strerror or error}.")
+
+
+def _count(entry, verdict):
+    entry["last"], entry["last_at"] = verdict.state, stamp()
+    if verdict.state != NOT_STARTED:
+        entry["attempts"] = entry.get("attempts", 0) + 1
+    if verdict.hint and verdict.state == FAIL:
+        entry["hints"] = max(entry.get("hints", 0), 1)  # the verdict showed the first one
+    if verdict.state == PASS and "passed_at" not in entry:
+        entry["passed_at"], entry["attempts_to_pass"] = stamp(), entry["attempts"]
+
+
+def progress():
+    """exercise id -> {"last", "last_at", "attempts", "passed_at", "hints"}, as far as there is something to say."""
+    return load("progress.json")
+
+
+def next_hint(exercise_id, levels):
+    """How many hints are open now, this one included; one more each time, up to `levels`."""
+    with changed("progress.json") as books:
+        entry = books.setdefault(exercise_id, {})
+        entry["hints"] = min(entry.get("hints", 0) + 1, levels)
+        return entry["hints"]
+
+
+def predict(key, *values, **named):
+    """Keep a guess before the measurement; see predictions.py."""
+    from .predictions import predict as keep
+
+    return keep(key, *values, **named)

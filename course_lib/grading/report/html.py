@@ -1,0 +1,179 @@
+"""The verdict as a card: state, cases, first wrong element, map, diagnosis, hint; after a pass the ledger.
+
+May import: verdict, reading, card, report_map.
+"""
+
+from . import error_map as report_map
+from . import summary as reading
+from .card import card, escape, folded, inline, paragraphs, span, table
+from .summary import number
+from .verdict import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
+
+
+def render(verdict):
+    """The card.
+
+    Parameters
+    ----------
+    verdict : Verdict
+
+    Returns
+    -------
+    str, HTML without any outside resource
+    """
+    parts = {
+        PASS: [_traffic, _remarks, _difference, _explanation, _cases, _printed],
+        FAIL: [_smallest, _map, _diagnosis, _traffic, _remarks, _hint, _cases, _printed],
+        NOT_STARTED: [_hint],
+        NOT_VERIFIED_HERE: [_missing, _remarks, _printed],
+    }[verdict.state]
+    return card(
+        _head(verdict), "".join(part(verdict) for part in parts), f"{verdict.state}: {reading.heading(verdict)}"
+    )
+
+
+def badge(state):
+    """The state as a word with its symbol."""
+    kind = state.lower().replace(" ", "")
+    return f'<span class="state {kind}">{reading.SYMBOLS.get(state, "")} {escape(state)}</span>'
+
+
+def _head(verdict):
+    facts = [reading.count(verdict)]
+    if verdict.cases:
+        facts += [f"{verdict.seconds:.1f} s", reading.ENGINES.get(verdict.engine, verdict.engine)]
+    said = " · ".join(fact for fact in facts if fact)
+    return badge(verdict.state) + span("name", reading.heading(verdict)) + span("facts", said)
+
+
+def _smallest(verdict):
+    case, wrong = reading.smallest_failing(verdict), verdict.first_wrong
+    if case is None:
+        return ""
+    text = f"<p>{span('lead', 'Smallest failing case:')} {inline(case.name)} {span('faint', f'({case.shape})')}</p>"
+    if wrong is None:
+        return text
+    row = [
+        f"<code>{escape(reading.element(wrong))}</code>",
+        *(f"<b>{number(value)}</b>" for value in (wrong.got, wrong.expected)),
+        f"± {number(wrong.tolerance)}",
+    ]
+    return text + table(["first wrong element", "got", "expected", "tolerance"], [row], numeric=(1, 2, 3))
+
+
+def _map(verdict):
+    return report_map.render(verdict) if reading.has_map(verdict) else ""
+
+
+def _diagnosis(verdict):
+    if verdict.diagnosis is None:
+        return ""
+    excerpt = f"<pre>{_marked(verdict.excerpt)}</pre>" if verdict.excerpt else ""
+    return f'<div class="said"><span class=lead>Diagnosis.</span> {inline(verdict.diagnosis.sentence)}{excerpt}</div>'
+
+
+def _marked(excerpt):
+    return "\n".join(f"<b>{escape(line)}</b>" if line.startswith("→") else escape(line) for line in excerpt.split("\n"))
+
+
+def _hint(verdict):
+    if not verdict.hint:
+        return ""
+    if verdict.state == NOT_STARTED:
+        return f'<div class="said tip">{span("lead", "Next.")} {inline(verdict.hint)}</div>'
+    more = f'<span class="faint"><code>hint("{escape(verdict.exercise)}")</code> opens the next one.</span>'
+    return f'<div class="said tip">{span("lead", "Hint.")} {inline(verdict.hint)} {more}</div>'
+
+
+def _missing(verdict):
+    return f'<div class="said remark"><span class=lead>Missing here.</span> {inline(verdict.missing)}</div>'
+
+
+def _remarks(verdict):
+    return "".join(
+        f'<div class="said remark"><span class=lead>Remark.</span> {inline(text)}</div>' for text in verdict.remarks
+    )
+
+
+def _cases(verdict):
+    rows = [
+        [
+            f"{'✔ passes' if case.passed else '✘ fails'}",
+            inline(case.name),
+            escape(case.shape),
+            number(case.max_error) if case.max_error is not None else "",
+            number(case.tolerance) if case.tolerance is not None else "",
+            inline(reading.note(verdict, case)),
+        ]
+        for case in verdict.cases
+    ]
+    has_notes = any(reading.note(verdict, case) for case in verdict.cases)
+    head = ["", "case", "shape", "largest error", "allowed", "what happened"][: 6 if has_notes else 5]
+    return folded(
+        f"All {len(rows)} cases" if len(rows) > 1 else "The case",
+        table(head, [row[: len(head)] for row in rows], numeric=(3, 4)),
+    )
+
+
+def _traffic(verdict):
+    rows = [
+        [escape(row.what), f"{row.value:,}", f"<span class=faint>{escape(row.against)}</span>"]
+        for row in reading.traffic(verdict)
+    ]
+    if not rows:
+        return ""
+    return (
+        f"{_bound(verdict)}{folded('Traffic as written', table(['', 'count', ''], rows, numeric=(1,)), is_open=True)}"
+    )
+
+
+def _bound(verdict):
+    if not verdict.bound:
+        return ""
+    moved, fewest = reading.moved_bytes(verdict), verdict.bound["bytes"]
+    longest = max(moved, fewest, 1)
+    rows = [
+        [
+            f"<span class=lead>{words}</span>",
+            f"{value:,} bytes",
+            f'<div class="bar" style="width:{16 * value / longest:.2f}rem"></div>',
+        ]
+        for words, value in (("your kernel moves", moved), ("no kernel can do with less than", fewest))
+    ]
+    case = f", in the case “{verdict.bound['case']}”" if verdict.bound.get("case") else ""
+    said = f"{moved / max(fewest, 1):.2f} times the bound{case}. The bound: {verdict.bound['why']}."
+    why = f"<p class=faint>{inline(said)}</p>"
+    return (
+        "<table>"
+        + "".join(f"<tr><td>{a}</td><td class=n>{b}</td><td>{c}</td></tr>" for a, b, c in rows)
+        + f"</table>{why}"
+    )
+
+
+def _difference(verdict):
+    lines = verdict.difference.rstrip("\n").split("\n")
+    if len(lines) == 1:
+        return f"<p class=faint>{escape(lines[0])}</p>" if lines[0] else ""
+    kinds = {"+": "row add", "-": "row del", "@": "row at"}
+    body = "".join(f'<span class="{kinds.get(line[:1], "row")}">{escape(line) or " "}</span>' for line in lines)
+    return folded("Your answer (-) and the reference (+)", f"<pre>{body}</pre>")
+
+
+def _explanation(verdict):
+    return f"<p class=lead>What you have built</p>{paragraphs(verdict.explanation)}" if verdict.explanation else ""
+
+
+def _printed(verdict):
+    return folded(
+        "What it printed", f"<pre>{escape(verdict.printed.rstrip())}</pre>" if verdict.printed.strip() else ""
+    )
+
+
+def render_hints(hints):
+    """The card of the hints that are open."""
+    items = "".join(f"<li>{inline(text)}</li>" for text in hints.shown)
+    left = hints.total - len(hints.shown)
+    more = f'<code>hint("{escape(hints.exercise)}")</code> opens the next; {left} left.' if left else "These are all."
+    title = f"Hints for {hints.exercise} {hints.title}".strip()
+    head = span("name", title) + span("facts", f"{len(hints.shown)} of {hints.total} open")
+    return card(head, f"<ol>{items}</ol><p class=faint>{more}</p>", f"Hints for {hints.exercise}")
