@@ -52,7 +52,7 @@ def missing(module):
 
 
 def adapt(module):
-    """Adapt one freshly imported module of triton. Called by on_import.py.
+    """Adapt one freshly imported module of triton. Called by import_hook.py.
 
     Raises
     ------

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from ..errors import CourseError
-from . import on_import
+from . import import_hook
 
 _TRUE = {"1", "true", "yes", "on", "y"}
 
@@ -43,7 +43,7 @@ def choose_interpreter(has_gpu):
     if wanted:
         os.environ["TRITON_INTERPRET"] = "1"
     os.environ.setdefault("TRITON_CACHE_DIR", str(cache_folder()))
-    on_import.install()
+    import_hook.install()
     return wanted
 
 

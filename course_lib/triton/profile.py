@@ -3,9 +3,8 @@
 May import: errors, recorder; triton only inside functions.
 """
 
-from ..errors import ArgumentError, CourseError, KernelFault
-from . import mode
-from .recorder import ledger
+from ..errors import ArgumentError
+from . import checked_run, mode
 
 
 def profile_triton(fn, grid, *args, schedule="forward", seed=0, outputs=(), **constexprs):
@@ -40,43 +39,15 @@ def profile_triton(fn, grid, *args, schedule="forward", seed=0, outputs=(), **co
     fn, tuned = _untuned(fn)
     constexprs = {**tuned, **constexprs}
     if not mode.is_interpreted():
-        from .elsewhere import profile_in_worker
+        from .interpreter_process import profile_in_worker
 
         return profile_in_worker(fn, grid, args, schedule, seed, outputs, constexprs)
-    return profile_here(fn, grid, args, schedule, seed, outputs, constexprs)
+    return checked_run.run_checked(fn, grid, args, schedule, seed, outputs, constexprs)
 
 
 def _untuned(fn):
-    """The function under @autotune, and its first configuration; profiling measures bytes, there is nothing to tune."""
+    """Return the function under @autotune and its first configuration (which one does not change the bytes)."""
     configs = getattr(fn, "configs", None)
     if not configs:
         return fn, {}
     return fn.fn, dict(configs[0].kwargs)
-
-
-def profile_here(fn, grid, args, schedule, seed, outputs, constexprs):
-    """`profile_triton` in a process whose Triton is the interpreter."""
-    try:
-        with ledger(outputs=outputs, schedule=schedule, seed=seed) as report:
-            fn[grid](*args, **constexprs)
-    except CourseError:
-        raise
-    except Exception as error:
-        raise fault(error) from error
-    return report
-
-
-def fault(error):
-    """Turn what a function raised on the interpreter into a CourseError that names the author's line."""
-    cause = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    if isinstance(cause, CourseError):
-        return cause
-    where = ""
-    from . import _private
-
-    line = _private.author_line_of(cause)
-    if line:
-        where = f"line {line}: "
-    return KernelFault(f"{where}{type(cause).__name__}: {cause}")

@@ -1,7 +1,7 @@
-"""profile_triton on a GPU machine: the interpreter runs in a process of its own.
+"""profile_triton on a GPU machine: the interpreter runs in a separate process.
 
-The function goes there as text, the tensors through a file in shared memory; results come back into the tensors of the
-caller.
+The function is sent as source text, the tensors through a file in shared memory; results are copied back into the
+caller's tensors.
 
 May import: errors; torch only inside functions.
 """
@@ -9,7 +9,7 @@ May import: errors; torch only inside functions.
 import tempfile
 from pathlib import Path
 
-from . import source
+from . import checked_run, source
 from .report import TritonReport
 from .worker import worker
 
@@ -17,19 +17,19 @@ _ENVIRONMENT = {"TRITON_INTERPRET": "1", "COURSE_ENGINE": "cpu", "CUDA_VISIBLE_D
 
 
 def profile_in_worker(fn, grid, args, schedule, seed, outputs, constexprs):
-    """`profile_triton` in a process whose Triton is the interpreter. Same parameters, results and errors."""
+    """Run `profile_triton` in a process whose Triton is the interpreter. Same parameters, results and errors."""
     import torch
 
     from . import memory
 
     tensors = []
 
-    def leave(tensor):
+    def replace_with_index(tensor):
         tensors.append(tensor)
-        return _Place(len(tensors) - 1)
+        return _TensorIndex(len(tensors) - 1)
 
-    packed = [memory.map_tensors(value, leave) for value in (*args, *constexprs.values())]
-    named = [o if isinstance(o, str) else _position(o, tensors) for o in outputs]
+    packed = [memory.map_tensors(value, replace_with_index) for value in (*args, *constexprs.values())]
+    named = [o if isinstance(o, str) else _index_of(o, tensors) for o in outputs]
     if callable(grid):
         grid = grid(_by_name(fn, args, constexprs))
     with tempfile.TemporaryDirectory(dir=_shared_folder()) as folder:
@@ -52,35 +52,36 @@ def profile_in_worker(fn, grid, args, schedule, seed, outputs, constexprs):
 
 
 def handle(request):
-    """In the worker: run one request, leave the tensors where they were found, return the report as plain data."""
+    """In the worker: run one request, write the tensors back to their file, return the report as plain data."""
     import torch
 
     from . import memory
-    from .profile import profile_here
 
     tensors = torch.load(request["path"])
     fn = source.restore(request["function"])
 
-    def found(place):
-        return tensors[place.number]
+    def tensor_at(index):
+        return tensors[index.number]
 
-    args = [memory.map_tensors(value, found, _Place) for value in request["args"]]
-    constexprs = {k: memory.map_tensors(v, found, _Place) for k, v in request["constexprs"].items()}
-    outputs = [tensors[o.number] if isinstance(o, _Place) else o for o in request["outputs"]]
-    report = profile_here(fn, request["grid"], args, request["schedule"], request["seed"], outputs, constexprs)
+    args = [memory.map_tensors(value, tensor_at, _TensorIndex) for value in request["args"]]
+    constexprs = {k: memory.map_tensors(v, tensor_at, _TensorIndex) for k, v in request["constexprs"].items()}
+    outputs = [tensors[o.number] if isinstance(o, _TensorIndex) else o for o in request["outputs"]]
+    report = checked_run.run_checked(
+        fn, request["grid"], args, request["schedule"], request["seed"], outputs, constexprs
+    )
     torch.save(tensors, request["path"])
     return report.to_dict()
 
 
-class _Place:
-    """Stands for a tensor of the shared file."""
+class _TensorIndex:
+    """Index of a tensor in the shared file, sent in place of the tensor."""
 
     def __init__(self, number):
         self.number = number
 
 
-def _position(tensor, tensors):
-    return next((_Place(i) for i, t in enumerate(tensors) if t is tensor), "")
+def _index_of(tensor, tensors):
+    return next((_TensorIndex(i) for i, t in enumerate(tensors) if t is tensor), "")
 
 
 def _by_name(fn, args, constexprs):
