@@ -305,7 +305,12 @@ _TILES = [
     _flash_attention_2("01_loop_order", 128, _WIDE | {"shared_load_conflicts": STRAY}),
     *(
         _flash_attention_2(variant, head_dim, differs)
-        for variant, differs in (("02_mma", {}), ("03_swizzled", {}), ("04_pipelined", _ABSENT), ("05_tuned", _TUNED))
+        for variant, differs in (
+            ("02_mma", {}),
+            ("03_swizzled", {}),
+            ("04_pipelined", _ABSENT),
+            ("10_heavy_first", _TUNED),
+        )
         for head_dim in (64, 128)
     ),
 ]

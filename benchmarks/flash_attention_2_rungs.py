@@ -17,7 +17,7 @@ import ncu  # noqa: E402
 
 NUM_TOKENS, MODEL_DIM, SEQ_LEN = 16384, 2048, 4096
 HEAD_DIMS = (128, 64)
-LADDER = ("02_mma", "03_swizzled", "04_pipelined", "05_tuned")
+LADDER = ("02_mma", "03_swizzled", "04_pipelined", "10_heavy_first")
 PEER = "sdpa_flash"
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 # column of the CSV -> metric of Nsight Compute. A stall column: warps that wait for that reason, an issued instruction

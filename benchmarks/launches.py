@@ -153,14 +153,14 @@ def _flash_attention_1(device):
 
 
 def _warp_tile():
-    """(arguments of flash_attention_2/07_warp_tile), 37 queries and 53 keys, two heads that share one of k and v."""
+    """(arguments of 01_warp_tile), 37 queries and 53 keys, two heads that share one of k and v."""
     q, k, v = heads("cpu", torch.float16)
     return q, k, v, torch.zeros_like(q), torch.zeros(q.shape[:3]), 2, 37, 53, 0.125
 
 
 def _flash_attention_2(device):
     small, halves = heads(device, head_dim=24), heads(device, torch.float16)
-    stem = "flash_attention_2/07_warp_tile"
+    stem = "flash_attention_2_warp/01_warp_tile"
     entry = (f"{stem}.cu", "flash_attention_2_kernel", (3, 4, 1), 32)
     found = {(stem, "cuda"): partial(direct, device, *entry, _warp_tile)}
     for variant in flash_attention_2.VARIANTS:

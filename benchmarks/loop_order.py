@@ -68,7 +68,12 @@ def candidates(num_heads, seq_len):
         ("attention/06_flash_attention_1", "forward", num_heads, only_out(flash_1_forward)),
         ("flash_attention_2/01_loop_order", "forward", num_heads * tiles, only_out(loop_order_forward)),
         ("attention/08_flash_attention_1_backward", "backward", num_heads, backward(backward_1.plan, flash_1_forward)),
-        ("flash_attention_2/06_backward", "backward", num_heads * tiles, backward(backward_2.plan, loop_order_forward)),
+        (
+            "flash_attention_2_backward/01_two_walks",
+            "backward",
+            num_heads * tiles,
+            backward(backward_2.plan, loop_order_forward),
+        ),
     ]
 
 

@@ -48,10 +48,12 @@ def _beside(value, ratio, form="{:.2f}"):
 
 
 _HEADS = {"head_dim": {64: "d = 64", 128: "d = 128"}, "causal": {0: "full", 1: "causal"}}
-_LADDER = tuple((f"flash_attention_2/{stem}", "cuda") for stem in ("02_mma", "03_swizzled", "04_pipelined", "05_tuned"))
+_LADDER = tuple(
+    (f"flash_attention_2/{stem}", "cuda") for stem in ("02_mma", "03_swizzled", "04_pipelined", "10_heavy_first")
+)
 _FORWARD = (
     ("sdpa_flash", "torch"), ("sdpa_cudnn", "torch"), *_LADDER,
-    ("flash_attention_2/01_loop_order", "triton"), ("flash_attention_2/05_tuned", "triton"),
+    ("flash_attention_2/01_loop_order", "triton"), ("flash_attention_2/10_heavy_first", "triton"),
 )  # fmt: skip
 _RATIO = _beside("tflops", "ratio_to_sdpa_flash")
 _OF_CUBLAS = _beside("tflops", "percent_of_cublas", "{:.0f} %")

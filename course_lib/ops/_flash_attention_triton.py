@@ -69,7 +69,7 @@ def plan_teaching(q, k, v, *, causal, softmax_scale, block_m=None, block_n=None)
 
 
 def plan_forward(q, k, v, *, causal, softmax_scale, tiles=None, descriptors=None):
-    """The launch of 05_tuned; outputs (out, lse).
+    """The launch of 10_heavy_first; outputs (out, lse).
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def plan_forward(q, k, v, *, causal, softmax_scale, tiles=None, descriptors=None
         "EVEN_KV": k.shape[2] % tiles.block_n == 0, "HEAD_DIM": head_dim, "DESCRIPTORS": descriptors,
     } | _constants(tiles)  # fmt: skip
     grid = (batch_size * num_heads * -(-seq_len_q // tiles.block_m),)
-    return Launch("triton", _load("flash_attention_2/05_tuned"), grid, 0, arguments, constants, (out, lse))
+    return Launch("triton", _load("flash_attention_2/10_heavy_first"), grid, 0, arguments, constants, (out, lse))
 
 
 def plan_backward(q, k, v, out, lse, d_out, *, causal, softmax_scale, tiles=None, descriptors=None):
@@ -112,7 +112,7 @@ def plan_backward(q, k, v, out, lse, d_out, *, causal, softmax_scale, tiles=None
     dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
     prepare = Launch(
         "triton",
-        _load("flash_attention_2/06_backward/row_dot"),
+        _load("flash_attention_2_backward/01_two_walks/row_dot"),
         (batch_size * num_heads * padded_len // _ROW_DOT_ROWS,),
         0,
         (out, d_out, lse, row_dot, lse_log2, num_heads, seq_len_q, padded_len, *_strides(out, d_out)),
@@ -129,7 +129,10 @@ def plan_backward(q, k, v, out, lse, d_out, *, causal, softmax_scale, tiles=None
         )  # fmt: skip
         constants = {"HEAD_DIM": head_dim, "DESCRIPTORS": by_descriptor, **_constants(shape), **even(shape)}
         rows = shape.block_n if kernel == "dk_dv" else shape.block_m
-        function, grid = _load(f"flash_attention_2/06_backward/{kernel}"), (batch_size * heads * -(-length // rows),)
+        function, grid = (
+            _load(f"flash_attention_2_backward/01_two_walks/{kernel}"),
+            (batch_size * heads * -(-length // rows),),
+        )
         return Launch("triton", function, grid, 0, arguments, constants, outputs)
 
     keys = walk("dk_dv", (dk, dv), num_kv_heads, seq_len_kv, lambda t: {"EVEN_Q": seq_len_q % t.block_m == 0})

@@ -11,8 +11,8 @@ from .. import device
 from ..errors import ShapeError, UnsupportedError
 from .softmax import Launch
 
-VARIANTS = ("01_loop_order", "02_mma", "03_swizzled", "04_pipelined", "05_tuned")
-TWINS = ("01_loop_order", "05_tuned")  # the steps that have a Triton twin
+VARIANTS = ("01_loop_order", "02_mma", "03_swizzled", "04_pipelined", "10_heavy_first")
+TWINS = ("01_loop_order", "10_heavy_first")  # the steps that have a Triton twin
 HEAD_DIMS = (64, 128)  # of 02 to 05
 BLOCK_M = 128  # query rows of a block of 02 to 05
 BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile
@@ -24,7 +24,7 @@ _CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many
 _ENTRY = "flash_attention_2_kernel"
 
 
-def flash_attention_2(q, k, v, *, causal=False, softmax_scale=None, variant="05_tuned", language="cuda"):
+def flash_attention_2(q, k, v, *, causal=False, softmax_scale=None, variant="10_heavy_first", language="cuda"):
     """Exact attention forward, one launch, the Q tile outside.
 
     A block owns a tile of query rows and walks over the keys; (m, l, acc) stay in registers, so out and lse are written
@@ -74,7 +74,7 @@ def plan(
     *,
     causal=False,
     softmax_scale=None,
-    variant="05_tuned",
+    variant="10_heavy_first",
     language="cuda",
     block_m=None,
     block_n=None,
@@ -140,7 +140,7 @@ def _plan_tensor_cores(q, k, v, causal, scale, variant, heads_together):
 
     _require_rows(q, k, v)
     batch_size, num_heads, seq_len_q, head_dim = q.shape
-    tuned = variant == "05_tuned"
+    tuned = variant == "10_heavy_first"
     block_n = (BLOCK_N_TUNED if tuned else BLOCK_N)[head_dim]
     constants = {"HEAD_DIM": head_dim, "ELEMENT": _ELEMENTS[q.dtype], "BLOCK_N": block_n}
     kernel = cuda.load(f"flash_attention_2/{variant}.cu", _ENTRY, defines=constants)

@@ -10,7 +10,7 @@ from .flash_attention_1 import _require
 from .flash_attention_1_backward import _require_rows
 from .softmax import Launch
 
-STEM = "flash_attention_2/06_backward"
+STEM = "flash_attention_2_backward/01_two_walks"
 BLOCK_M, BLOCK_N = 32, 32  # query rows and keys of a tile; 16 for heads wider than 64
 _NUM_THREADS, _ROWS_PER_BLOCK = 128, 4  # of the three kernels; rows of one block of row_dot_kernel
 

@@ -1,7 +1,8 @@
 """Triton twins of kernels_cu/flash_attention_2: the Q tile outside, (m, l, acc) in registers for the whole walk.
 
-`forward_kernel` is the version to read aloud, twin of 01_loop_order; `tuned_forward_kernel`, twin of 05_tuned, walks in
-the same order and adds what a launcher can know: which tiles need no mask, where a tile's rows lie, which tile is long.
+`forward_kernel` is the version to read aloud, twin of 01_loop_order. `tuned_forward_kernel`, twin of 10_heavy_first,
+walks in the same order and adds what a launcher can know: which tiles need no mask, where a tile's rows lie, which tile
+is long.
 
 May import: triton, notation.
 """
@@ -175,7 +176,7 @@ def tuned_forward_kernel(
     DESCRIPTORS: tl.constexpr,  # q, k and v are tensor descriptors
 ):
 # fmt: on
-    """05_tuned. Grid (batch_size * num_heads * cdiv(seq_len_q, BLOCK_M),)."""
+    """10_heavy_first. Grid (batch_size * num_heads * cdiv(seq_len_q, BLOCK_M),)."""
     # region: heads
     num_tiles = tl.cdiv(seq_len_q, BLOCK_M)
     tile, batch_head = _tile_and_head(num_tiles, batch_size * num_heads, heads_per_turn)

@@ -1,4 +1,4 @@
-"""Triton twins of kernels_cu/flash_attention_2/06_backward: gradients by recomputation, without atomics.
+"""Triton twins of kernels_cu/flash_attention_2_backward/01_two_walks: gradients by recomputation, without atomics.
 
 Three launches. `row_dot_kernel` prepares two numbers a query; `dk_dv_kernel` owns a tile of keys and walks over the
 queries of its whole group; `dq_kernel` owns a tile of queries and walks over the keys. Each sum has one owner.
@@ -29,7 +29,7 @@ def row_dot_kernel(
     BLOCK_M: tl.constexpr,  # divides padded_len
 ):
 # fmt: on
-    """06_backward/row_dot. D = rowsum(dO * O), and lse * log2(e).
+    """01_two_walks/row_dot. D = rowsum(dO * O), and lse * log2(e).
 
     Grid (batch_size * num_heads * padded_len / BLOCK_M,). A row that saw no key (lse = -inf) and a row of the
     padding get +inf: exp2(score - inf) = 0, so both weigh nothing and the kernels below need no mask for queries.
@@ -116,7 +116,7 @@ def dk_dv_kernel(
     DESCRIPTORS: tl.constexpr,  # q, k, v and d_out are tensor descriptors
 ):
 # fmt: on
-    """06_backward/dk_dv. Grid (batch_size * num_kv_heads * cdiv(seq_len_kv, BLOCK_N),)."""
+    """01_two_walks/dk_dv. Grid (batch_size * num_kv_heads * cdiv(seq_len_kv, BLOCK_N),)."""
     # region: dk_dv_load_kv
     num_tiles = tl.cdiv(seq_len_kv, BLOCK_N)
     tile, batch_head = _tile_and_head(num_tiles, batch_size * num_kv_heads, heads_per_turn)
@@ -223,7 +223,7 @@ def dq_kernel(
     DESCRIPTORS: tl.constexpr,  # q, k, v and d_out are tensor descriptors
 ):
 # fmt: on
-    """06_backward/dq. Grid (batch_size * num_heads * cdiv(seq_len_q, BLOCK_M),)."""
+    """01_two_walks/dq. Grid (batch_size * num_heads * cdiv(seq_len_q, BLOCK_M),)."""
     # region: dq_load_q
     num_tiles = tl.cdiv(seq_len_q, BLOCK_M)
     tile, batch_head = _tile_and_head(num_tiles, batch_size * num_heads, heads_per_turn)

@@ -2,7 +2,7 @@
 //
 // Idea      the query heads of a group read the same keys, so let one block serve them all: keys are the rows of an mma, heads
 //           its columns; and every warp keeps its own ring of tiles under way, because decoding waits for memory alone
-// Builds on 03_fused_combine (splits, last, combine) and flash_attention_2/05_tuned. Regions of its own: start_tile, load_q,
+// Builds on 03_fused_combine (splits, last, combine) and flash_attention_2/10_heavy_first. Regions of its own: start_tile, load_q,
 //           wait, scores, hide, softmax, probs, weighted_sum. paged/04_paged_grouped is this kernel over pages.
 // Contract  q, out (B, H, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · H = Hkv * NUM_Q_PER_KV, groups of 1 to 16
 //           out contiguous · q any stride of batch and head, rows contiguous, at multiples of 16 bytes
@@ -200,7 +200,7 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
                 outgrown |= m_lane[c][s] * softmax_scale_log2 - m[c][s] > MAX_GROWTH;  // false for -inf minus -inf
             }
         }
-        if (__any_sync(ALL_LANES, outgrown)) {  // as in 05_tuned: any m near the maximum will do
+        if (__any_sync(ALL_LANES, outgrown)) {  // as in 10_heavy_first: any m near the maximum will do
 #pragma unroll
             for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll

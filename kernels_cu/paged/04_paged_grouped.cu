@@ -3,7 +3,7 @@
 // Idea      decoding waits for memory, so keep memory busy and ask for nothing twice: the query heads of a group are the columns
 //           of an mma (a product has 16 rows, for keys, and 8 columns, which a group fills better); every warp has its own ring
 //           of tiles under way; the last block of a sequence merges, without a second launch
-// Builds on 03_paged_v2 and flash_attention_2/05_tuned. Regions of its own: who, pages, start_tile, combine.
+// Builds on 03_paged_v2 and flash_attention_2/10_heavy_first. Regions of its own: who, pages, start_tile, combine.
 // Contract  q, out (B, H, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · H = Hkv * NUM_Q_PER_KV, groups of 1 to 16
 //           out contiguous · q any stride of batch and head, rows contiguous, at multiples of 16 bytes
 //           k_pages, v_pages ELEMENT: page p, slot s, head h begins at p * stride_page + s * stride_slot + h * stride_kv_head
@@ -208,7 +208,7 @@ paged_grouped_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
                 outgrown |= m_lane[c][s] * softmax_scale_log2 - m[c][s] > MAX_GROWTH;  // false for -inf minus -inf
             }
         }
-        if (__any_sync(ALL_LANES, outgrown)) {  // as in 05_tuned: any m near the maximum will do
+        if (__any_sync(ALL_LANES, outgrown)) {  // as in 10_heavy_first: any m near the maximum will do
 #pragma unroll
             for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll

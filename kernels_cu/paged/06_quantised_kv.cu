@@ -232,7 +232,7 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
                 outgrown |= m_lane[c][s] * softmax_scale_log2 - m[c][s] > MAX_GROWTH;  // false for -inf minus -inf
             }
         }
-        if (__any_sync(ALL_LANES, outgrown)) {  // as in 05_tuned: any m near the maximum will do
+        if (__any_sync(ALL_LANES, outgrown)) {  // as in 10_heavy_first: any m near the maximum will do
 #pragma unroll
             for (int c = 0; c < COL_TILES; ++c) {
 #pragma unroll

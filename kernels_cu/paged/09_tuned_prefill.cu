@@ -1,8 +1,8 @@
 // 09_tuned_prefill — causal attention of many new tokens over pages at the speed of FlashAttention-2 without pages
 //
-// Idea      05_paged_prefill with all that made 05_tuned fast; a key's page is looked up once, for K and V and all threads that
+// Idea      05_paged_prefill with all that made 10_heavy_first fast; a key's page is looked up once, for K and V and all threads that
 //           copy its row, a tile ahead: where the rows begin lies in shared memory, since no register is left for it
-// Builds on flash_attention_2/05_tuned. Changed regions: pages (new), load_tile (rows by table), heads (ragged queries), store.
+// Builds on flash_attention_2/10_heavy_first. Changed regions: pages (new), load_tile (rows by table), heads (ragged queries), store.
 // Contract  as 05_paged_prefill, and: softmax_scale_log2 is softmax_scale times log2(e)
 // Launch    grid (H, ceil(largest n / BLOCK_M), B) · block 128 · dynamic shared memory (BLOCK_M + 2 * BLOCK_N) * D * 2 bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers

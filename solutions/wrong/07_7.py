@@ -1,4 +1,4 @@
-"""Wrong answers to 07.7, each an edit of kernels_cu/flash_attention_2/07_warp_tile.cu."""
+"""Wrong answers to 07.7, each an edit of kernels_cu/flash_attention_2_warp/01_warp_tile.cu."""
 
 from course_lib.grading.exercise.submissions import Wrong
 

@@ -73,9 +73,9 @@ def test_more_heads_than_a_grid_has_rows(variant):
 
 def test_the_last_step_gives_the_same_bits_every_time_and_in_every_order():
     q, k, v = tensors(2, 5, 5, 1000, 1000, 128, torch.bfloat16)
-    first = check(q, k, v, variant="05_tuned", causal=True)
+    first = check(q, k, v, variant="10_heavy_first", causal=True)
     for together in (1, 3, 100):
-        again = check(q, k, v, variant="05_tuned", causal=True, heads_together=together)
+        again = check(q, k, v, variant="10_heavy_first", causal=True, heads_together=together)
         assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""06_backward: right at ragged sizes, clean in every schedule, its traffic the formula of chapter 07."""
+"""01_two_walks: right at ragged sizes, clean in every schedule, its traffic the formula of chapter 07."""
 
 import math
 

@@ -71,14 +71,14 @@ def test_speed_has_a_row_a_variant_and_a_column_a_size(tiny_course):
 def test_speed_of_attention_has_blocks_and_ratios(tiny_course):
     head = "variant,language,direction,head_dim,seq_len,causal,dtype,tflops,ratio_to_sdpa_flash,note\n"
     rows = (
-        "flash_attention_2/05_tuned,cuda,forward,64,4096,1,bfloat16,340.2,1.2,\n"
+        "flash_attention_2/10_heavy_first,cuda,forward,64,4096,1,bfloat16,340.2,1.2,\n"
         "flash_attention_2/02_mma,cuda,forward,64,1024,1,bfloat16,,,wrong\n"
         "sdpa_flash,torch,forward,64,4096,1,bfloat16,283.5,1.0,\n"
     )
     store(tiny_course, "h200", "flash_attention", head + rows)
     text = readme.refreshed(EMPTY, tiny_course)
     first = text.index("| d = 64, causal, sdpa_flash (torch) |  | 284 (1.00) |")
-    assert first < text.index("| d = 64, causal, 05_tuned (cuda) |  | 340 (1.20) |")
+    assert first < text.index("| d = 64, causal, 10_heavy_first (cuda) |  | 340 (1.20) |")
     assert "| d = 64, causal, 02_mma (cuda) |  |  |" in text and "attention backward" not in text
 
 

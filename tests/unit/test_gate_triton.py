@@ -88,25 +88,25 @@ FLASH_ATTENTION_2 = {
         | {"softmax_scale": "fp32"},
         {"HEAD_DIM": 64, "BLOCK_D": 64, "BLOCK_M": 32, "BLOCK_N": 32},
     ),
-    "flash_attention_2/05_tuned": (
+    "flash_attention_2/10_heavy_first": (
         dict.fromkeys(("q", "k", "v", "out_ptr"), "*fp16")
         | TUNED
         | STRIDES["forward"]
         | {"lse_ptr": "*fp32", "num_heads": "i32"},
         SMALL_TILES | {"EVEN_KV": False},
     ),
-    "flash_attention_2/06_backward/row_dot": (
+    "flash_attention_2_backward/01_two_walks/row_dot": (
         {"out_ptr": "*fp16", "d_out_ptr": "*fp16"}
         | {f"{name}_ptr": "*fp32" for name in ("lse", "row_dot", "lse_log2")}
         | {name: "i32" for name in ("num_heads", "seq_len_q", "padded_len")}
         | STRIDES["row_dot"],
         {"HEAD_DIM": 64, "BLOCK_M": 64},
     ),
-    "flash_attention_2/06_backward/dk_dv": (
+    "flash_attention_2_backward/01_two_walks/dk_dv": (
         GRADIENTS | {"dk_ptr": "*fp16", "dv_ptr": "*fp16", "num_kv_heads": "i32"},
         SMALL_TILES | {"BLOCK_M": 16, "BLOCK_N": 16, "EVEN_Q": False},
     ),
-    "flash_attention_2/06_backward/dq": (
+    "flash_attention_2_backward/01_two_walks/dq": (
         GRADIENTS | {"dq_ptr": "*fp16", "num_heads": "i32"},
         SMALL_TILES | {"BLOCK_M": 16, "BLOCK_N": 16, "EVEN_KV": False},
     ),

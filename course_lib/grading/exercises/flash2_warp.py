@@ -60,7 +60,7 @@ WARP_TILE = Exercise(
     ),
     size_lines=49,
     minutes=60,
-    solution="kernels_cu/flash_attention_2/07_warp_tile.cu",
+    solution="kernels_cu/flash_attention_2_warp/01_warp_tile.cu",
     cases=(
         _case("one query, one key", 1, 1, schedules=SCHEDULES),
         _case("exactly one tile", TILE, TILE),

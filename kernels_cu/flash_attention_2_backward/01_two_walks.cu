@@ -1,4 +1,4 @@
-// 06_backward — the gradients of attention in two walks: dK and dV where K and V stand still, dQ where Q does
+// 01_two_walks — the gradients of attention in two walks: dK and dV where K and V stand still, dQ where Q does
 //
 // Idea      whoever owns a row of a gradient owns the whole sum: one kernel for each owner, and nobody waits for or adds to anybody
 // Builds on attention/08_flash_attention_1_backward, which has one walk in which dQ travels; and on 01_loop_order.

@@ -1,4 +1,4 @@
-// 07_warp_tile — attention forward on tensor cores, one warp for 16 queries
+// 01_warp_tile — attention forward on tensor cores, one warp for 16 queries
 //
 // Idea      a result fragment of q k^T is, rounded to half, an a fragment of the product with v: the scores never leave
 //           the registers of the four lanes that share their row

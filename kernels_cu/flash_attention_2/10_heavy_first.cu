@@ -1,4 +1,4 @@
-// 05_tuned — FlashAttention-2 forward on tensor cores, with fewer instructions between the products
+// 10_heavy_first — FlashAttention-2 forward on tensor cores, with fewer instructions between the products
 //
 // Idea      the tensor cores wait for everything else a warp has to issue, so say once what every tile repeats: the mask, the
 //           addresses, the rescaling. What that frees in registers goes into wider tiles
