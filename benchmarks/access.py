@@ -1,6 +1,6 @@
 """Bandwidth of global memory by access pattern and by working set, with the micro-kernels of kernels_cu/access.
 
-    python3 benchmarks/access.py --out benchmarks/results/h200/access.csv --commit $(git rev-parse --short HEAD)
+    python3 -m benchmarks.access --out benchmarks/results/h200/access.csv --commit $(git rev-parse --short HEAD)
 
 pattern rows: one launch over a matrix far larger than L2; `useful_gbps` counts the bytes that the kernel asked for,
 read and written, `moved_gbps` the 32-byte sectors that such a pattern touches.
@@ -13,13 +13,10 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from about import versions  # noqa: E402
-
-from course_lib import cuda, measure  # noqa: E402
+from benchmarks.harness.about import versions
+from course_lib import cuda, measure
 
 COLUMNS = ["kind", "case", "kernel", "working_set_bytes", "median_us", "low_us", "high_us", "useful_gbps", "moved_gbps"]
 COLUMNS += ["device", "driver", "torch", "triton", "cupy", "commit", "date"]
@@ -107,7 +104,7 @@ def main():
     about = versions(options.commit, also=("cupy",))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, middle half in low_us to high_us; python3 benchmarks/access.py\n")
+        file.write("# medians of CUDA events, middle half in low_us to high_us; python3 -m benchmarks.access\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for rows in (pattern_rows(), working_set_rows()):

@@ -1,7 +1,7 @@
 """Rate of shared memory by stride, and latency of a chain of loads by working set, with kernels_cu/bandwidth.
 
-    python3 benchmarks/bandwidth.py --out benchmarks/results/h200/bandwidth.csv --commit $(git rev-parse --short HEAD)
-    python3 benchmarks/bandwidth.py --dry      runs every kernel small on the CPU, checks its result, writes nothing
+    python3 -m benchmarks.bandwidth --out benchmarks/results/h200/bandwidth.csv --commit $(git rev-parse --short HEAD)
+    python3 -m benchmarks.bandwidth --dry      runs every kernel small on the CPU, checks its result, writes nothing
 
 shared rows: `gbps` counts 4 bytes for each read of each lane, on the whole card; `cycles` and `ns` are empty.
 latency rows: one thread follows a chain of places 256 bytes apart in random order. For one load, `cycles` of the SM's
@@ -15,13 +15,10 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from about import versions  # noqa: E402
-
-from course_lib import cuda, measure  # noqa: E402
+from benchmarks.harness.about import versions
+from course_lib import cuda, measure
 
 COLUMNS = ["kind", "case", "kernel", "stride", "working_set_bytes", "median_us", "gbps", "cycles", "ns"]
 COLUMNS += ["device", "driver", "torch", "triton", "cupy", "commit", "date"]
@@ -109,7 +106,7 @@ def main():
     about, num_sms = versions(options.commit, also=("cupy",)), torch.cuda.get_device_properties(0).multi_processor_count
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events; python3 benchmarks/bandwidth.py\n")
+        file.write("# medians of CUDA events; python3 -m benchmarks.bandwidth\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         shared = shared_rows(STRIDES, 4096, 8 * num_sms, 1024, "cuda", True)

@@ -1,12 +1,12 @@
 """Time decoding over pages beside FlashInfer, cuDNN, SDPA on dense keys and values, and beside reading alone.
 
-    python3 benchmarks/decode.py --out benchmarks/results/h200/decode.csv --commit …
-    python3 benchmarks/decode.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.decode --out benchmarks/results/h200/decode.csv --commit …
+    python3 -m benchmarks.decode --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 Eight loads of the field, bfloat16, head_dim 128, pages of 16 and 64 tokens in random order. All variants of one load
 are timed in turns, L2 flushed before each run, from CUDA graphs, so that no host time is counted. `read_only` reads as
 many bytes, contiguous: what the card gives. Every variant is checked against float64 before it is timed. Peers are
-timed where they are installed (benchmarks/decode_peers.py); a missing one says so in its row.
+timed where they are installed (benchmarks/harness/decode_peers.py); a missing one says so in its row.
 """
 
 import argparse
@@ -16,21 +16,19 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
+import torch.nn.functional as F
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from about import COLUMNS as ABOUT  # noqa: E402
-from about import package, versions  # noqa: E402
-from decode_peers import PEERS  # noqa: E402
-from sdpa import BACKENDS, sdpa  # noqa: E402
-from turns import timed_in_turns  # noqa: E402
-
-from course_lib import cuda  # noqa: E402
-from course_lib.ops import paged, paged_quantised  # noqa: E402
-from course_lib.reference import paged as reference  # noqa: E402
-from course_lib.reference import quantised_kv  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.harness.about import COLUMNS as ABOUT
+from benchmarks.harness.about import package, versions
+from benchmarks.harness.decode_peers import PEERS
+from benchmarks.harness.sdpa import BACKENDS, sdpa
+from benchmarks.harness.turns import timed_in_turns
+from course_lib import cuda
+from course_lib.ops import paged, paged_quantised
+from course_lib.reference import paged as reference
+from course_lib.reference import quantised_kv
 
 HEAD_DIM = 128
 LOADS = (  # batch_size, num_heads, num_kv_heads, seq_len
@@ -228,7 +226,7 @@ def main():
     wrong = 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write(f"# medians of CUDA events, graphs, in turns, L2 flushed; benchmarks/decode.py; {peers}\n")
+        file.write(f"# medians of CUDA events, graphs, in turns, L2 flushed; python3 -m benchmarks.decode; {peers}\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for size in ((2, 8, 2, 70),) if options.dry else LOADS:

@@ -1,7 +1,7 @@
 """Time one decode step of a toy stack of layers, launched one by one and as a CUDA graph; chapter 09.
 
-    python3 benchmarks/decode_graphs.py --out benchmarks/results/h200/decode_graphs.csv --commit …
-    python3 benchmarks/decode_graphs.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.decode_graphs --out benchmarks/results/h200/decode_graphs.csv --commit …
+    python3 -m benchmarks.decode_graphs --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 A step is attention of one new token in 32 layers, each with keys and values of its own; the output of a layer is the
 query of the next. bfloat16, head_dim 128, 32 query heads on 8. Medians of warm runs in turns; the caches of all layers
@@ -18,20 +18,16 @@ import csv
 import statistics
 import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from about import COLUMNS as ABOUT  # noqa: E402
-from about import versions  # noqa: E402
-from decode import HEAD_DIM, TOLERANCE, error_of, graphed, parsed  # noqa: E402
-from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
-
-from course_lib.ops import decode as ops  # noqa: E402
-from course_lib.reference import decode as reference  # noqa: E402
+from benchmarks.decode import HEAD_DIM, TOLERANCE, error_of, graphed, parsed
+from benchmarks.harness.about import COLUMNS as ABOUT
+from benchmarks.harness.about import versions
+from course_lib.ops import decode as ops
+from course_lib.reference import decode as reference
 
 HEADS = (32, 8)
 NUM_LAYERS = 32
@@ -164,7 +160,7 @@ def main():
     wrong = 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of warm runs in turns, GPU idle before each; benchmarks/decode_graphs.py\n")
+        file.write("# medians of warm runs in turns, GPU idle before each; python3 -m benchmarks.decode_graphs\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for load in ((2, 70),) if options.dry else LOADS:

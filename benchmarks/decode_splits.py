@@ -1,7 +1,7 @@
 """Time dense decoding over the number of splits, and each rung of its ladder as it is launched; chapter 09.
 
-    python3 benchmarks/decode_splits.py --out benchmarks/results/h200/decode_splits.csv --commit …
-    python3 benchmarks/decode_splits.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.decode_splits --out benchmarks/results/h200/decode_splits.csv --commit …
+    python3 -m benchmarks.decode_splits --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 sweep = splits   04_grouped_heads over splits x length x batch; `chosen` is 1 where the launcher would have split so
 sweep = rungs    01 to 04, CUDA and Triton, with the splits that the launcher chooses, and SDPA's flash backend
@@ -13,19 +13,15 @@ contiguous: the floor. Everything is checked against float64 before it is timed.
 
 import csv
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from about import COLUMNS as ABOUT  # noqa: E402
-from about import versions  # noqa: E402
-from decode import HEAD_DIM, TOLERANCE, case, dense, error_of, graphed, parsed, read_only  # noqa: E402
-from turns import timed_in_turns  # noqa: E402
-
-from course_lib.ops import decode as ops  # noqa: E402
-from course_lib.reference import decode as reference  # noqa: E402
+from benchmarks.decode import HEAD_DIM, TOLERANCE, case, dense, error_of, graphed, parsed, read_only
+from benchmarks.harness.about import COLUMNS as ABOUT
+from benchmarks.harness.about import versions
+from benchmarks.harness.turns import timed_in_turns
+from course_lib.ops import decode as ops
+from course_lib.reference import decode as reference
 
 HEADS = (32, 8)  # of queries, of keys and values
 BATCHES, SEQ_LENS = (1, 4, 16, 64), (1024, 4096, 16384, 65536)
@@ -135,7 +131,7 @@ def main():
     wrong = 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, graphs, in turns, L2 flushed; benchmarks/decode_splits.py\n")
+        file.write("# medians of CUDA events, graphs, in turns, L2 flushed; python3 -m benchmarks.decode_splits\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for load in loads(options.dry):

@@ -1,7 +1,7 @@
 """Time every FlashAttention-2 kernel of the course beside SDPA's flash and cuDNN backends, forward and backward.
 
-    python3 benchmarks/flash_attention.py --out benchmarks/results/h200/flash_attention.csv --commit …
-    python3 benchmarks/flash_attention.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.flash_attention --out benchmarks/results/h200/flash_attention.csv --commit …
+    python3 -m benchmarks.flash_attention --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 16,384 tokens and num_heads * head_dim = 2048 in every row, as FlashAttention's own benchmark has it. All variants of
 one size are timed in turns, run after run, so that a change of the clock meets all of them; L2 is flushed before each
@@ -15,17 +15,15 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from about import COLUMNS as ABOUT  # noqa: E402
-from about import versions  # noqa: E402
-from sdpa import BACKENDS, sdpa  # noqa: E402
-from turns import timed_in_turns  # noqa: E402
-
-from course_lib.ops import flash_attention as ops_fast  # noqa: E402
-from course_lib.ops import flash_attention_2 as ops  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.harness.about import COLUMNS as ABOUT
+from benchmarks.harness.about import versions
+from benchmarks.harness.sdpa import BACKENDS, sdpa
+from benchmarks.harness.turns import timed_in_turns
+from course_lib.ops import flash_attention as ops_fast
+from course_lib.ops import flash_attention_2 as ops
 
 NUM_TOKENS, MODEL_DIM = 16384, 2048
 SEQ_LENS = (1024, 2048, 4096, 8192, 16384)
@@ -176,7 +174,7 @@ def main():
     wrong = 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, variants in turns, L2 flushed; python3 benchmarks/flash_attention.py\n")
+        file.write("# medians of CUDA events, variants in turns, L2 flushed; python3 -m benchmarks.flash_attention\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for direction in ("forward", "backward"):

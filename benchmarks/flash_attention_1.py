@@ -1,7 +1,7 @@
 """Time attention in float32, forward and backward: step by step, with a fused middle, and FlashAttention-1; chapter 06.
 
-    python3 benchmarks/flash_attention_1.py --out benchmarks/results/h200/flash_attention_1.csv --commit …
-    python3 benchmarks/flash_attention_1.py --dry --out /tmp/dry.csv     tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.flash_attention_1 --out benchmarks/results/h200/flash_attention_1.csv --commit …
+    python3 -m benchmarks.flash_attention_1 --dry --out /tmp/dry.csv     tiny sizes on a CPU, to try the script
 
 torch                            scores, scale, softmax and weights times v as torch's own kernels, and their autograd
 01_naive, 02_fused_softmax       the course's kernels of chapter 05, forward only
@@ -21,17 +21,15 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from about import COLUMNS as ABOUT  # noqa: E402
-from about import versions  # noqa: E402
-
-from course_lib import measure  # noqa: E402
-from course_lib.ops import attention as unfused  # noqa: E402
-from course_lib.ops import flash_attention_1 as forward_ops  # noqa: E402
-from course_lib.ops import flash_attention_1_backward as backward_ops  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.harness.about import COLUMNS as ABOUT
+from benchmarks.harness.about import versions
+from course_lib import measure
+from course_lib.ops import attention as unfused
+from course_lib.ops import flash_attention_1 as forward_ops
+from course_lib.ops import flash_attention_1_backward as backward_ops
 
 HEAD_DIM = 64
 HEADS = (16, 264)  # of all batch entries together; an H100 or H200 has 132 processors
@@ -207,7 +205,7 @@ def main():
     slow = {num_heads: {} for num_heads in heads}
     with options.out.open("w", newline="", encoding="utf-8") as file:
         file.write("# medians of CUDA events, L2 flushed between runs; peak_bytes: beyond q, k, v and d_out, of both ")
-        file.write("passes in a row of the backward pass; python3 benchmarks/flash_attention_1.py\n")
+        file.write("passes in a row of the backward pass; python3 -m benchmarks.flash_attention_1\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for seq_len in seq_lens:

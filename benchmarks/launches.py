@@ -1,22 +1,17 @@
 """One small, ragged launch of every step of the course: what the sanitizer watches and both engines are held to.
 
-    python3 benchmarks/launches.py [--language cuda]      launches everything once where the course runs, and says what
+    python3 -m benchmarks.launches [--language cuda]      launches everything once where the course runs, and says what
 
 A step is a `.cu` file or a Triton twin. tests/unit/test_launches.py fails when a file has no launch here.
 """
 
 import argparse
-import sys
 from functools import partial
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from inputs import direct, heads, random  # noqa: E402
-
-from course_lib.ops import (  # noqa: E402
+from benchmarks.inputs import direct, heads, random
+from course_lib.ops import (
     attention,
     decode,
     decode_exercises,
@@ -35,14 +30,14 @@ from course_lib.ops import (  # noqa: E402
     paged_quantised,
     softmax,
 )
-from course_lib.reference.quantised_kv import quantise  # noqa: E402
+from course_lib.reference.quantised_kv import quantise
 
 LANGUAGES = ("cuda", "triton")
 
 
 def _counted(device):
     """The micro-kernels of access/, as counter_cases.py launches them: the first case of each file."""
-    from counter_cases import CASES, Case
+    from benchmarks.counters.counter_cases import CASES, Case
 
     found = {}
     for case in CASES:

@@ -1,7 +1,7 @@
 """Time both loop orders in float32, forward and backward: K and V outside (chapter 06) and Q outside (chapter 07).
 
-    python3 benchmarks/loop_order.py --out benchmarks/results/h200/loop_order.csv --commit …
-    python3 benchmarks/loop_order.py --dry --out /tmp/dry.csv     tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.loop_order --out benchmarks/results/h200/loop_order.csv --commit …
+    python3 -m benchmarks.loop_order --dry --out /tmp/dry.csv     tiny sizes on a CPU, to try the script
 
 The teaching kernels on CUDA, head_dim 64, full attention, TF32 off; inputs, check against float64 and timing are those
 of benchmarks/flash_attention_1.py. `num_blocks` is what a launch of the walk has; an H100 or H200 has 132 processors.
@@ -13,10 +13,10 @@ import sys
 import time
 
 import torch
-from about import COLUMNS as ABOUT
-from about import versions
-from flash_attention_1 import HEAD_DIM, forward_ops, measured, parsed, wanted
 
+from benchmarks.flash_attention_1 import HEAD_DIM, forward_ops, measured, parsed, wanted
+from benchmarks.harness.about import COLUMNS as ABOUT
+from benchmarks.harness.about import versions
 from course_lib import cuda
 from course_lib.ops import flash_attention_1_backward as backward_1
 from course_lib.ops import flash_attention_2_backward as backward_2
@@ -96,7 +96,7 @@ def main():
     about = versions(options.commit, on_gpu=not options.dry)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, L2 flushed between runs; python3 benchmarks/loop_order.py\n")
+        file.write("# medians of CUDA events, L2 flushed between runs; python3 -m benchmarks.loop_order\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for num_heads, seq_len in [(2, 40)] if options.dry else SIZES:

@@ -1,7 +1,7 @@
 """Time every step of kernels_cu/matmul beside cuBLAS, over the size of square matrices.
 
-    python3 benchmarks/matmul.py --out benchmarks/results/h200/matmul.csv --commit …
-    python3 benchmarks/matmul.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.matmul --out benchmarks/results/h200/matmul.csv --commit …
+    python3 -m benchmarks.matmul --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 float32 (01 to 05) beside torch.mm in full float32, without TF32; float16 (06 to 08, and 08 in Triton) beside torch.mm
 in float16, which is cuBLAS. All variants of one size are timed in turns, run after run, so that a change of the clock
@@ -17,14 +17,12 @@ import statistics
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from about import COLUMNS as ABOUT  # noqa: E402
-from about import versions  # noqa: E402
-
-from course_lib.ops.matmul import HALF_VARIANTS, VARIANTS, plan_matmul  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.harness.about import COLUMNS as ABOUT
+from benchmarks.harness.about import versions
+from course_lib.ops.matmul import HALF_VARIANTS, VARIANTS, plan_matmul
 
 SIZES = (1024, 2048, 4096, 8192)
 DTYPES = ("float16", "float32")
@@ -163,7 +161,7 @@ def main():
     wrong = 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, variants in turns, L2 flushed; python3 benchmarks/matmul.py\n")
+        file.write("# medians of CUDA events, variants in turns, L2 flushed; python3 -m benchmarks.matmul\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for dtype in options.dtypes:

@@ -1,7 +1,7 @@
 """Time attention step by step against one fused kernel, over sequence length; rows for chapter 00.
 
-    python3 benchmarks/naive_attention.py --out benchmarks/results/h200/naive_attention.csv --commit …
-    python3 benchmarks/naive_attention.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.naive_attention --out benchmarks/results/h200/naive_attention.csv --commit …
+    python3 -m benchmarks.naive_attention --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 naive       four torch kernels: scores, scale, softmax, weights times v; the N x N matrix goes through memory
 sdpa_flash  scaled_dot_product_attention with the flash backend, named, so that no other one is taken
@@ -17,15 +17,13 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from about import COLUMNS as ABOUT  # noqa: E402
-from about import versions  # noqa: E402
-from sdpa import BACKENDS, sdpa  # noqa: E402
-
-from course_lib import measure  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.harness.about import COLUMNS as ABOUT
+from benchmarks.harness.about import versions
+from benchmarks.harness.sdpa import BACKENDS, sdpa
+from course_lib import measure
 
 HEADS = 16
 SEQ_LENS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
@@ -127,7 +125,7 @@ def main():
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
         file.write("# medians of CUDA events, L2 flushed between runs; peak_bytes: allocated beyond the inputs; ")
-        file.write("python3 benchmarks/naive_attention.py\n")
+        file.write("python3 -m benchmarks.naive_attention\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for dtype in sizes["dtypes"]:

@@ -1,7 +1,7 @@
 """Time decoding over pages of 1 to 256 tokens, in both layouts, in random and in running order.
 
-    python3 benchmarks/page_sizes.py --out benchmarks/results/h200/page_sizes.csv --commit …
-    python3 benchmarks/page_sizes.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.page_sizes --out benchmarks/results/h200/page_sizes.csv --commit …
+    python3 -m benchmarks.page_sizes --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 One load, 32 sequences of 4,096 tokens, 32 query heads on 8 heads of 128 numbers in bfloat16: 537 MB of keys and values
 in every page size, so what differs is the table and the order. 03_paged_v2, 04_paged_grouped in CUDA and in Triton, and
@@ -11,20 +11,16 @@ flushed before each run, from CUDA graphs; every one is checked against float64 
 
 import csv
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from about import COLUMNS as ABOUT  # noqa: E402
-from about import versions  # noqa: E402
-from decode import TOLERANCE, case, error_of, graphed, parsed, read_only  # noqa: E402
-from turns import timed_in_turns  # noqa: E402
-
-from course_lib.ops import paged  # noqa: E402
-from course_lib.reference import paged as reference  # noqa: E402
+from benchmarks.decode import TOLERANCE, case, error_of, graphed, parsed, read_only
+from benchmarks.harness.about import COLUMNS as ABOUT
+from benchmarks.harness.about import versions
+from benchmarks.harness.turns import timed_in_turns
+from course_lib.ops import paged
+from course_lib.reference import paged as reference
 
 LOAD = (32, 32, 8, 4096)  # batch_size, num_heads, num_kv_heads, seq_len
 PAGE_SIZES = (1, 4, 16, 64, 256)
@@ -95,7 +91,7 @@ def main():
     about = versions(options.commit, on_gpu=not options.dry)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, graphs, in turns, L2 flushed; benchmarks/page_sizes.py\n")
+        file.write("# medians of CUDA events, graphs, in turns, L2 flushed; python3 -m benchmarks.page_sizes\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for page_size in (1, 16) if options.dry else PAGE_SIZES:

@@ -1,7 +1,7 @@
 """Time prefill over pages beside SDPA's flash backend on dense keys and values.
 
-    python3 benchmarks/paged_prefill.py --out benchmarks/results/h200/paged_prefill.csv --commit …
-    python3 benchmarks/paged_prefill.py --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.paged_prefill --out benchmarks/results/h200/paged_prefill.csv --commit …
+    python3 -m benchmarks.paged_prefill --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 Three loads whose tokens are all new and one that appends 256 new tokens to 4,096 in the cache of each sequence;
 bfloat16, causal, head_dim 64 and 128, pages of 16 tokens in random order. SDPA has the same keys and values, gathered
@@ -13,21 +13,17 @@ Every variant is checked against float64, in the first and last new rows of the 
 import csv
 import math
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from about import COLUMNS as ABOUT  # noqa: E402
-from about import versions  # noqa: E402
-from decode import graphed, parsed  # noqa: E402
-from sdpa import BACKENDS, sdpa  # noqa: E402
-from turns import timed_in_turns  # noqa: E402
-
-from course_lib.ops import paged_prefill as ops  # noqa: E402
-from course_lib.reference import paged as reference  # noqa: E402
+from benchmarks.decode import graphed, parsed
+from benchmarks.harness.about import COLUMNS as ABOUT
+from benchmarks.harness.about import versions
+from benchmarks.harness.sdpa import BACKENDS, sdpa
+from benchmarks.harness.turns import timed_in_turns
+from course_lib.ops import paged_prefill as ops
+from course_lib.reference import paged as reference
 
 PAGE_SIZE, HEAD_DIMS = 16, (64, 128)
 LOADS = ((4, 32, 8, 4096, 4096), (1, 32, 8, 16384, 16384), (16, 32, 8, 1024, 1024), (8, 32, 8, 256, 4352))
@@ -160,7 +156,7 @@ def main():
     wrong = 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, graphs, in turns, L2 flushed; benchmarks/paged_prefill.py\n")
+        file.write("# medians of CUDA events, graphs, in turns, L2 flushed; python3 -m benchmarks.paged_prefill\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for head_dim in HEAD_DIMS[:1] if options.dry else HEAD_DIMS:

@@ -1,6 +1,6 @@
 """Measure the GPU in hand; ``course bench`` runs this.
 
-    python3 benchmarks/run.py [--device h200] [--commit …]
+    python3 -m benchmarks.run [--device h200] [--commit …]
 
 Writes softmax.csv, access.csv, bandwidth.csv, naive_attention.csv, flash_attention_1.csv, loop_order.csv, matmul.csv,
 decode.csv, decode_splits.csv, decode_graphs.csv, page_sizes.csv, paged_prefill.csv and readings.csv (which needs Nsight
@@ -15,10 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from course_lib import device  # noqa: E402
+from benchmarks import ROOT
+from course_lib import device
 
 
 def folder_name(name):
@@ -58,12 +56,12 @@ def main():
         "page_sizes",
         "paged_prefill",
     )
-    scripts = [(f"{family}.py", folder / f"{family}.csv") for family in families]
+    scripts = [(family, folder / f"{family}.csv") for family in families]
     if shutil.which("ncu") or Path("/usr/local/cuda/bin/ncu").exists():
-        scripts.append(("read_counters.py", folder / "readings.csv"))
+        scripts.append(("counters.read_counters", folder / "readings.csv"))
     status = 0
     for script, out in scripts:
-        command = [sys.executable, f"benchmarks/{script}", "--out", str(out), "--commit", name]
+        command = [sys.executable, "-m", f"benchmarks.{script}", "--out", str(out), "--commit", name]
         status = subprocess.run(command, cwd=ROOT).returncode or status
     return status
 

@@ -1,7 +1,7 @@
 """Time the course's CPU engines on one kernel: the SIMT machine, Triton's interpreter, Numba's CUDA simulator.
 
     pip install "numba>=0.61"
-    python3 benchmarks/simt_speed.py --out benchmarks/results/cpu/simt_speed.csv
+    python3 -m benchmarks.simt_speed --out benchmarks/results/cpu/simt_speed.csv
 
 The kernel is softmax/02_online: one block a row, online (m, l), the row read twice. Numba's simulator has no warp
 shuffles, so its twin merges the states of all threads through shared memory, which is less work for it, not more; the
@@ -21,17 +21,12 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # before numba is imported
+import torch
 
-import course_lib  # noqa: E402, F401, I001  chooses Triton's interpreter before triton comes in
-
-import torch  # noqa: E402
-from run import commit  # noqa: E402
-
-from course_lib import cuda, profile_triton  # noqa: E402
-from course_lib.triton_kernels import softmax as triton_softmax  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.run import commit
+from course_lib import cuda, profile_triton
+from course_lib.triton_kernels import softmax as triton_softmax
 
 BLOCK = 128
 SIZES = ((8, 1024), (64, 1024), (64, 4096))
@@ -88,8 +83,9 @@ def triton_interpreter(ledger):
 
 def numba_simulator():
     """Numba's CUDA simulator on the shared-memory twin, or None where numba is not installed."""
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # read when numba is imported
     try:
-        from numba_softmax import shared_softmax_kernel as kernel
+        from benchmarks.numba_softmax import shared_softmax_kernel as kernel
     except ImportError:
         return None
     return lambda x, out: kernel[x.shape[0], BLOCK](x.numpy(), out.numpy(), x.shape[1])
@@ -195,7 +191,7 @@ def main():
         file.write(
             "# median wall time of one launch, compiling excluded; times_numba: Numba's median over this one's; "
         )
-        file.write("python3 benchmarks/simt_speed.py\n")
+        file.write("python3 -m benchmarks.simt_speed\n")
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)

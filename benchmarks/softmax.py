@@ -1,6 +1,6 @@
 """Time the softmax kernels of chapter 03 on the GPU in hand: CUDA, Triton, torch, and the copy that none can beat.
 
-    python3 benchmarks/softmax.py --out benchmarks/results/h200/softmax.csv --commit $(git rev-parse --short HEAD)
+    python3 -m benchmarks.softmax --out benchmarks/results/h200/softmax.csv --commit $(git rev-parse --short HEAD)
 
 Every variant is checked against float64 in the same run before it is timed. `gbps` counts the fewest bytes that a
 softmax must move (read x once, write out once) over the median time, so that all rows compare with the copy of those
@@ -13,14 +13,11 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+import torch
 
-import torch  # noqa: E402
-from about import versions  # noqa: E402
-
-from course_lib import measure  # noqa: E402
-from course_lib.ops import softmax as ops  # noqa: E402
+from benchmarks.harness.about import versions
+from course_lib import measure
+from course_lib.ops import softmax as ops
 
 NUMBERS = 1 << 27  # of each matrix: 512 MiB in float32, several times any L2
 WIDTHS = (128, 512, 1024, 4096, 16384, 65536)
@@ -114,7 +111,7 @@ def main():
     with options.out.open("w", newline="", encoding="utf-8") as file:
         file.write(
             "# medians of CUDA events, L2 flushed between runs, middle half in low_us to high_us; "
-            "python3 benchmarks/softmax.py\n"
+            "python3 -m benchmarks.softmax\n"
         )
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()

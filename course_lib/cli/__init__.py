@@ -183,8 +183,7 @@ def _reset(options):
 
 
 def _bench(words):
-    script = _ROOT / "benchmarks" / "run.py"
-    if not script.exists():
-        print(f"course: {script} is missing", file=sys.stderr)
+    if not (_ROOT / "benchmarks").is_dir():
+        print(f"course: {_ROOT / 'benchmarks'} is missing", file=sys.stderr)
         return BAD_REQUEST
-    return subprocess.run([sys.executable, str(script), *words], cwd=_ROOT).returncode
+    return subprocess.run([sys.executable, "-m", "benchmarks.run", *words], cwd=_ROOT).returncode

@@ -1,15 +1,9 @@
 """Every step of the course, launched small and ragged: a GPU and the CPU engines give the same numbers."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from launches import launches  # noqa: E402
+from benchmarks.launches import launches
 
 NAMES = [stem for stem, language in launches("cpu") if language == "cuda"]
 # relative to the largest number: float32 differs by the order of sums, halves by their own rounding as well

@@ -6,10 +6,10 @@ must be the table of today.
 
 import csv
 import functools
-import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.grader import kill_table
 from course_lib.grading.exercise import registry
 from course_lib.grading.exercises.softmax_cases import ALL_SCHEDULES
 from course_lib.grading.judge.judge import judge
@@ -21,22 +21,13 @@ KEYS = ("exercise", "kind", "name", "expected", "got")
 
 
 @functools.cache
-def kill_table():
-    """benchmarks/kill_table.py as a module."""
-    spec = importlib.util.spec_from_file_location("kill_table", ROOT / "benchmarks" / "kill_table.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@functools.cache
 def rows(exercise_id):
     """Every answer of an exercise with its verdict, judged when first asked for."""
-    return tuple(kill_table().judge_all(registry.get(exercise_id), seed=SEED))
+    return tuple(kill_table.judge_all(registry.get(exercise_id), seed=SEED))
 
 
 def stored():
-    """The rows of benchmarks/results/cpu/kill_table.csv; `python benchmarks/kill_table.py --write` makes them."""
+    """The rows of benchmarks/results/cpu/kill_table.csv; `python -m benchmarks.grader.kill_table --write` writes."""
     with open(ROOT / "benchmarks" / "results" / "cpu" / "kill_table.csv", newline="", encoding="utf-8") as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
@@ -55,13 +46,13 @@ def require_stored(exercise_id):
     """What is stored of the exercise is what was judged now."""
     today = {tuple(getattr(row, key) for key in KEYS) for row in rows(exercise_id)}
     before = {tuple(row[key] for key in KEYS) for row in stored() if row["exercise"] == exercise_id}
-    assert today == before, f"python benchmarks/kill_table.py {exercise_id} --write stores the new table"
+    assert today == before, f"python -m benchmarks.grader.kill_table {exercise_id} --write stores the new table"
 
 
 def require_solution(exercise_id):
     """The solution passes on other seeds, every small case under every schedule that its engine knows."""
     exercise = _with_all_schedules(registry.get(exercise_id))
-    text = kill_table().solution_text(exercise)
+    text = kill_table.solution_text(exercise)
     for seed in (1, 2**40 + 7):
         verdict = judge(exercise, text, seed=seed)
         assert verdict.passed, f"seed {seed}: {verdict.diagnosis}"

@@ -1,16 +1,13 @@
 """Storing the kill table: a part replaces its own rows and leaves those of the other exercises."""
 
-import importlib.util
-
 import pytest
+
+from benchmarks.grader import kill_table as module
 
 
 @pytest.fixture
-def kill_table(root, tmp_path, monkeypatch):
-    """benchmarks/kill_table.py as a module that stores into a scratch folder."""
-    spec = importlib.util.spec_from_file_location("kill_table", root / "benchmarks" / "kill_table.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def kill_table(tmp_path, monkeypatch):
+    """benchmarks.grader.kill_table, storing into a scratch folder."""
     monkeypatch.setattr(module, "RESULTS", tmp_path)
     return module
 
@@ -34,12 +31,12 @@ def test_the_table_of_a_card_goes_into_its_own_folder(kill_table, tmp_path, monk
 
     monkeypatch.setattr(kill_table.verdict_rows, "ROOT", tmp_path)
     monkeypatch.setattr(kill_table.verdict_rows.device, "current", Card)
-    monkeypatch.setattr("sys.argv", ["benchmarks/kill_table.py", "by", "hand"])
+    monkeypatch.setattr("sys.argv", [module.__file__, "by", "hand"])
     row = kill_table.Row("03.1", "wrong", "a", "FAIL no_max", "FAIL no_max", "", True)
     kill_table.verdict_rows.write("kills", kill_table.by_exercise([row]), "answers", "gpu")
     head, versions, names, first = (tmp_path / "benchmarks/results/h200/kills.csv").read_text().splitlines()
     assert (
-        head == "# answers; python benchmarks/kill_table.py by hand"
+        head == "# answers; python -m benchmarks.grader.kill_table by hand"
         and "NVIDIA H200" in versions
         and "commit" in versions
     )

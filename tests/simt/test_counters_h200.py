@@ -1,21 +1,14 @@
 """The SIMT machine counts what an H200 counts: equal on every micro-kernel, and on the chapters' kernels wherever the
 compiler keeps the source's accesses; where it does not, the reason is stated and the difference must be there.
 
-The table: ``pytest tests/simt/test_counters_h200.py -s -k table`` or ``python benchmarks/compare_counters.py``.
+The table: ``pytest tests/simt/test_counters_h200.py -s -k table``, ``python -m benchmarks.counters.compare_counters``.
 """
-
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import compare_counters  # noqa: E402
-from counter_cases import CASES  # noqa: E402
-
-from course_lib import cuda  # noqa: E402
+from benchmarks.counters import compare_counters
+from benchmarks.counters.counter_cases import CASES
+from course_lib import cuda
 
 HEAD, MEASURED = compare_counters.readings()
 

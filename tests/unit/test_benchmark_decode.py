@@ -1,7 +1,6 @@
 """The benchmarks of dense decoding: dry runs write a row for every case, and a wrong kernel is not timed."""
 
 import csv
-import importlib.util
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -9,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from benchmarks import decode_graphs, decode_splits
 from course_lib.ops import decode as ops
 
 DRY = SimpleNamespace(device="cpu", dry=True)
@@ -19,16 +19,9 @@ def on_the_cpu(monkeypatch):
     monkeypatch.setenv("COURSE_ENGINE", "cpu")
 
 
-def module(root, name):
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", root / "benchmarks" / f"{name}.py")
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
 def dry_rows(root, tmp_path, name):
     out = tmp_path / "dry.csv"
-    command = [sys.executable, f"benchmarks/{name}.py", "--dry", "--out", str(out), "--commit", "abc"]
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--dry", "--out", str(out), "--commit", "abc"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = list(csv.DictReader(line for line in out.read_text().splitlines() if not line.startswith("#")))
@@ -55,7 +48,7 @@ def test_a_dry_step_has_a_row_for_every_variant(root, tmp_path):
 
 def test_the_sweep_is_the_one_that_the_chapter_shows(root):
     """Each load below 12 GB, splits of at least 64 keys, the launcher's own choice always among them."""
-    bench = module(root, "decode_splits")
+    bench = decode_splits
     loads = bench.loads(dry=False)
     assert len([load for load in loads if load[0] == "splits"]) == 15 and ("splits", 64, 65536) not in loads
     counts = [name[2] for name in bench.planned_splits(bench.case((1, *bench.HEADS, 1024), 1024, "cpu"))[0]]
@@ -67,7 +60,7 @@ def test_the_sweep_is_the_one_that_the_chapter_shows(root):
 @pytest.mark.parametrize("value", [float("nan"), 0.5])
 def test_nothing_wrong_is_timed(root, monkeypatch, value):
     """One of the swept launches gives a wrong number: its row says so, the others have none to say."""
-    bench = module(root, "decode_splits")
+    bench = decode_splits
     planned = bench.planned
 
     def spoiled(load, variant, language, num_splits=None):
@@ -83,7 +76,7 @@ def test_nothing_wrong_is_timed(root, monkeypatch, value):
 
 
 def test_a_graph_that_gives_other_numbers_is_refused(root, monkeypatch):
-    bench = module(root, "decode_graphs")
+    bench = decode_graphs
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     out = torch.zeros(2)
 

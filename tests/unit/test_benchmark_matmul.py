@@ -1,32 +1,26 @@
 """The benchmark of the matrix product: a dry run writes a row for every step, and a wrong kernel is not timed."""
 
 import csv
-import importlib.util
 import subprocess
 import sys
 
 import pytest
 import torch
 
+from benchmarks import matmul
+from benchmarks.counters import matmul_counters
 from course_lib.ops.matmul import VARIANTS
 
 
-def module(root, name):
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", root / "benchmarks" / f"{name}.py")
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
 @pytest.fixture
-def bench(root, monkeypatch):
+def bench(monkeypatch):
     monkeypatch.setenv("COURSE_ENGINE", "cpu")
-    return module(root, "matmul")
+    return matmul
 
 
 def test_a_dry_run_has_a_row_for_every_step(root, tmp_path):
     out = tmp_path / "dry.csv"
-    command = [sys.executable, "benchmarks/matmul.py", "--dry", "--out", str(out), "--commit", "abc"]
+    command = [sys.executable, "-m", "benchmarks.matmul", "--dry", "--out", str(out), "--commit", "abc"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = list(csv.DictReader(line for line in out.read_text().splitlines() if not line.startswith("#")))
@@ -48,11 +42,12 @@ def test_nothing_wrong_is_timed(bench, monkeypatch):
     assert not any(row["note"] for row in rows.values())
 
 
-def test_counters_are_read_as_numbers(root):
-    counters = module(root, "matmul_counters")
-    names = ",".join(f'"{metric}"' for metric in counters.METRICS.values())
-    values = ",".join(['"1,234"', '"n/a"', *['"12.346"'] * (len(counters.METRICS) - 2)])
+def test_counters_are_read_as_numbers():
+    names = ",".join(f'"{metric}"' for metric in matmul_counters.METRICS.values())
+    values = ",".join(['"1,234"', '"n/a"', *['"12.346"'] * (len(matmul_counters.METRICS) - 2)])
     text = f'==PROF== x\n"ID","Kernel Name",{names}\n"","",{names}\n"0","matmul_kernel",{values}\n'
-    ((kernel, row),) = counters.ncu.parse(text, counters.METRICS)
-    assert list(row.values()) == [1234, "", *[12.35] * (len(counters.METRICS) - 2)] and kernel == "matmul_kernel"
-    assert [step for step in counters.steps() if step[1] == "cuda"] == [(variant, "cuda") for variant in VARIANTS]
+    ((kernel, row),) = matmul_counters.ncu.parse(text, matmul_counters.METRICS)
+    assert list(row.values()) == [1234, "", *[12.35] * (len(matmul_counters.METRICS) - 2)] and kernel == "matmul_kernel"
+    assert [step for step in matmul_counters.steps() if step[1] == "cuda"] == [
+        (variant, "cuda") for variant in VARIANTS
+    ]

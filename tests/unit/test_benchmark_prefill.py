@@ -1,13 +1,14 @@
 """The benchmark of prefill over pages: a dry run writes a row for every case, and a wrong kernel is not timed."""
 
 import csv
-import importlib.util
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
+
+from benchmarks import paged_prefill as bench
 
 DRY = SimpleNamespace(device="cpu", dry=True)
 
@@ -17,18 +18,9 @@ def on_the_cpu(monkeypatch):
     monkeypatch.setenv("COURSE_ENGINE", "cpu")
 
 
-@pytest.fixture(scope="module")
-def bench(root):
-    """benchmarks/paged_prefill.py as a module."""
-    spec = importlib.util.spec_from_file_location("benchmark_prefill", root / "benchmarks" / "paged_prefill.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_a_dry_run_has_a_row_for_every_variant_and_load(root, tmp_path, bench):
+def test_a_dry_run_has_a_row_for_every_variant_and_load(root, tmp_path):
     out = tmp_path / "dry.csv"
-    command = [sys.executable, "benchmarks/paged_prefill.py", "--dry", "--out", str(out), "--commit", "abc"]
+    command = [sys.executable, "-m", "benchmarks.paged_prefill", "--dry", "--out", str(out), "--commit", "abc"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = list(csv.DictReader(line for line in out.read_text().splitlines() if not line.startswith("#")))
@@ -40,13 +32,13 @@ def test_a_dry_run_has_a_row_for_every_variant_and_load(root, tmp_path, bench):
 
 
 @pytest.mark.parametrize("size", [(2, 4, 2, 70, 70), (3, 2, 1, 20, 90), (1, 1, 1, 1, 5)])
-def test_work_is_counted_from_what_each_query_sees(bench, size):
+def test_work_is_counted_from_what_each_query_sees(size):
     batch_size, num_heads, _, seq_len_q, seq_len_kv = size
     seen = torch.ones(seq_len_q, seq_len_kv).tril(seq_len_kv - seq_len_q).sum().item()
     assert bench.flop_of(size, 64) == 2 * 2 * 64 * seen * batch_size * num_heads
 
 
-def test_the_dense_peer_has_the_keys_of_the_pages(bench):
+def test_the_dense_peer_has_the_keys_of_the_pages():
     """The peer's every row is that of the oracle: the same sequences, the mask aligned to the bottom right."""
     load = bench.case((2, 4, 2, 20, 90), 64, "cpu", torch.float32)
     inputs = (load.q, load.k_pages, load.v_pages, load.block_table, load.seq_lens, load.cu_seqlens_q)
@@ -57,7 +49,7 @@ def test_the_dense_peer_has_the_keys_of_the_pages(bench):
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("row, value", [(-1, 0.5), (-20, 9.0), (0, float("nan"))])
-def test_nothing_wrong_is_timed(bench, monkeypatch, row, value, which):
+def test_nothing_wrong_is_timed(monkeypatch, row, value, which):
     """One row of out or lse of one kernel is wrong, at an end of the checked ones, or NaN anywhere."""
     planned = bench.planned
 
@@ -80,7 +72,7 @@ def test_nothing_wrong_is_timed(bench, monkeypatch, row, value, which):
     assert notes.pop(bench.OURS[1]).endswith("not timed") and not any(notes.values())
 
 
-def test_what_a_kernel_does_not_write_is_noticed(bench, monkeypatch):
+def test_what_a_kernel_does_not_write_is_noticed(monkeypatch):
     """Nothing of what an earlier kernel left in memory can pass for an output."""
     load = bench.case((1, 2, 1, 20, 90), 64, "cpu")
     assert all(x.isnan().all() for name in bench.OURS for x in bench.planned(name, load).outputs)

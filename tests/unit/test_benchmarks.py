@@ -1,23 +1,14 @@
 """What every row of the benchmarks says about its origin."""
 
 import csv
-import importlib.util
 import shutil
 
-import pytest
 import torch
 
-
-@pytest.fixture(scope="module")
-def about(root):
-    """benchmarks/about.py as a module."""
-    spec = importlib.util.spec_from_file_location("about", root / "benchmarks" / "about.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from benchmarks.harness import about
 
 
-def test_a_row_says_where_it_comes_from(about):
+def test_a_row_says_where_it_comes_from():
     said = about.versions("abc1234", on_gpu=False, also=("numpy", "no_such_package"))
     assert [name for name in said if name in about.COLUMNS] == about.COLUMNS
     assert said["device"] == "CPU, dry run" and said["driver"] == ""
@@ -25,12 +16,12 @@ def test_a_row_says_where_it_comes_from(about):
     assert said["numpy"] and said["no_such_package"] == ""
 
 
-def test_no_driver_is_no_error(about, monkeypatch):
+def test_no_driver_is_no_error(monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert shutil.which("nvidia-smi") is None and about.driver() == ""
 
 
-def test_stored_rows_of_a_gpu_name_their_origin(root, about):
+def test_stored_rows_of_a_gpu_name_their_origin(root):
     """Counters and verdicts are stored as they were: their head names the machine."""
     for path in (root / "benchmarks" / "results" / "h200").glob("*.csv"):
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -2,13 +2,13 @@
 
 import base64
 import csv
-import importlib.util
 import json
 import sys
 
 import pytest
 import torch
 
+from benchmarks import naive_attention
 from course_lib import measure, viz
 from course_lib.book.chapters import read_chapter
 from course_lib.cli import doctor
@@ -169,13 +169,9 @@ def test_the_doctors_card_says_what_is_missing_and_keeps_paths_short(root):
 
 
 def test_the_benchmark_writes_its_rows_in_a_dry_run(root, tmp_path, monkeypatch, capsys):
-    spec = importlib.util.spec_from_file_location("naive_attention", root / "benchmarks" / "naive_attention.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-
     def run(out):
         monkeypatch.setattr(sys, "argv", ["naive_attention.py", "--dry", "--runs", "2", "--out", str(out)])
-        script.main()
+        naive_attention.main()
 
     run(tmp_path / "rows.csv")
     lines = (tmp_path / "rows.csv").read_text().splitlines()

@@ -81,7 +81,7 @@ def test_the_benchmark_without_rows_runs_dry(root):
     import subprocess
     import sys
 
-    command = [sys.executable, "benchmarks/bandwidth.py", "--dry"]
+    command = [sys.executable, "-m", "benchmarks.bandwidth", "--dry"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("right") == 3

@@ -1,14 +1,8 @@
 """benchmarks/launches.py has a launch of every step, so that what the sanitizer watches is the whole course."""
 
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from launches import launches  # noqa: E402
-
-from course_lib.triton_kernels import REGISTRY  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.launches import launches
+from course_lib.triton_kernels import REGISTRY
 
 
 def test_every_cuda_file_is_launched():

@@ -1,6 +1,6 @@
 """What every stored row says about the machine and the software that made it.
 
-    from about import COLUMNS, versions      the scripts of this folder; COLUMNS end their own
+    from benchmarks.harness.about import COLUMNS, versions      the scripts of this folder; COLUMNS end their own
     row | versions(options.commit)
 
 May import: the standard library and torch, so that a script with no Triton at hand still says so in its row.
@@ -9,10 +9,18 @@ May import: the standard library and torch, so that a script with no Triton at h
 import datetime
 import importlib
 import subprocess
+from pathlib import Path
 
 import torch
 
+from benchmarks import ROOT
+
 COLUMNS = ["device", "driver", "torch", "triton", "commit", "date"]
+
+
+def module_of(path):
+    """The name under which ``python -m`` runs a file of this package."""
+    return ".".join(Path(path).resolve().relative_to(ROOT).with_suffix("").parts)
 
 
 def driver():

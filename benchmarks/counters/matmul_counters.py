@@ -1,18 +1,14 @@
 """What Nsight Compute sees of every step of kernels_cu/matmul: traffic at each level, and how busy each unit is.
 
-    python3 benchmarks/matmul_counters.py --out benchmarks/results/h200/matmul_counters.csv --commit …
+    python3 -m benchmarks.counters.matmul_counters --out …/h200/matmul_counters.csv --commit …
 
 The script starts itself under ncu (``--launch`` runs every step once). Counters, not times: ncu replays a launch and
 leaves the clock alone, so a time belongs into matmul.csv. One size for all steps, square, random numbers.
 """
 
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-
-import ncu  # noqa: E402
+from benchmarks.counters import ncu
 
 SIZE = 2048
 TRITON_TILES = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3}  # autotune must not run

@@ -1,6 +1,6 @@
 """Paged decode by FlashInfer and cuDNN, where they are installed, on the same pools and tables as the course's kernels.
 
-    from decode_peers import PEERS      name -> function(case) that gives a function without arguments, or raises
+    PEERS      name -> function(case) that gives a function without arguments, or raises
 
 May import: torch, and the peers inside functions.
 """

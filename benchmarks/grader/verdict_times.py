@@ -1,7 +1,7 @@
 """How long a learner waits: from the call of a check to its verdict, for every exercise, on the machine in hand.
 
-    python benchmarks/verdict_times.py               prints the table
-    python benchmarks/verdict_times.py --write       also writes results/cpu/verdict_times.csv
+    python -m benchmarks.grader.verdict_times               prints the table
+    python -m benchmarks.grader.verdict_times --write       also writes results/cpu/verdict_times.csv
 
 Each text is sent with a comment of its own, so that nothing comes from the cache of compiled kernels: what is timed is
 a text that the judge has never seen. Wrong answers take longer than right ones, because probes follow. The first check
@@ -17,17 +17,13 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import kill_table  # noqa: E402  puts the course on the path and chooses Triton's interpreter
-
-from course_lib.grading.answer.text import Answer  # noqa: E402
-from course_lib.grading.exercise import registry  # noqa: E402
-from course_lib.grading.processes import client  # noqa: E402
-from course_lib.measure.tables import Table  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.grader import kill_table
+from course_lib.grading.answer.text import Answer
+from course_lib.grading.exercise import registry
+from course_lib.grading.processes import client
+from course_lib.measure.tables import Table
 
 NUM_WRONG = 6  # wrong answers of each exercise, spread over its list
 COLUMNS = ("exercise", "language", "pass_s", "fail_median_s", "fail_slowest_s")
@@ -73,7 +69,7 @@ def about():
     return (
         f"# {os.cpu_count()} cores {platform.machine()} · load before {os.getloadavg()[0]:.1f} · "
         f"python {platform.python_version()} · torch {torch.__version__} · triton {triton.__version__} · "
-        f"commit {commit.strip()} · python benchmarks/verdict_times.py --write\n"
+        f"commit {commit.strip()} · python -m benchmarks.grader.verdict_times --write\n"
     )
 
 

@@ -1,6 +1,6 @@
 """Read memory counters with Nsight Compute on the GPU in hand and keep them as CSV.
 
-    python3 benchmarks/read_counters.py --out tests/simt/data/h200_counters.csv --commit $(git rev-parse --short HEAD)
+    python3 -m benchmarks.counters.read_counters --out tests/simt/data/h200_counters.csv --commit …
 
 The script starts itself under ncu (``--launch`` runs the cases of counter_cases.py once each), so one command makes the
 file; its head says which command, device, driver and versions made it.
@@ -12,10 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-
-import ncu  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.counters import ncu
 
 # column of the CSV -> metric of Nsight Compute
 METRICS = {
@@ -41,7 +39,7 @@ METRICS = {
 
 def launch():
     """Run every case once, in order; ncu watches."""
-    from counter_cases import CASES
+    from benchmarks.counters.counter_cases import CASES
 
     for case in CASES:
         case.launch("cuda").run()
@@ -50,10 +48,11 @@ def launch():
 def head(command, commit):
     """Comment lines that say where the readings come from."""
     import torch
-    from about import driver
+
+    from benchmarks.harness.about import driver
 
     version = subprocess.run([command[0], "--version"], capture_output=True, text=True, check=False).stdout
-    shown = " ".join([Path(command[0]).name, *command[1:-3], "python3", *command[-2:]])
+    shown = " ".join([Path(command[0]).name, *command[1:-4], "python3", *command[-3:]])
     build = [line for line in version.splitlines() if "Version" in line]
     return [
         f"# device {torch.cuda.get_device_name()} · driver {driver()} · torch {torch.__version__} · "
@@ -72,7 +71,7 @@ def main():
     if options.launch:
         launch()
         return
-    from counter_cases import CASES
+    from benchmarks.counters.counter_cases import CASES
 
     command = ncu.command(__file__, sorted({case.kernel for case in CASES}), METRICS)
     found = ncu.read(command, METRICS)

@@ -1,9 +1,9 @@
 """Does the tolerance rule ever refuse a right kernel? Every right answer, on many hidden seeds, case by case.
 
-    python benchmarks/false_alarms.py                     10 seeds on the CPU, about 5,000 runs
-    python benchmarks/false_alarms.py --seeds 3 03.2      fewer
-    python benchmarks/false_alarms.py --engine gpu        on the graphics card
-    python benchmarks/false_alarms.py --write             also stores results/<cpu or gpu name>/false_alarms.csv
+    python -m benchmarks.grader.false_alarms                     10 seeds on the CPU, about 5,000 runs
+    python -m benchmarks.grader.false_alarms --seeds 3 03.2      fewer
+    python -m benchmarks.grader.false_alarms --engine gpu        on the graphics card
+    python -m benchmarks.grader.false_alarms --write             also stores results/<cpu or gpu name>/false_alarms.csv
 
 A run is one answer on one case with one seed. Each right answer of solutions/ takes part, and the lecture kernels
 in place of the exercise that has their contract. `worst_ratio` is the largest error divided by its tolerance.
@@ -15,15 +15,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import verdict_rows  # noqa: E402
-from kill_table import ROOT, TRITON_HEAD, answers  # noqa: E402
-
-from course_lib.book.regions import included  # noqa: E402
-from course_lib.grading.exercise import registry  # noqa: E402
-from course_lib.grading.exercises import softmax_cases  # noqa: E402
-from course_lib.grading.judge.judge import judge, prepare  # noqa: E402
+from benchmarks.grader import verdict_rows
+from benchmarks.grader.kill_table import ROOT, TRITON_HEAD, answers
+from course_lib.book.regions import included
+from course_lib.grading.exercise import registry
+from course_lib.grading.exercises import softmax_cases
+from course_lib.grading.judge.judge import judge, prepare
 
 BLOCK = 64
 TWINS = "course_lib/triton_kernels/softmax.py"

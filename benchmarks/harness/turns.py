@@ -1,6 +1,6 @@
 """Time several functions in turns, so that a change of the clock meets all of them alike.
 
-    from turns import timed_in_turns
+    from benchmarks.harness.turns import timed_in_turns
 
 May import: the standard library, torch, course_lib.measure.
 """

@@ -1,6 +1,6 @@
 """torch's fused attention as a peer: one backend, named, so that no other one is taken.
 
-    from sdpa import BACKENDS, sdpa
+    from benchmarks.harness.sdpa import BACKENDS, sdpa
 
 May import: torch.
 """

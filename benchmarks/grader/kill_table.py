@@ -1,10 +1,10 @@
 """Every known-wrong answer against the judge, and every right one: who is killed, with which diagnosis, and who is not.
 
-    python benchmarks/kill_table.py                        prints the table for all exercises
-    python benchmarks/kill_table.py 03.2 03.5 --seed 7     for some, on other inputs
-    python benchmarks/kill_table.py --write                also writes results/cpu/kill_table.csv and kills.csv
-    python benchmarks/kill_table.py 03.2 --write           replaces the rows of 03.2 in them and leaves the others
-    python benchmarks/kill_table.py --engine gpu --jobs 12 --write
+    python -m benchmarks.grader.kill_table                  prints the table for all exercises
+    python -m benchmarks.grader.kill_table 03.2 03.5 --seed 7   for some, on other inputs
+    python -m benchmarks.grader.kill_table --write          also writes results/cpu/kill_table.csv and kills.csv
+    python -m benchmarks.grader.kill_table 03.2 --write     replaces the rows of 03.2 in them and leaves the others
+    python -m benchmarks.grader.kill_table --engine gpu --jobs 12 --write
                                                            on the graphics card; writes results/<its name>/kills.csv
 
 Nothing is stored unless --write is given. tests/grading/test_kill_table.py judges the same answers.
@@ -17,18 +17,13 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-
-import verdict_rows  # noqa: E402
-
-import course_lib  # noqa: E402, F401  chooses Triton's interpreter before anything imports triton
-from course_lib.book.regions import included, solved, starter  # noqa: E402
-from course_lib.grading.exercise import registry  # noqa: E402
-from course_lib.grading.exercise import submissions as contestants  # noqa: E402
-from course_lib.grading.judge.judge import judge, prepare  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.grader import verdict_rows
+from course_lib.book.regions import included, solved, starter
+from course_lib.grading.exercise import registry
+from course_lib.grading.exercise import submissions as contestants
+from course_lib.grading.judge.judge import judge, prepare
 
 RESULTS = ROOT / "benchmarks" / "results" / "cpu"
 TRITON_HEAD = "import triton\nimport triton.language as tl\n\n\n"
@@ -136,7 +131,9 @@ def _write(judged):
     tables = {"kill_table": [vars(row) for row in rows], "kills": by_exercise(rows)}
     for name, table in tables.items():
         with open(RESULTS / f"{name}.csv", "w", newline="") as file:
-            file.write("# every answer in solutions/ against the judge; python benchmarks/kill_table.py --write\n")
+            file.write(
+                "# every answer in solutions/ against the judge; python -m benchmarks.grader.kill_table --write\n"
+            )
             writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
             writer.writeheader()
             writer.writerows(table)

@@ -1,13 +1,14 @@
 """The launches whose memory counters are compared: SIMT machine against Nsight Compute.
 
-One list for both sides, so that they cannot drift: benchmarks/read_counters.py launches these on a GPU under ncu,
+One list for both sides, so that they cannot drift: read_counters.py launches these on a GPU under ncu, and
 tests/simt/test_counters_h200.py profiles the same on the SIMT machine.
 """
 
 from dataclasses import dataclass, field, replace
 
 import torch
-from inputs import direct, heads, random
+
+from benchmarks.inputs import direct, heads, random
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,9 @@ Used by kill_table.py on a GPU and by false_alarms.py.
 import csv
 import platform
 import sys
-from pathlib import Path
 
-from about import package
-from run import ROOT, commit, folder_name
-
+from benchmarks.harness.about import module_of, package
+from benchmarks.run import ROOT, commit, folder_name
 from course_lib import device
 
 
@@ -29,7 +27,7 @@ def write(family, rows, what, engine):
     folder.mkdir(parents=True, exist_ok=True)
     versions = " · ".join(f"{library} {package(library)}" for library in ("torch", "triton"))
     with open(folder / f"{family}.csv", "w", newline="", encoding="utf-8") as file:
-        file.write(f"# {what}; python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}\n")
+        file.write(f"# {what}; python -m {module_of(sys.argv[0])} {' '.join(sys.argv[1:])}\n")
         file.write(f"# {name} · {versions} · commit {commit()}\n")
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()

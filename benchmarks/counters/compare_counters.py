@@ -1,6 +1,6 @@
 """As written, as compiled, measured: the SIMT machine's counters beside the machine code and Nsight Compute.
 
-    python3 benchmarks/compare_counters.py [--readings tests/simt/data/h200_counters.csv] [--out …/counters.csv]
+    python3 -m benchmarks.counters.compare_counters [--readings FILE] [--out …/counters.csv]
 
 Needs no GPU: the readings are stored, the SIMT machine counts again, and NVRTC compiles again.
 """
@@ -13,9 +13,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-from counter_cases import MOST_STRAY, STRAY  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.counters.counter_cases import MOST_STRAY, STRAY
 
 READINGS = ROOT / "tests" / "simt" / "data" / "h200_counters.csv"
 FIELDS = {
@@ -128,7 +127,7 @@ def table(pairs):
 def main():
     """Compare every stored case, print the table, write the CSV."""
     os.environ["COURSE_ENGINE"] = "cpu"
-    from counter_cases import CASES
+    from benchmarks.counters.counter_cases import CASES
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--readings", type=Path, default=READINGS)

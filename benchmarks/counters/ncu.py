@@ -17,7 +17,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks import ROOT
+from benchmarks.harness.about import COLUMNS, module_of, versions
 
 
 def parser(description):
@@ -42,7 +43,7 @@ def command(script, kernels, metrics, *arguments):
     ncu = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
     form = ["--csv", "--page", "raw", "--print-units", "base", "--kernel-name-base", "function"]
     which = ["--kernel-name", f"regex:^({'|'.join(kernels)})$", "--metrics", ",".join(metrics.values())]
-    this = [str(Path(script).resolve().relative_to(ROOT)), "--launch", *arguments]
+    this = ["-m", module_of(script), "--launch", *arguments]
     return [ncu, "--clock-control", "none", *form, *which, sys.executable, *this]
 
 
@@ -78,12 +79,10 @@ def _number(text, digits):
 
 def write(script, options, rows):
     """Store rows, each with the versions of about.py, under a line that names the script."""
-    from about import COLUMNS, versions
-
     about = versions(options.commit)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write(f"# Nsight Compute, one launch each, clock left as it is; python3 benchmarks/{Path(script).name}\n")
+        file.write(f"# Nsight Compute, one launch each, clock left as it is; python3 -m {module_of(script)}\n")
         writer = csv.DictWriter(file, [*rows[0], *COLUMNS], lineterminator="\n")
         writer.writeheader()
         writer.writerows(row | about for row in rows)

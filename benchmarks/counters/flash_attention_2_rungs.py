@@ -1,6 +1,6 @@
 """What Nsight Compute sees of every rung of kernels_cu/flash_attention_2, and of SDPA's flash kernel beside them.
 
-    python3 benchmarks/flash_attention_2_rungs.py --out benchmarks/results/h200/flash_attention_2_rungs.csv --commit …
+    python3 -m benchmarks.counters.flash_attention_2_rungs --out …/h200/flash_attention_2_rungs.csv --commit …
 
 The script starts itself under ncu (``--launch`` runs every rung once). Counters, not times: ncu replays a launch and
 leaves the clock alone, so a time belongs into flash_attention.csv. bfloat16, 16,384 tokens, num_heads * head_dim =
@@ -8,12 +8,8 @@ leaves the clock alone, so a time belongs into flash_attention.csv. bfloat16, 16
 """
 
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-
-import ncu  # noqa: E402
+from benchmarks.counters import ncu
 
 NUM_TOKENS, MODEL_DIM, SEQ_LEN = 16384, 2048, 4096
 HEAD_DIMS = (128, 64)
