@@ -4,7 +4,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup lab test test-gpu bench notebooks readme lint format clean system-packages
+.PHONY: help setup lab test test-gpu bench notebooks docs lint format clean system-packages
 
 help:  ## what each command does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -24,8 +24,8 @@ bench: setup  ## measure this machine; rows go to benchmarks/results
 notebooks: setup  ## chapters/ to notebooks/, exercises/ and solutions/; lectures are executed on the CPU
 	$(BIN)/python -m course_lib.book
 
-readme: setup  ## refresh the generated tables of README.md
-	$(BIN)/python -m course_lib.book.readme
+docs: setup  ## refresh the generated tables and pictures of README.md and docs/
+	$(BIN)/python -m course_lib.book.pages
 
 lint: setup  ## ruff and the search for stray files
 	$(BIN)/ruff check .

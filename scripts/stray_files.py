@@ -17,7 +17,7 @@ ALLOWED = [
     r"(README|CONTRIBUTING|GLOSSARY)\.md|LICENSE|Makefile|pyproject\.toml|constraints\.txt|environment\.yml|\.gitignore",
     r"(kernels_cu|benchmarks|tests|chapters)/README\.md",
     r"\.ci/run|\.devcontainer/devcontainer\.json|scripts/[a-z_]+\.(sh|py)",
-    rf"chapters/({STEP}|glossary)\.md|chapters/plan\.csv|kernels_cu/(support|compiled)\.csv|docs/[a-z_]+\.svg",
+    rf"chapters/({STEP}|glossary)\.md|chapters/plan\.csv|kernels_cu/(support|compiled)\.csv|docs/[a-z_]+\.(svg|md)",
     rf"(notebooks|exercises|solutions)/{STEP}\.ipynb",
     r"notebooks/glossary\.md",
     r"solutions/(answers|wrong|right)/[0-9]{2}_[a-z0-9_]+\.(py|cu)",

@@ -7,7 +7,7 @@ import sys
 import nbformat
 import pytest
 
-from course_lib.book import build, chapter_files, keep, read_chapter, readme
+from course_lib.book import build, chapter_files, keep, read_chapter
 
 CHAPTERS = chapter_files()
 
@@ -110,15 +110,10 @@ def links(path):
 
 
 def test_links_inside_the_course_lead_somewhere(root):
-    pages = [*root.glob("*.md"), *root.glob("chapters/*.md")]
+    pages = [*root.glob("*.md"), *root.glob("chapters/*.md"), *root.glob("docs/*.md")]
     pages += [path for folder in ("notebooks", "exercises", "solutions") for path in root.glob(f"{folder}/*.ipynb")]
     assert len(pages) > 3
     for page in pages:
         for target in links(page):
             if not target.startswith(("http://", "https://", "#")):
                 assert (page.parent / target.partition("#")[0]).exists(), f"{page.relative_to(root)}: {target}"
-
-
-def test_readme_tables_are_fresh(root):
-    text = (root / "README.md").read_text()
-    assert readme.refreshed(text, root) == text, "README.md is out of date; run: make readme"

@@ -1,4 +1,4 @@
-"""The course at a glance, for README.md: chapters and their state, what needs what, what runs where.
+"""The course at a glance: chapters and their state, what needs what, what runs where.
 
 Titles and prerequisites come from chapters/plan.csv, the state from the files that are there, the support matrix from
 kernels_cu/support.csv (written by the compile gate) and from what Triton's gate compiles.
@@ -10,7 +10,7 @@ import csv
 import re
 from pathlib import Path
 
-from .chapters import chapter_files, read_chapter
+from ..chapters import chapter_files, read_chapter
 
 # Ways through the course that leave chapters out: name -> the chapter where it ends.
 SHORT_CUTS = {"only decode": "10", "only Hopper": "08", "only a language model": "13"}
@@ -43,7 +43,7 @@ def plan(root):
 
 
 def chapters_table(root):
-    """One row a chapter, in order: those that stand with links to their notebooks, the others with their state."""
+    """One row a chapter, in order: written ones with links to their notebooks, the others as planned."""
     rows = {row["number"]: (row["number"], row["title"], "planned") for row in plan(root)}
     for path in chapter_files(root):
         chapter = read_chapter(path, root)
@@ -68,36 +68,11 @@ def needed(number, rows):
     return sorted(found)
 
 
-def graph(root):
-    """What needs what: a picture that code hosts draw from text, and the same in words, with short cuts."""
+def short_cuts(root):
+    """The ways through the course that leave chapters out, as a list."""
     rows = plan(root)
-    if not rows:
-        return ""
-    there = {path.stem[:2] for path in chapter_files(root)}
-    lines = ["```mermaid", "flowchart LR", "  classDef planned stroke-dasharray: 4 4"]
-    for row in rows:
-        style = "" if row["number"] in there else ":::planned"
-        lines.append(f'  c{row["number"]}["{row["number"]} {row["title"]}"]{style}')
-        lines += [f"  c{one} --> c{row['number']}" for one in row["needs"].split()]
-        lines += [f"  c{one} -.-> c{row['number']}" for one in row["helped_by"].split()]
-    cuts = [f"**{name}**: {', '.join(needed(end, rows))}" for name, end in SHORT_CUTS.items()]
-    words = [
-        f"{row['number']} needs {' and '.join(row['needs'].split())}"
-        + (f" (better after {' and '.join(row['helped_by'].split())})" if row["helped_by"] else "")
-        for row in rows
-        if row["needs"]
-    ]
-    return "\n".join(
-        [
-            *lines,
-            "```",
-            "",
-            "A full arrow: needs. A dotted arrow: easier after. A dashed frame: not written yet. "
-            f"Short cuts: {'; '.join(cuts)}.",
-            "",
-            f"<details><summary>The same in words</summary>{'; '.join(words)}.</details>",
-        ]
-    )
+    ways = {name: needed(end, rows) for name, end in SHORT_CUTS.items()} if rows else {}
+    return "\n".join(f"- **{name}**: {', '.join(chapters)}" for name, chapters in ways.items())
 
 
 def support_table(root):
@@ -118,12 +93,12 @@ def support_table(root):
         if twins:
             rows.append((chapter.stem[:2], _count(twins, "Triton kernel"), "interpreted", *_triton(notes)))
     words = (
-        "emulated: the same text on the SIMT machine. interpreted: by Triton's interpreter. compiles: NVIDIA's "
-        "compiler makes machine code of it for that architecture, without spills, in every `make test`; run and "
-        "measured on an H200 alone."
+        "emulated: the same text runs on the SIMT machine. interpreted: it runs in Triton's interpreter. compiles: "
+        "NVIDIA's compiler makes machine code of it for that architecture, without spills, in every `make test`. Run "
+        "and measured: on an H200 only."
     )
     legend = [words, *(f"{_raised(i)} {note}" for i, note in enumerate(notes, 1))]
-    return "\n\n".join(["### What runs on which machine?", markdown_table(("", "", *CARDS.values()), rows), *legend])
+    return "\n\n".join([markdown_table(("", "", *CARDS.values()), rows), *legend])
 
 
 def _cell(rows, notes):
@@ -139,7 +114,7 @@ def _cell(rows, notes):
 
 def _triton(notes):
     """The cells of a Triton row: compiled for every architecture, with what Triton itself says of the old one."""
-    from ..triton.aot import support
+    from ...triton.aot import support
 
     old = _note(f"Triton: {support('sm_75')}.", notes)
     return ["compiles" + (_raised(old) if machine == "sm_75" else "") for machine in CARDS if machine != "cpu"]
@@ -147,7 +122,7 @@ def _triton(notes):
 
 def _twins(stems):
     """How many Triton twins belong to these stems."""
-    from ..triton_kernels import REGISTRY
+    from ...triton_kernels import REGISTRY
 
     return len({(key.split("/")[0], name) for key, name in REGISTRY.items() if "/".join(key.split("/")[:2]) in stems})
 

@@ -1,0 +1,85 @@
+"""The claims of README.md: one number each, read from the stored rows, with a link to the page that has the rest.
+
+May import: measure, evidence, speed.
+"""
+
+from pathlib import Path
+
+from ...measure import read_results
+from .evidence import KILLS, kill_counts
+from .speed import device_words, rungs
+
+DEVICE = "h200"
+
+
+def claims(root):
+    """The claims as a list; one whose rows are missing is left out."""
+    made = [make(Path(root)) for make in (_judge, _counters, _machine, _ladder, _decode)]
+    return "\n".join(f"- {claim}" for claim in made if claim)
+
+
+def _rows(root, family, device=DEVICE, **where):
+    return read_results(device, family, root=root / "benchmarks" / "results").where(**where).rows
+
+
+def _judge(root):
+    path = root / "benchmarks" / "results" / KILLS[0] / f"{KILLS[1]}.csv"
+    if not path.is_file():
+        return ""
+    killed, wrong, _, _ = kill_counts(path)[1]
+    return (
+        f"**The judge is tested.** **{killed:,} of {wrong:,}** known wrong answers fail, each with its own diagnosis "
+        "([kill table](docs/grader.md))."
+    )
+
+
+def _counters(root):
+    rows = _rows(root, "counters")
+    if not rows:
+        return ""
+    equal = sum(row["as_written"] == row["measured"] for row in rows)
+    return (
+        f"**The counters are those of a GPU.** **{100 * equal / len(rows):.0f} %** of {len(rows):,} readings of Nsight "
+        f"Compute on {device_words(DEVICE)} equal what the machine counts on a CPU; the rest are listed with their "
+        "reasons ([counters](docs/machine.md))."
+    )
+
+
+def _machine(root):
+    rows = [row for row in _rows(root, "simt_speed", "cpu") if row["engine"].startswith("simt fast")]
+    if not rows:
+        return ""
+    return (
+        "**A laptop is enough.** A softmax in CUDA runs at least "
+        f"**{min(row['times_numba'] for row in rows):,.0f} times** as fast as in Numba's simulator "
+        "([engines](docs/machine.md))."
+    )
+
+
+def _ladder(root):
+    case = {"direction": "forward", "head_dim": 128, "seq_len": 16384, "causal": 1, "language": "cuda"}
+    rows = [
+        row
+        for stem in rungs(root, "flash_attention_2")
+        for row in _rows(root, "flash_attention", variant=f"flash_attention_2/{stem}", **case)
+        if row["ratio_to_sdpa_flash"]
+    ]
+    if not rows:
+        return ""
+    return (
+        "**The kernels are fast.** The last rung of FlashAttention-2 in CUDA reaches "
+        f"**{rows[-1]['ratio_to_sdpa_flash']:.2f} times** the speed of PyTorch's flash backend, causal, at "
+        f"{case['seq_len']:,} tokens ([results](docs/results.md))."
+    )
+
+
+def _decode(root):
+    case = {"batch_size": 8, "num_heads": 32, "num_kv_heads": 8, "seq_len": 32768, "page_size": 16, "dtype": "bfloat16"}
+    rows = _rows(root, "decode", variant="paged/04_paged_grouped", language="cuda", **case)
+    if not rows:
+        return ""
+    return (
+        f"**Decoding runs at the speed of memory.** Attention over pages, {case['batch_size']} sequences of "
+        f"{case['seq_len']:,} tokens, reaches **{rows[0]['percent_of_ceiling']:.0f} %** of the speed of reading the "
+        "keys and values alone ([results](docs/results.md))."
+    )
