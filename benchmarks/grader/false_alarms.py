@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.grader import verdict_rows
-from benchmarks.grader.kill_table import ROOT, TRITON_HEAD, answers
 from course_lib.book.regions import included
+from course_lib.checklist import TRITON_HEAD, answers
 from course_lib.grading.exercise import registry
 from course_lib.grading.exercises import softmax_cases
 from course_lib.grading.judge.judge import judge, prepare
@@ -45,7 +45,7 @@ def right_answers(chosen):
                 yield exercise, name, text
         for exercise_id, source, kernel in LECTURE:
             if exercise_id == exercise.id:
-                text = included(source, ROOT)
+                text = included(source, registry.ROOT)
                 if exercise.language == "triton":
                     yield replace(exercise, entry=kernel), source.split("#")[1], TRITON_HEAD + text
                 else:

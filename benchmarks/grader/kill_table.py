@@ -15,84 +15,14 @@ import csv
 import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 from benchmarks import ROOT
 from benchmarks.grader import verdict_rows
-from course_lib.book.regions import included, solved, starter
+from course_lib.checklist import Row, judge_all, score
 from course_lib.grading.exercise import registry
-from course_lib.grading.exercise import submissions as contestants
-from course_lib.grading.judge.judge import judge, prepare
 
 RESULTS = ROOT / "benchmarks" / "results" / "cpu"
-TRITON_HEAD = "import triton\nimport triton.language as tl\n\n\n"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One answer, what it must get and what it got."""
-
-    exercise: str
-    kind: str  # "starter", "solution", "wrong", "right"
-    name: str
-    expected: str  # a state, and for wrong answers the diagnosis's code
-    got: str
-    sentence: str
-    as_expected: bool
-
-
-def solution_text(exercise):
-    """The solved answer as a learner would send it."""
-    return _headed(exercise, solved(included(exercise.solution, ROOT)))
-
-
-def starter_text(exercise):
-    """What the learner begins with."""
-    return _headed(exercise, starter(included(exercise.solution, ROOT), exercise.id, exercise.language))
-
-
-def _headed(exercise, text):
-    return TRITON_HEAD + text if exercise.language == "triton" else text
-
-
-def answers(exercise):
-    """Yield (kind, name, text, Wrong or Right or None) for every answer that the repository holds."""
-    solution = solution_text(exercise)
-    yield "starter", "starter", starter_text(exercise), None
-    yield "solution", "solution", solution, None
-    for folder in ("wrong", "right"):
-        for contestant in contestants.load(ROOT / "solutions" / folder, exercise.id):
-            yield folder, contestant.name, contestants.edited(solution, contestant), contestant
-
-
-def judge_all(exercise, *, seed, engine="cpu"):
-    """Yield a Row for every answer to `exercise`, all on the inputs of one seed."""
-    prepared = prepare(exercise, seed)
-    for kind, name, text, contestant in answers(exercise):
-        verdict = judge(exercise, text, seed=seed, engine=engine, prepared=prepared)
-        yield row_of(exercise.id, kind, name, contestant, verdict)
-
-
-def row_of(exercise_id, kind, name, contestant, verdict):
-    """The Row for a verdict."""
-    code = verdict.diagnosis.code if verdict.diagnosis else ""
-    sentence = verdict.diagnosis.sentence if verdict.diagnosis else " ".join(verdict.remarks)
-    got = f"{verdict.state} {code}".strip()
-    if kind == "wrong":
-        expected = f"FAIL {contestant.diagnosis}"
-        return Row(exercise_id, kind, name, expected, got, sentence, got == expected and contestant.says in sentence)
-    expected = "NOT STARTED" if kind == "starter" else "PASS"
-    remarked = contestant is None or not contestant.remark or contestant.remark in sentence
-    return Row(exercise_id, kind, name, expected, got, sentence, got == expected and remarked)
-
-
-def score(rows):
-    """One line: how many wrong answers were killed with their diagnosis, how many right ones were not let through."""
-    wrong = [row for row in rows if row.kind == "wrong"]
-    right = [row for row in rows if row.kind in ("solution", "right")]
-    killed, alarms = sum(row.as_expected for row in wrong), sum(not row.as_expected for row in right)
-    return f"killed {killed}/{len(wrong)}, false alarms {alarms}/{len(right)}"
 
 
 def by_exercise(rows):
@@ -126,7 +56,7 @@ def _stored():
 def _write(judged):
     """Store what was judged; stored rows of exercises that still exist and were not judged stay."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    others = registry.all().keys() - {row.exercise for row in judged}
+    others = set(registry.ids()) - {row.exercise for row in judged}
     rows = sorted([row for row in _stored() if row.exercise in others] + judged, key=lambda row: row.exercise)
     tables = {"kill_table": [vars(row) for row in rows], "kills": by_exercise(rows)}
     for name, table in tables.items():
@@ -151,7 +81,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="exercises that are judged side by side")
     parser.add_argument("--write", action="store_true", help="store the rows; on a GPU those of all exercises together")
     arguments = parser.parse_args()
-    chosen = [registry.get(name).id for name in arguments.exercises] or list(registry.all())
+    chosen = [registry.get(name).id for name in arguments.exercises] or registry.ids()
     if arguments.write and arguments.engine == "gpu" and arguments.exercises:
         parser.error("--write on a GPU stores the whole table: leave out the exercises")
     one, rows = partial(_judged, seed=arguments.seed, engine=arguments.engine), []

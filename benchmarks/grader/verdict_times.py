@@ -19,7 +19,7 @@ import sys
 import time
 
 from benchmarks import ROOT
-from benchmarks.grader import kill_table
+from course_lib import checklist
 from course_lib.grading.answer.text import Answer
 from course_lib.grading.exercise import registry
 from course_lib.grading.processes import client
@@ -43,7 +43,7 @@ def seconds_of(exercise, text):
 def row_of(exercise):
     """One row: seconds of a right answer and of some wrong ones."""
     found = {"solution": [], "wrong": []}
-    for kind, _, text, _ in kill_table.answers(exercise):
+    for kind, _, text, _ in checklist.answers(exercise):
         if kind in found:
             found[kind].append(text)
     step = max(1, len(found["wrong"]) // NUM_WRONG)
@@ -81,7 +81,7 @@ def main():
     options = parser.parse_args()
     head = about()
     exercises = [registry.get(name) for name in options.exercises] or list(registry.all().values())
-    first, _ = seconds_of(exercises[0], next(kill_table.answers(exercises[0]))[2])
+    first, _ = seconds_of(exercises[0], next(checklist.answers(exercises[0]))[2])
     rows = [row_of(exercise) for exercise in exercises]
     print(Table(COLUMNS, tuple(tuple(row[column] for column in COLUMNS) for row in rows)))
     middle = statistics.median([row["pass_s"] for row in rows] + [row["fail_median_s"] for row in rows])

@@ -3,7 +3,7 @@
 A line ``+++ {"part": "lecture"}`` or ``+++ {"part": "exercises"}`` starts a part; what stands before the first one is
 lecture.
 
-May import: errors, regions.
+May import: errors, regions, exercises.
 """
 
 import json
@@ -14,6 +14,7 @@ from pathlib import Path
 import jupytext
 
 from ..errors import CourseError
+from . import exercises
 from .regions import expand_includes
 
 PARTS = ("lecture", "exercises")
@@ -74,13 +75,14 @@ def read_chapter(path, root=ROOT):
     """
     path = Path(path)
     try:
-        return _chapter(path.stem, path.read_text(), root)
+        return chapter_from(path.stem, path.read_text(), root)
     except CourseError as error:
         raise CourseError(f"{path.name}: {error}") from error
 
 
-def _chapter(stem, text, root):
-    header, segments = _split_parts(text)
+def chapter_from(stem, text, root=ROOT):
+    """A chapter's text as data; `stem` is its file's name without the suffix."""
+    header, segments = _split_parts(exercises.expand(text, stem[:2], root))
     cells = []
     for part, body in segments:
         notebook = jupytext.reads(header + body, fmt="md:myst")

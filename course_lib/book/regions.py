@@ -18,7 +18,7 @@ from ..errors import CourseError
 
 _REGION = re.compile(r"\s*(?://|#) region: (\S+)\s*$")
 _ENDREGION = re.compile(r"\s*(?://|#) endregion\b.*$")
-_INCLUDE = re.compile(r"\s*@include (\S+)\s*$")
+_INCLUDE = re.compile(r"\s*@include (\S.*?)\s*$")
 _BEGIN = re.compile(r"(\s*)(?:###|//) BEGIN SOLUTION( unmarked)?\s*$")
 _END = re.compile(r"\s*(?:###|//) END SOLUTION\s*$")
 _GIVEN = re.compile(r"(\s*)(?://|#) GIVEN: (.*)$")

@@ -4,9 +4,13 @@
     course grade 03.2 answer.cu   the verdict on a file; --json for programs
     course hint 03.2              one more hint
     course progress               what is passed
+    course show 03.2              contract and starter
     course reset 03.2             the starter cell again; yours is kept in work/
     course build [NN …]           notebooks from chapters/
+    course exercises check DIR    a teacher's exercises against the checklist; `build DIR` makes their notebook
     course bench …                measure this machine
+
+`course --exercises DIR grade …` takes exercises from DIR too, as COURSE_EXERCISES=DIR does.
 
 Exit status of `grade`: 0 PASS, 1 FAIL, 3 NOT STARTED, 4 NOT VERIFIED HERE, 2 for a request that cannot be met.
 
@@ -23,6 +27,7 @@ from pathlib import Path
 
 from .. import device
 from ..errors import CourseError
+from . import exercises
 
 _ROOT = Path(__file__).resolve().parents[2]
 EXIT = {"PASS": 0, "FAIL": 1, "NOT STARTED": 3, "NOT VERIFIED HERE": 4}
@@ -40,6 +45,7 @@ def main(arguments=None):
         return _bench(words[1:])
     options = _parser().parse_args(words)
     try:
+        exercises.add_folders(options.exercises)
         return options.run(options)
     except CourseError as error:
         print(f"course: {error}", file=sys.stderr)
@@ -58,6 +64,7 @@ def _parser():
         description="Attention, kernel by kernel.",
         epilog="`course build` and `course bench` have their own --help.",
     )
+    parser.add_argument("--exercises", action="append", metavar="DIR", help="a folder with more exercises")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def command(name, run, text):
@@ -70,7 +77,8 @@ def _parser():
     hint = command("hint", _hint, "open one more of the three hints")
     progress = command("progress", _progress, "how far you are, and your predictions beside what was measured")
     reset = command("reset", _reset, "put the starter cell back; your cell is kept in work/")
-    for made in (grade, hint, reset):
+    show = command("show", _show, "contract and starter of an exercise")
+    for made in (grade, hint, show, reset):
         made.add_argument("exercise", help="such as 03.2")
     grade.add_argument("file", type=Path, help="the answer: CUDA C++, or Python with the function")
     grade.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
@@ -82,6 +90,10 @@ def _parser():
     )
     for made in (doctor, grade, progress):
         made.add_argument("--json", action="store_true", help="for programs")
+    own = command("exercises", _exercises, "check the exercises of a folder, or build their notebook")
+    own.add_argument("action", choices=("check", "build"))
+    own.add_argument("names", nargs="*", metavar="DIR", help="folders, or ids of the course's own exercises")
+    own.add_argument("--seed", type=int, help="fixed inputs; otherwise they are new every time")
     command("build", None, "notebooks from chapters/")
     command("bench", None, "measure this machine; rows go to benchmarks/results")
     return parser
@@ -142,7 +154,7 @@ def _progress(options):
     if options.json:
         print(json.dumps(books | {"predictions": work.load("predictions.json")}, indent=1))
         return 0
-    known = registry.all()
+    known = registry.documents()
     print(f"{'':2} {'exercise':<48} {'minutes':>7} {'tries':>5} {'hints':>5}  passed")
     for number, exercise in known.items():
         entry = books.get(number, {})
@@ -166,6 +178,25 @@ def _show_predictions():
         print(f"\n   {'guess first':<30} {'your guess':>14} {'measured':>14}")
     for key, name, guess, measured, word in rows:
         print(f"   {f'{key} {name}':<30} {guess:>14} {measured if measured != '-' else '':>14}  {word}")
+
+
+def _show(options):
+    from ..checklist import starter_text
+    from ..grading.exercise import registry
+
+    task = registry.get_document(options.exercise)
+    print(f"{task.id} {task.title} ({task.size_lines} lines, {task.minutes} minutes)\n\n{task.contract}\n")
+    print(starter_text(task))
+    return 0
+
+
+def _exercises(options):
+    if options.action == "check":
+        return exercises.check(options.names, seed=options.seed)
+    if len(options.names) != 1 or not Path(options.names[0]).is_dir():
+        raise CourseError("`course exercises build` takes one folder of exercises")
+    print(f"{exercises.build(options.names[0])}: written")
+    return 0
 
 
 def _reset(options):

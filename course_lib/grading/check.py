@@ -51,7 +51,7 @@ def hint(exercise_id):
     """
     from .exercise import registry
 
-    exercise = registry.get(exercise_id)
+    exercise = registry.get_document(exercise_id)
     level = work.next_hint(exercise_id, len(exercise.hints))
     from .report.text import Hints
 

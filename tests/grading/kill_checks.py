@@ -9,7 +9,7 @@ import functools
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.grader import kill_table
+from course_lib import checklist
 from course_lib.grading.exercise import registry
 from course_lib.grading.exercises.softmax_cases import ALL_SCHEDULES
 from course_lib.grading.judge.judge import judge
@@ -23,7 +23,7 @@ KEYS = ("exercise", "kind", "name", "expected", "got")
 @functools.cache
 def rows(exercise_id):
     """Every answer of an exercise with its verdict, judged when first asked for."""
-    return tuple(kill_table.judge_all(registry.get(exercise_id), seed=SEED))
+    return tuple(checklist.judge_all(registry.get(exercise_id), seed=SEED))
 
 
 def stored():
@@ -52,7 +52,7 @@ def require_stored(exercise_id):
 def require_solution(exercise_id):
     """The solution passes on other seeds, every small case under every schedule that its engine knows."""
     exercise = _with_all_schedules(registry.get(exercise_id))
-    text = kill_table.solution_text(exercise)
+    text = checklist.solution_text(exercise)
     for seed in (1, 2**40 + 7):
         verdict = judge(exercise, text, seed=seed)
         assert verdict.passed, f"seed {seed}: {verdict.diagnosis}"

@@ -6,7 +6,7 @@ diagnosis names that mistake and not another one.
 
 import pytest
 
-from course_lib.grading.exercise import submissions as contestants
+from course_lib.grading.exercise import submissions
 
 # mistake -> ({diagnoses that name it}, [(exercise, wrong answer)])
 FORWARD = {
@@ -94,14 +94,14 @@ FORWARD = {
 
 
 @pytest.mark.parametrize("mistake", FORWARD)
-def test_the_mistake_has_wrong_answers_that_are_named_after_it(mistake, root):
+def test_the_mistake_has_wrong_answers_that_are_named_after_it(mistake):
     codes, answers = FORWARD[mistake]
     for exercise, name in answers:
-        found = {answer.name: answer for answer in contestants.load(root / "solutions" / "wrong", exercise)}
+        found = {answer.name: answer for answer in submissions.load("wrong", exercise)}
         assert name in found, f"{exercise} has no wrong answer {name!r}; it has {', '.join(found)}"
         assert found[name].diagnosis in codes, f"{exercise}, {name!r}: {found[name].diagnosis} is not {mistake!r}"
 
 
-def test_a_tile_skipped_late_is_right_and_remarked(root):
-    late = {answer.name: answer for answer in contestants.load(root / "solutions" / "right", "06.4")}
+def test_a_tile_skipped_late_is_right_and_remarked():
+    late = {answer.name: answer for answer in submissions.load("right", "06.4")}
     assert late["no tile skipped"].remark and "a tile skipped late" in late

@@ -7,8 +7,7 @@ import torch
 
 from course_lib.book.regions import included, starter
 from course_lib.errors import CourseError
-from course_lib.grading.exercise import inputs, registry
-from course_lib.grading.exercise import submissions as contestants
+from course_lib.grading.exercise import inputs, registry, submissions
 from course_lib.grading.judge.judge import not_started, prepare
 
 ALL = registry.all()
@@ -98,22 +97,22 @@ def test_no_distribution_is_small_and_uniform(values):
 
 
 @pytest.mark.parametrize("exercise_id", ALL)
-def test_it_ships_wrong_and_right_answers_with_plain_names(root, exercise_id):
-    wrong = contestants.load(root / "solutions" / "wrong", exercise_id)
-    right = contestants.load(root / "solutions" / "right", exercise_id)
+def test_it_ships_wrong_and_right_answers_with_plain_names(exercise_id):
+    wrong = submissions.load("wrong", exercise_id)
+    right = submissions.load("right", exercise_id)
     assert len(wrong) >= (8 if exercise_id.startswith("03.") else 3), "each exercise ships answers that must fail"
     assert len(right) >= (3 if exercise_id.startswith("03.") else 1), "and some that look different and must pass"
     for answers in (wrong, right):
-        names = [contestant.name for contestant in answers]
+        names = [submission.name for submission in answers]
         assert len(set(names)) == len(names), f"two answers to {exercise_id} carry one name"
-    assert all(re.fullmatch(r"[a-z0-9_]+", contestant.diagnosis) for contestant in wrong)
+    assert all(re.fullmatch(r"[a-z0-9_]+", submission.diagnosis) for submission in wrong)
 
 
 def test_an_edit_that_no_longer_matches_is_an_error():
-    with pytest.raises(CourseError, match="stands 0 times"):
-        contestants.edited("a b", contestants.Wrong("x", (("c", "d"),), "code"))
-    with pytest.raises(CourseError, match="stands 2 times"):
-        contestants.edited("a a", contestants.Wrong("x", (("a", "d"),), "code"))
+    with pytest.raises(CourseError, match="is 0 times"):
+        submissions.edited("a b", submissions.Wrong("x", (("c", "d"),), "code"))
+    with pytest.raises(CourseError, match="is 2 times"):
+        submissions.edited("a a", submissions.Wrong("x", (("a", "d"),), "code"))
 
 
 def test_an_unknown_exercise_names_its_neighbours():

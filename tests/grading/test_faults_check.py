@@ -45,8 +45,9 @@ def test_right_and_wrong_and_not_started():
 def test_an_answer_runs_where_no_judge_was_ever_loaded():
     own = "    import sys\n    assert 'course_lib.grading.processes.isolation' in sys.modules\n"
     assert check(GOOD.replace("    m =", own + "    m =")).passed
-    for module in ("judge", "registry", "exercises", "exercises.ch03"):
+    for module in ("judge.judge", "exercise.registry", "exercise.spec"):
         look = f"    import sys\n    assert 'course_lib.grading.{module}' not in sys.modules\n"
+        look += "    assert not any(name.startswith('exercise_') for name in sys.modules)\n"
         assert check(GOOD.replace("    m =", look + "    m =")).passed
 
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from course_lib.book.regions import included, solved
-from course_lib.grading.exercise import registry
-from course_lib.grading.exercise import submissions as contestants
+from course_lib.grading.exercise import registry, submissions
 from course_lib.grading.judge.judge import judge
 from course_lib.grading.processes import isolation
 from course_lib.grading.processes.protocol import ChildTask, Ref, Run
@@ -172,8 +171,8 @@ def test_a_launch_that_no_gpu_accepts():
 def test_a_finding_in_a_shared_header_points_at_the_answers_own_call():
     """02.4 without its barrier: both accesses are in common/block_reduce.cuh, which the learner did not write."""
     exercise = registry.get("02.4")
-    wrong = next(w for w in contestants.load(ROOT / "solutions" / "wrong", "02.4") if w.name.startswith("no barrier"))
-    text = contestants.edited(solved(included(exercise.solution, ROOT)), wrong)
+    wrong = next(w for w in submissions.load("wrong", "02.4") if w.name.startswith("no barrier"))
+    text = submissions.edited(solved(included(exercise.solution, ROOT)), wrong)
     diagnosis, lines = judge(exercise, text, seed=3).diagnosis, text.splitlines()
     assert diagnosis.code == "race" and "= block_max(" in lines[diagnosis.line - 1]
     other = next(number for number, line in enumerate(lines, 1) if "= block_sum(" in line)

@@ -13,7 +13,7 @@ from course_lib.book.chapters import read_chapter
 from course_lib.grading.exercise import registry
 
 # chapter 00 teaches the verdict with an exercise of another form; test_chapter_00.py holds it
-IDS = [exercise_id for exercise_id in registry.all() if not exercise_id.startswith("00.")]
+IDS = [exercise_id for exercise_id in registry.ids() if not exercise_id.startswith("00.")]
 PARTS = ("**Contract.**", "**Predict first.**", "**After passing.**", "<details><summary>The prediction")
 
 CHAPTERS = sorted(path.stem for path in (Path(__file__).parents[2] / "chapters").glob("[0-9][0-9]_*.md"))
@@ -35,7 +35,7 @@ def exercises_text(root):
 
 @pytest.mark.parametrize("exercise_id", IDS)
 def test_every_exercise_says_what_the_judge_says(exercises_text, exercise_id):
-    exercise, text = registry.get(exercise_id), exercises_text[exercise_id[:2]]
+    exercise, text = registry.get_document(exercise_id), exercises_text[exercise_id[:2]]
     own = re.search(rf"^## {re.escape(exercise_id)} .*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)[0]
     lines = "1 line" if exercise.size_lines == 1 else f"{exercise.size_lines} lines"
     assert f"**Size** {lines}. **Time** {exercise.minutes} minutes." in own

@@ -1,45 +1,159 @@
-"""Finds exercises by their id. A chapter's exercises are loaded when one of them is asked for.
+"""Finds exercises: one folder each, `NN_k_slug`, in solutions/ and in the folders that COURSE_EXERCISES names.
 
-May import: exercises, errors.
+A folder holds task.md (what the learner reads), task.py (what the judge runs), the answer, wrong.py and right.py. Its
+modules are loaded by path, when one of them is asked for, and import each other as `from .diagnostics import …`.
+
+May import: document, spec, errors.
 """
 
 import functools
-import pkgutil
+import os
+import sys
+import types
+import zlib
 from importlib import import_module
+from pathlib import Path
 
 from ...errors import CourseError
-from .. import exercises
+from . import document
+from .document import ROOT
+
+VARIABLE = "COURSE_EXERCISES"  # folders of exercises outside the repository, separated as in PATH
 
 
-@functools.cache
-def all():  # noqa: A001  (registry.all() reads as it is meant)
-    """Every exercise, by id, in order: ``{"03.1": Exercise, …}``.
+def folders(root=ROOT):
+    """The folder of every exercise, by id, in order: ``{"03.1": Path, …}``.
 
     Raises
     ------
-    CourseError  two exercises carry the same id
+    CourseError  two folders give the same id, or a folder of COURSE_EXERCISES holds no exercise
     """
-    found = {}
-    for module in sorted(info.name for info in pkgutil.iter_modules(exercises.__path__) if info.name.startswith("ch")):
-        for exercise in import_module(f"{exercises.__name__}.{module}").EXERCISES:
-            if exercise.id in found:
+    known = {}
+    for place in [Path(root) / "solutions", *outside()]:
+        inside = _exercises_in(place)
+        if not inside and place != Path(root) / "solutions":
+            raise CourseError(f"{place} holds no exercise; expected folders called NN_k_name, with task.md and task.py")
+        for folder in inside:
+            exercise_id = document.exercise_id(folder)
+            if exercise_id in known:
                 raise CourseError(
-                    f"two exercises carry the id {exercise.id}; the second stands in exercises/{module}.py"
+                    f"two exercises have the id {exercise_id}: {known[exercise_id]} and {folder}; "
+                    "rename one, for example to 90_1_name"
                 )
-            found[exercise.id] = exercise
-    return dict(sorted(found.items()))
+            known[exercise_id] = folder
+    return dict(sorted(known.items(), key=lambda item: _order(item[0])))
 
 
-def get(exercise_id):
-    """The exercise with this id, e.g. ``get("03.2")``.
+def outside():
+    """The folders that COURSE_EXERCISES names, as absolute paths."""
+    return [Path(part).expanduser().resolve() for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+
+
+def ids():
+    """The id of every exercise, in order."""
+    return list(_with_old(folders()))
+
+
+def documents(root=ROOT):
+    """The Document of every exercise, by id, in order."""
+    return _with_old({exercise_id: read(folder) for exercise_id, folder in folders(root).items()})
+
+
+def get_document(exercise_id):
+    """The Document of one exercise; task.py is not loaded."""
+    if exercise_id in _old() and exercise_id not in folders():
+        return _old()[exercise_id]
+    return read(folder_of(exercise_id))
+
+
+def folder_of(exercise_id):
+    """The folder of one exercise.
 
     Raises
     ------
     CourseError  there is no such exercise; the message names those of the same chapter
     """
-    known = all()
+    known = folders()
     if exercise_id in known:
         return known[exercise_id]
     chapter = str(exercise_id).split(".")[0]
+    known = _with_old(known)
     near = [name for name in known if name.startswith(chapter + ".")] or list(known)
     raise CourseError(f"there is no exercise {exercise_id!r}; there are {', '.join(near)}")
+
+
+def get(exercise_id):
+    """The exercise with this id, e.g. ``get("03.2")``; no other one is loaded.
+
+    Raises
+    ------
+    CourseError  there is no such exercise, or its task.py has no EXERCISE
+    """
+    if exercise_id in _old() and exercise_id not in folders():
+        return _old()[exercise_id]
+    folder = folder_of(exercise_id)
+    exercise = getattr(module(folder, "task"), "EXERCISE", None)
+    if exercise is None:
+        raise CourseError(f"{folder / 'task.py'} defines no EXERCISE")
+    return exercise
+
+
+def all():  # noqa: A001  (registry.all() reads as it is meant)
+    """Every exercise, by id, in order: ``{"03.1": Exercise, …}``."""
+    return _with_old({exercise_id: get(exercise_id) for exercise_id in folders()})
+
+
+def module(folder, stem):
+    """The module `stem`.py of an exercise's folder, loaded once.
+
+    The folder becomes a package of its own name, so that the modules of two exercises never meet and each can import
+    its neighbours relatively.
+    """
+    folder = Path(folder).resolve()
+    if not (folder / f"{stem}.py").is_file():
+        raise CourseError(f"{folder / f'{stem}.py'} is missing")
+    name = f"exercise_{folder.name}_{zlib.crc32(os.fsencode(folder)):08x}"
+    if name not in sys.modules:
+        package = types.ModuleType(name)
+        package.__path__ = [str(folder)]
+        sys.modules[name] = package
+    return import_module(f"{name}.{stem}")
+
+
+def read(folder):
+    """The Document in `folder`, read again only when task.md has changed."""
+    path = Path(folder) / "task.md"
+    stamp = path.stat().st_mtime_ns if path.is_file() else 0
+    return _read(Path(folder), stamp)
+
+
+@functools.lru_cache(maxsize=256)
+def _read(folder, _stamp):
+    return document.read(folder)
+
+
+def _exercises_in(place):
+    if document.exercise_id(place) and (place / "task.md").is_file():
+        return [place]
+    return sorted(path for path in place.glob("[0-9][0-9]_*_*") if path.is_dir() and document.exercise_id(path))
+
+
+def _order(exercise_id):
+    chapter, _, number = exercise_id.partition(".")
+    return chapter, int(number)
+
+
+# Exercises that still have no folder: course_lib/grading/exercises/chNN.py. Goes with the last of them.
+@functools.cache
+def _old():
+    import pkgutil
+
+    from .. import exercises
+
+    names = sorted(info.name for info in pkgutil.iter_modules(exercises.__path__) if info.name.startswith("ch"))
+    modules = [import_module(f"{exercises.__name__}.{name}") for name in names]
+    return {exercise.id: exercise for module in modules for exercise in module.EXERCISES}
+
+
+def _with_old(known):
+    return dict(sorted((_old() | known).items(), key=lambda item: _order(item[0])))

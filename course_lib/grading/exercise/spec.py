@@ -1,14 +1,16 @@
-"""What an exercise is, for the judge: contract, cases, oracle, probes, hints. One module a chapter in exercises/.
+"""What an exercise is, for the judge: contract, cases, oracle, probes, hints.
 
-May import: protocol, verdict, torch. Never ops, triton_kernels or the course's own kernels: the judge gets every
-answer, the solution too, as text.
+May import: document, protocol, verdict, torch. Never ops, triton_kernels or the course's own kernels: the judge gets
+every answer, the solution too, as text.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..processes.protocol import Run
+from . import document
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,10 @@ class Exercise:
     title: str
     language: str  # "cuda" | "triton" | "python"
     entry: str  # name of the kernel or function that the learner writes
-    signature: str  # as shown when it is missing or wrong
-    contract: str  # shapes, dtypes, what is guaranteed
+    contract: str  # Markdown: shapes, dtypes, what is guaranteed
     size_lines: int
     minutes: int
-    solution: str  # where its text stands: "kernels_cu/….cu" or one function, "course_lib/triton_kernels/….py#name"
+    solution: str  # where the reference answer is: "kernels_cu/….cu", or one function of a file, "….py#name"
     cases: tuple[Case, ...]
     make_inputs: Callable[..., dict[str, Any]]  # (case, generator) -> inputs
     make_run: Callable[..., Run]  # (case, inputs) -> Run
@@ -51,6 +52,7 @@ class Exercise:
     rules: dict[str, str]  # output -> "forward" | "weights" | "lse" | "backward" | "exact"
     hints: tuple[str, str, str]
     explanation: str
+    signature: str = ""  # goes with the last module of grading/exercises
     probes: tuple[Probe, ...] = ()
     diagnose: Callable[..., Any] | None = None  # (Evidence) -> Diagnosis or None; shared readings are in diagnosis.py
     bound_bytes: Callable[..., tuple[int, str]] | None = None  # (case) -> (fewest bytes, why)
@@ -63,3 +65,17 @@ class Exercise:
     accept: Callable[..., Any] | None = None  # (case, inputs, outputs) -> Diagnosis or None: judges a property
     unread: Callable[..., dict[str, Any]] | None = None  # (case, inputs) -> output: bool, where it may hold anything
     restored: Callable[..., dict[str, Any]] | None = None  # (case, inputs) -> what bytes and scales stand for: float
+
+
+def exercise(task_file, **judged):
+    """The Exercise of a folder: what its task.md says, and `judged`, what its task.py adds for the judge.
+
+    Parameters
+    ----------
+    task_file : str, ``__file__`` of the task.py that calls
+    judged : the fields of Exercise from `cases` on, without `hints` and `explanation`
+    """
+    said = document.read(Path(task_file).parent)
+    own = {name: getattr(said, name) for name in ("id", "title", "language", "entry", "size_lines", "minutes")}
+    texts = {"contract": said.contract, "hints": said.hints, "explanation": said.explanation}
+    return Exercise(**own, **texts, solution=said.solution, **judged)

@@ -1,16 +1,16 @@
 """Answers that test the judge: known-wrong ones with the diagnosis each must get, and right ones that look different.
 
-They stand in solutions/wrong/ and solutions/right/, one file an exercise, mostly as exact edits of the solution, so
-that nothing drifts: an edit whose text is no longer there is an error.
+They are in wrong.py and right.py of an exercise's folder, mostly as exact edits of the solution, so that nothing
+drifts: an edit whose text is missing from the solution is an error.
 
-May import: errors.
+May import: errors, registry.
 """
 
 import importlib.util
 from dataclasses import dataclass
-from pathlib import Path
 
 from ...errors import CourseError
+from . import registry
 
 
 @dataclass(frozen=True)
@@ -33,33 +33,37 @@ class Right:
     remark: str = ""
 
 
-def edited(solution, contestant):
-    """The contestant's text.
+def edited(solution, submission):
+    """The submission's text.
 
     Parameters
     ----------
     solution : str, the solved answer
-    contestant : Wrong or Right
+    submission : Wrong or Right
 
     Raises
     ------
-    CourseError  a text to find is not there exactly once
+    CourseError  a text to find is not in the solution exactly once
     """
-    text = getattr(contestant, "text", "") or solution
-    for find, replace in contestant.edits:
+    text = getattr(submission, "text", "") or solution
+    for find, replace in submission.edits:
         count = text.count(find)
         if count != 1:
-            raise CourseError(f"{contestant.name}: {find!r} stands {count} times in the solution; it must stand once")
+            raise CourseError(f"{submission.name}: {find!r} is {count} times in the solution; expected exactly once")
         text = text.replace(find, replace)
     return text
 
 
-def load(folder, exercise_id):
-    """The contestants of an exercise: the list ANSWERS of `folder`/NN_k.py, empty without such a file."""
-    path = Path(folder) / f"{exercise_id.replace('.', '_')}.py"
-    if not path.is_file():
-        return []
-    spec = importlib.util.spec_from_file_location(f"contestants_{path.stem}", path)
+def load(kind, exercise_id):
+    """The list ANSWERS of an exercise's "wrong" or "right" submissions."""
+    if exercise_id not in registry.folders():
+        return _old(kind, exercise_id)
+    return list(registry.module(registry.folder_of(exercise_id), kind).ANSWERS)
+
+
+def _old(kind, exercise_id):  # goes with the last module of grading/exercises
+    path = registry.ROOT / "solutions" / kind / f"{exercise_id.replace('.', '_')}.py"
+    spec = importlib.util.spec_from_file_location(f"{kind}_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return list(module.ANSWERS)

@@ -10,7 +10,6 @@ from .lse_readings import diagnose_lse, lse_probes
 from .mask_readings import diagnose_masked, mask_probes
 from .softmax_readings import diagnose_softmax
 
-WARPS_PER_BLOCK = 4
 BLOCK_N = 32  # tile of the Triton exercise while it is graded
 BLOCK = 64  # threads of a block of the log-sum-exp exercise while it is graded
 
@@ -25,57 +24,6 @@ def two_reads(case):
     """Bytes of an online softmax: the row is read twice and written once."""
     return 12 * case.sizes["num_rows"] * case.sizes["num_cols"]
 
-
-ONLINE_WARP = Exercise(
-    id="03.2",
-    title="Online softmax in CUDA, one warp a row",
-    language="cuda",
-    entry="online_softmax_warp_kernel",
-    signature=(
-        'extern "C" __global__ void\nonline_softmax_warp_kernel(const float* x, float* out, int num_rows, int num_cols)'
-    ),
-    contract=(
-        "x (num_rows, num_cols) float, contiguous; out like x: the softmax of every row. Any num_rows, num_cols >= 1. "
-        "A score of -inf has weight 0; a row of -inf only gives 0. One warp a row; the last block may have warps "
-        "without a row."
-    ),
-    size_lines=18,
-    minutes=20,
-    solution="kernels_cu/softmax/03_online_warp.cu",
-    cases=cases.row_cases("stride", cases.WARP_SIZE),
-    make_inputs=cases.score_rows,
-    make_run=lambda case, tensors: cases.rows_run(
-        case, tensors, rows_per_block=WARPS_PER_BLOCK, threads=WARPS_PER_BLOCK * cases.WARP_SIZE
-    ),
-    oracle=cases.softmax_oracle,
-    baseline=cases.softmax_baseline,
-    rules={"out": "weights"},
-    hints=(
-        "Three steps: each lane runs over its own columns and keeps its own (m, l); the 32 states become one; each "
-        "lane "
-        "writes its columns.",
-        "Merging is the update again, with another lane's (m, l) in place of (score, 1). After five steps of "
-        "__shfl_xor_sync every lane holds the state of the row.",
-        "m_new = fmaxf(m, m_other); l = l * exp_shifted(m, m_new) + l_other * exp_shifted(m_other, m_new); m = m_new; "
-        "and in the end exp_shifted(x, m) / l, with 0 when l is 0.",
-    ),
-    explanation=(
-        "The 32 lanes never wait for shared memory: five shuffles carry the whole merge. The order of the merge does "
-        "not "
-        "matter, because merging is associative and (-inf, 0) is its neutral element; that is also why lanes without a "
-        "column cause no harm. The row is read twice. FlashAttention saves the second read by keeping an accumulator "
-        "beside (m, l)."
-    ),
-    probes=(
-        probes.count({"num_rows": 4, "num_cols": 85}),
-        probes.step("step between strides", {"num_rows": 4, "num_cols": 64}, 32),
-        probes.step("step between lanes", {"num_rows": 4, "num_cols": 32}, 16),
-    ),
-    diagnose=lambda evidence: diagnose_softmax(evidence, stride=cases.WARP_SIZE),
-    bound_bytes=softmax_bound,
-    usual_bytes=two_reads,
-    tile=lambda case: (WARPS_PER_BLOCK, cases.WARP_SIZE),
-)
 
 ONLINE_TILE = Exercise(
     id="03.4",

@@ -1,6 +1,6 @@
 """The notebook's side of the judge server: start it, send a text, read a verdict. Nothing is judged here.
 
-May import: wire, verdict, errors.
+May import: wire, verdict, registry, errors.
 """
 
 import atexit
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ...errors import CourseError
 from ..answer.text import excerpt
+from ..exercise import registry
 from ..report.verdict import CaseOutcome, Diagnosis, FirstWrong, Verdict
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -141,6 +142,7 @@ def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
         "engine": engine,
         "seed": secrets.randbits(48) if seed is None else seed,
         "sandbox": sandbox,
+        "exercises": os.pathsep.join(map(str, registry.outside())),
     }
     with _lock:
         reply = _ask(request)

@@ -35,7 +35,7 @@ def main(descriptor):
         if request.get("op") == "ping":
             from ..exercise import registry
 
-            wire.send(connection, {"exercises": len(registry.all())})
+            wire.send(connection, {"exercises": len(registry.ids())})
             continue
         try:
             reply = _in_a_judge(request, connection)
@@ -48,7 +48,8 @@ def main(descriptor):
 
 
 def _preload(connection):
-    """Load what a judge needs, on one thread. The zygote leaves before the exercises and their oracles are here."""
+    """Load what a judge needs, on one thread. The zygote leaves before the judge is loaded; exercises
+    are loaded in the fork that judges, so that a task.py which has just been edited counts."""
     import torch
 
     from ...device import engine
@@ -60,9 +61,9 @@ def _preload(connection):
     else:
         for name in {"cpu", engine()}:
             isolation.zygote(name)
-    from ..exercise import registry  # noqa: F401 - loaded here, used after the fork
+    from ..exercise import registry, spec  # noqa: F401 - loaded here, used after the fork
+    from ..judge import difference, judge  # noqa: F401
 
-    registry.all()
     return engine()
 
 
@@ -137,6 +138,7 @@ def _verdict(request):
     from ..judge import difference, judge
     from . import isolation
 
+    os.environ[registry.VARIABLE] = request["exercises"]
     exercise = registry.get(request["exercise"])
     verdict = judge.judge(
         exercise,

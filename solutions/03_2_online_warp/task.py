@@ -1,0 +1,31 @@
+"""03.2 One warp a row: what the judge runs."""
+
+from course_lib.grading.exercise import probes
+from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.exercises import softmax_cases as cases
+from course_lib.grading.exercises.softmax_kernels import softmax_bound, two_reads
+from course_lib.grading.exercises.softmax_readings import diagnose_softmax
+
+WARPS_PER_BLOCK = 4
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=cases.row_cases("stride", cases.WARP_SIZE),
+    make_inputs=cases.score_rows,
+    make_run=lambda case, tensors: cases.rows_run(
+        case, tensors, rows_per_block=WARPS_PER_BLOCK, threads=WARPS_PER_BLOCK * cases.WARP_SIZE
+    ),
+    oracle=cases.softmax_oracle,
+    baseline=cases.softmax_baseline,
+    rules={"out": "weights"},
+    probes=(
+        probes.count({"num_rows": 4, "num_cols": 85}),
+        probes.step("step between strides", {"num_rows": 4, "num_cols": 64}, 32),
+        probes.step("step between lanes", {"num_rows": 4, "num_cols": 32}, 16),
+    ),
+    diagnose=lambda evidence: diagnose_softmax(evidence, stride=cases.WARP_SIZE),
+    bound_bytes=softmax_bound,
+    usual_bytes=two_reads,
+    tile=lambda case: (WARPS_PER_BLOCK, cases.WARP_SIZE),
+)
