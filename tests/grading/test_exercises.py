@@ -5,10 +5,10 @@ import re
 import pytest
 import torch
 
-from course_lib.book.regions import included, starter
+from course_lib import checklist
 from course_lib.errors import CourseError
 from course_lib.grading.exercise import inputs, registry, submissions
-from course_lib.grading.judge.judge import not_started, prepare
+from course_lib.grading.judge.judge import prepare
 
 ALL = registry.all()
 WITH_INPUTS = [name for name, exercise in ALL.items() if exercise.rules]  # the others judge a property
@@ -16,24 +16,8 @@ SOFTMAX_KERNELS = ["03.2", "03.4", "03.5", "03.6"]
 
 
 @pytest.mark.parametrize("exercise_id", ALL)
-def test_it_is_complete(root, exercise_id):
-    exercise = ALL[exercise_id]
-    assert exercise.id == exercise_id and exercise.language in ("cuda", "triton", "python")
-    assert len(exercise.hints) == 3 and all(len(text) > 30 for text in exercise.hints)
-    assert len(set(exercise.hints)) == 3
-    assert exercise.size_lines > 0 and exercise.minutes > 0
-    assert exercise.entry in exercise.signature and len(exercise.contract) > 80 and len(exercise.explanation) > 80
-    names = [case.name for case in exercise.cases]
-    assert len(set(names)) == len(names)
-    assert exercise.entry in included(exercise.solution, root)
-
-
-@pytest.mark.parametrize("exercise_id", ALL)
-def test_the_starter_is_a_starter(root, exercise_id):
-    exercise = ALL[exercise_id]
-    text = included(exercise.solution, root)
-    assert not not_started(exercise, text)
-    assert not_started(exercise, starter(text, exercise.id, exercise.language))
+def test_it_is_complete(exercise_id):
+    assert not checklist.incomplete(ALL[exercise_id])
 
 
 @pytest.mark.parametrize("exercise_id", SOFTMAX_KERNELS)
@@ -97,15 +81,11 @@ def test_no_distribution_is_small_and_uniform(values):
 
 
 @pytest.mark.parametrize("exercise_id", ALL)
-def test_it_ships_wrong_and_right_answers_with_plain_names(exercise_id):
-    wrong = submissions.load("wrong", exercise_id)
-    right = submissions.load("right", exercise_id)
-    assert len(wrong) >= (8 if exercise_id.startswith("03.") else 3), "each exercise ships answers that must fail"
-    assert len(right) >= (3 if exercise_id.startswith("03.") else 1), "and some that look different and must pass"
-    for answers in (wrong, right):
-        names = [submission.name for submission in answers]
-        assert len(set(names)) == len(names), f"two answers to {exercise_id} carry one name"
+def test_its_wrong_answers_have_plain_diagnoses(exercise_id):
+    wrong, right = submissions.load("wrong", exercise_id), submissions.load("right", exercise_id)
     assert all(re.fullmatch(r"[a-z0-9_]+", submission.diagnosis) for submission in wrong)
+    if exercise_id.startswith("03."):
+        assert len(wrong) >= 8 and len(right) >= 3
 
 
 def test_an_edit_that_no_longer_matches_is_an_error():

@@ -3,13 +3,14 @@
 Titles and prerequisites come from chapters/plan.csv, the state from the files that are there, the support matrix from
 kernels_cu/support.csv (written by the compile gate) and from what Triton's gate compiles.
 
-May import: errors, chapters, cuda.gate, triton.aot, triton_kernels.
+May import: errors, chapters, exercises, cuda.gate, triton.aot, triton_kernels.
 """
 
 import csv
 import re
 from pathlib import Path
 
+from .. import exercises
 from ..chapters import chapter_files, read_chapter
 
 # Ways through the course that leave chapters out: name -> the chapter where it ends.
@@ -84,8 +85,9 @@ def support_table(root):
         states = list(csv.DictReader(file))
     rows, notes = [], []
     for chapter in chapter_files(root):
-        stems = set(_STEM.findall(chapter.read_text(encoding="utf-8")))
-        mine = [row for row in states if row["file"].removesuffix(".cu") in stems]
+        text = exercises.expand(chapter.read_text(encoding="utf-8"), chapter.name[:2], root)
+        stems = set(_STEM.findall(text))
+        mine = [row for row in states if row["file"].removesuffix(".cu").removesuffix("/answer") in stems]
         if mine:
             cells = [_cell([row for row in mine if row["machine"] == machine], notes) for machine in CARDS]
             rows.append((chapter.stem[:2], _count(len({row["file"] for row in mine}), "CUDA file"), *cells))
