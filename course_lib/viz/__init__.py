@@ -1,72 +1,34 @@
-"""Pictures of the course: plain data in, a matplotlib figure with a text alternative out.
+"""Pictures of the course: plain data in, a matplotlib figure with alternative text out.
 
-``widgets`` adds ipywidgets on top. May import: matplotlib, numpy; ipywidgets only in `widgets`. Nothing here knows a
-kernel, a device or torch.
+One module a subject; `style` holds the look and the shared drawing helpers, `widgets` adds ipywidgets on top.
+May import: matplotlib, numpy; ipywidgets only in `widgets`. No module here knows a kernel, a device or torch.
 """
 
 import importlib
 
-# name -> module that holds it; loaded at first use, so that `import course_lib.viz` draws in nothing heavy
-_LAZY = {
-    "Access": ".lanes",
-    "Picture": ".style",
-    "access_explorer": ".explorer",
-    "block_waves": ".wave_quantisation",
-    "bytes_bars": ".bars",
-    "card_picture": ".card",
-    "course_map": ".chapter_graph",
-    "curves": ".curve",
-    "fragments_picture": ".fragments",
-    "fusion_picture": ".first",
-    "group_picture": ".group",
-    "growth_picture": ".growth",
-    "growth_slider": ".growth_widget",
-    "growth_step": ".growth",
-    "keys_of_splits": ".splits",
-    "lanes_picture": ".lanes",
-    "launch_picture": ".host_device",
-    "launch_steps": ".host_device",
-    "levels_picture": ".levels",
-    "loop_orders_picture": ".loop_orders",
-    "loop_picture": ".loop_grid",
-    "loop_step_picture": ".loop_grid",
-    "loop_steps": ".loop_grid",
-    "mask_picture": ".masks",
-    "memory_curves": ".memory_curve",
-    "memory_use_bars": ".memory_use",
-    "order_picture": ".product",
-    "overlap_picture": ".overlap",
-    "overlap_steps": ".overlap",
-    "pages_frames": ".pages",
-    "pages_picture": ".pages",
-    "pages_player": ".pages_widget",
-    "product_picture": ".product",
-    "rate_bars": ".bars",
-    "roofline": ".roof",
-    "splits_picture": ".splits",
-    "step_picture": ".steps",
-    "split_curves": ".split_sweep",
-    "stepper": ".widgets",
-    "sweeps_picture": ".sweeps",
-    "tile_kinds": ".tile_map",
-    "tile_loops": ".tile_loops_widget",
-    "tile_map_picture": ".tile_map",
-    "tile_order": ".product",
-    "tiles_read": ".product",
-    "time_bars": ".bars",
-    "tree_picture": ".first",
-    "waiting_bars": ".waiting",
-    "walk": ".steps",
-    "walk_picture": ".steps",
-    "warp_split_picture": ".warp_split",
-    "waves": ".wave_quantisation",
-    "waves_slider": ".waves_widget",
-    "who_picture": ".first",
+_NAMES = {  # module -> the names that it gives to the course
+    "bar_charts": ("bytes_bars", "rate_bars", "time_bars", "waiting_bars"),
+    "chapter_map": ("course_map",),
+    "decode": ("card_picture", "group_picture", "keys_of_splits", "splits_picture"),
+    "footprint": ("growth_picture", "growth_step", "memory_curves", "memory_use_bars"),
+    "line_charts": ("curves", "roofline", "split_curves"),
+    "loops": ("loop_orders_picture", "loop_picture", "loop_step_picture", "loop_steps"),
+    "matmul": ("fragments_picture", "order_picture", "product_picture", "tile_order", "tiles_read"),
+    "memory": ("Access", "lanes_picture", "levels_picture"),
+    "pages": ("pages_frames", "pages_picture"),
+    "softmax": ("step_picture", "sweeps_picture", "walk", "walk_picture"),
+    "style": ("Picture",),
+    "threads": ("fusion_picture", "tree_picture", "who_picture"),
+    "tiles": ("mask_picture", "tile_kinds", "tile_map_picture", "warp_split_picture"),
+    "timeline": ("block_waves", "launch_picture", "launch_steps", "overlap_picture", "overlap_steps", "waves_picture"),
+    "widgets": ("access_explorer", "growth_slider", "pages_player", "stepper", "tile_loops", "waves_slider"),
 }
-__all__ = sorted(_LAZY)
+# name -> module; a module is imported when one of its names is first used, so that `import course_lib.viz` is light
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name):
-    if name not in _LAZY:
+    if name not in _MODULES:
         raise AttributeError(f"module 'course_lib.viz' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name], __name__), name)
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)

@@ -14,7 +14,7 @@ from course_lib.book.chapters import read_chapter
 from course_lib.cli import doctor
 from course_lib.cli.doctor_card import Doctor, short
 from course_lib.grading.exercise import registry
-from course_lib.viz import chapter_graph, growth, waiting
+from course_lib.viz import bar_charts, chapter_map, footprint
 
 STEM = "00_the_driving_question"
 
@@ -53,37 +53,37 @@ def test_the_exercise_says_what_the_judge_says(chapter):
 
 def test_the_committed_map_knows_the_chapters_of_today(pictures, root):
     alt = next(alt for _, alt in pictures if alt.startswith("Map of the chapters"))
-    assert alt == viz.course_map(chapter_graph.way_to("10")).alt, f"run: course build {STEM[:2]}"
+    assert alt == viz.course_map(chapter_map.way_to("10")).alt_text, f"run: course build {STEM[:2]}"
 
 
 def test_the_map_marks_what_is_planned(tmp_path):
     for name in ("00_a.md", "03_b.md", "glossary.md"):
         (tmp_path / name).touch()
-    written = chapter_graph.existing(tmp_path)
+    written = chapter_map.existing(tmp_path)
     assert written == {"00", "03"}
-    alt = viz.course_map(written=written).alt
+    alt = viz.course_map(written=written).alt_text
     assert "01 GPU memory needs 00 (planned)" in alt and "03 Online softmax needs 01, 02 helps;" in alt
-    assert alt.count("(planned)") == len(chapter_graph.PLAN) - 2
+    assert alt.count("(planned)") == len(chapter_map.read_plan()) - 2
 
 
 def test_short_cuts_follow_what_chapters_need():
-    assert chapter_graph.way_to("10") == ["00", "01", "03", "07", "09", "10"]
-    plan = chapter_graph.PLAN
+    assert chapter_map.way_to("10") == ["00", "01", "03", "07", "09", "10"]
+    plan = chapter_map.read_plan()
     assert list(plan) == [f"{number:02}" for number in range(16)]
     assert all(other < number for number, stop in plan.items() for other in stop.needs + stop.helps)
-    assert len({stop.at for stop in plan.values()}) == len(plan)
+    assert len({stop.place for stop in plan.values()}) == len(plan)
 
 
 @pytest.mark.parametrize("seq_len", [512, 4096, 16384])
 def test_the_growing_matrix_tells_its_bytes(seq_len):
-    words = growth.growth_sentence(seq_len)
-    assert growth.size_text(seq_len**2 * 4) in words
-    assert growth.growth_step(seq_len, 16384).alt.endswith(f"{words}.")
+    words = footprint.growth_sentence(seq_len)
+    assert footprint.size_text(seq_len**2 * 4) in words
+    assert footprint.growth_step(seq_len, 16384).alt_text.endswith(f"{words}.")
     assert ("64 MiB, 16 times as much" in words) == (seq_len == 4096)
 
 
 def test_the_slider_draws_each_size_once():
-    widget = pytest.importorskip("course_lib.viz.growth_widget").Growth((512, 1024), 1024, 64)
+    widget = pytest.importorskip("course_lib.viz.widgets").Growth((512, 1024), 1024, 64)
     first = widget.picture.value
     widget.slider.value = 512
     assert widget.picture.value != first and "N = 512" in widget.words.value
@@ -94,10 +94,10 @@ def test_the_slider_draws_each_size_once():
 
 
 def test_waiting_is_what_arithmetic_leaves():
-    assert waiting.waiting_share(10.0, 100.0) == pytest.approx(0.9)
-    assert waiting.waiting_share(100.0, 10.0) == 0.0
-    assert waiting.waiting_share(10.0, 100.0, measured=200.0) == pytest.approx(0.95)
-    assert "four: arithmetic 7 us, bytes 70 us, measured 90 us" in viz.waiting_bars({"four": (7, 70, 90)}).alt
+    assert bar_charts.waiting_share(10.0, 100.0) == pytest.approx(0.9)
+    assert bar_charts.waiting_share(100.0, 10.0) == 0.0
+    assert bar_charts.waiting_share(10.0, 100.0, measured=200.0) == pytest.approx(0.95)
+    assert "four: arithmetic 7 us, bytes 70 us, measured 90 us" in viz.waiting_bars({"four": (7, 70, 90)}).alt_text
 
 
 def test_the_formula_counts_what_four_kernels_touch():

@@ -23,7 +23,7 @@ def test_the_given_kernel_does_not_say_where_its_barrier_is_missing(chapter):
 
 
 def test_pictures_say_in_words_what_they_show():
-    assert "element 4: thread 0 of block 1" in viz.who_picture([0, 0, 0, 0, 1], [0, 1, 2, 3, 0]).alt
-    tree = viz.tree_picture([[1, 3, 2, 0], [3, 3, 2, 0], [6, 3, 2, 0]]).alt
-    assert "stride 2: places 0 to 1" in tree and "giving 6." in tree
-    assert "row_divide reads weights and l and writes out" in viz.fusion_picture().alt
+    assert "element 4: thread 0 of block 1" in viz.who_picture([0, 0, 0, 0, 1], [0, 1, 2, 3, 0]).alt_text
+    tree = viz.tree_picture([[1, 3, 2, 0], [3, 3, 2, 0], [6, 3, 2, 0]]).alt_text
+    assert "stride 2: elements 0 to 1" in tree and "giving 6." in tree
+    assert "row_divide reads weights and l and writes out" in viz.fusion_picture().alt_text

@@ -44,7 +44,7 @@ def test_the_recorded_fragments_are_those_of_the_documentation():
 
 def test_the_picture_of_the_fragments_says_what_a_lane_holds():
     picture = viz.fragments_picture(record_fragments(), lane=22)
-    assert "out[5][4], out[5][5], out[13][4], out[13][5]" in picture.alt  # self-check 4
+    assert "out[5][4], out[5][5], out[13][4], out[13][5]" in picture.alt_text  # self-check 4
     assert len(picture.png()) < 120_000
 
 

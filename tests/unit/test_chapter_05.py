@@ -27,8 +27,8 @@ def test_the_times_of_the_text_are_those_of_the_stored_rows(chapter):
 
 
 def test_the_mask_picture_says_its_rows():
-    assert "1 1 1 1 0 / 1 1 1 1 1" in mask_picture(2, 5).alt
-    assert "1 0 0 0 0 / 1 1 0 0 0" in mask_picture(2, 5).alt
+    assert "1 1 1 1 0 / 1 1 1 1 1" in mask_picture(2, 5).alt_text
+    assert "1 0 0 0 0 / 1 1 0 0 0" in mask_picture(2, 5).alt_text
 
 
 def test_sdpa_backends_names_what_ran():

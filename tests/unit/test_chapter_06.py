@@ -25,21 +25,24 @@ def test_the_animation_counts_what_the_kernel_counts(num_q, num_kv, head_dim, bl
 
 
 def test_the_widget_plays_every_step_and_has_a_still_picture():
-    from course_lib.viz.tile_loops_widget import TileLoops
+    from course_lib.viz.widgets import TileLoops
 
     widget = TileLoops(viz.loop_steps(4, 6, 2, 2, 2))
     assert widget.slider.max == widget.play.max == 6
     before = widget.picture.value
     widget.slider.value = 5
     assert widget.picture.value != before and "K/V tile 3 of 3, Q tile 1 of 2" in widget.words.value
-    assert "Four moments" in widget.box.still.alt and len(widget.box.still.png()) < 60_000
+    assert "Four moments" in widget.box.still.alt_text and len(widget.box.still.png()) < 60_000
 
 
 def test_the_memory_curve_says_where_it_ends():
     formula = {"matrix": [(1, 8), (2, 32), (4, 128)], "none": [(1, 4), (2, 8), (4, 16)]}
     picture = viz.memory_curves(formula, {"matrix": [(1, 9)]}, limit=(64, "64 bytes"))
-    assert "matrix: the last of these lengths that fits is 2" in picture.alt
-    assert "none: the last of these lengths that fits is 4" in picture.alt and "matrix measured at 1" in picture.alt
+    assert "matrix: the last of these lengths that fits is 2" in picture.alt_text
+    assert (
+        "none: the last of these lengths that fits is 4" in picture.alt_text
+        and "matrix measured at 1" in picture.alt_text
+    )
     assert len(picture.png()) < 60_000
 
 

@@ -35,23 +35,24 @@ def test_a_picture_says_who_holds_which_page():
     pool.fork("a", "b")
     state = {name: (pool.pages(name), pool.num_tokens(name)) for name in pool.names}
     picture = viz.pages_picture(state, 4, 5)
-    assert "a has 6 tokens on pages 0, 1; b has 6 tokens on pages 0, 1" in picture.alt
-    assert "page 0 is held by 2; page 1 is held by 2; free: 2, 3, 4." in picture.alt
+    assert "a has 6 tokens on pages 0, 1; b has 6 tokens on pages 0, 1" in picture.alt_text
+    assert "page 0 is held by 2; page 1 is held by 2; free: 2, 3, 4." in picture.alt_text
     assert 3_000 < len(picture.png()) < 60_000
     two = viz.pages_frames([("one", {}), ("two", state)], 4, 5)
-    assert "one: free: 0, 1, 2, 3, 4. two: a has 6 tokens" in two.alt
+    assert "one: free: 0, 1, 2, 3, 4. two: a has 6 tokens" in two.alt_text
 
 
 def test_the_player_shows_each_state_and_keeps_two_on_a_page():
     pytest.importorskip("ipywidgets", reason="ipywidgets belongs to the notebook environment")
-    from course_lib.viz.pages_widget import PagesPlayer
+    from course_lib.viz.widgets import PagesPlayer
 
     player = PagesPlayer([("begin", {}), ("a comes", {"a": ((1,), 3)}), ("a grows", {"a": ((1, 0), 5)})], 4, 2, (1, 2))
     first = player.picture.value
     player.slider.value = 3
     assert player.picture.value != first and "a grows: a has 5 tokens on pages 1, 0" in player.words.value
     assert (
-        "a comes: a has 3 tokens on pages 1; free: 0." in player.box.still.alt and "begin" not in player.box.still.alt
+        "a comes: a has 3 tokens on pages 1; free: 0." in player.box.still.alt_text
+        and "begin" not in player.box.still.alt_text
     )
 
 

@@ -82,7 +82,7 @@ def test_imports_follow_the_direction():
         ("grading/judge/judge.py", "def f():\n    import course_lib.triton_kernels.softmax"),
         ("cuda/simt/build.py", "from ...triton import mode"),
         ("device.py", "from . import cuda"),
-        ("viz/steps.py", "from course_lib.book import chapters"),
+        ("viz/softmax.py", "from course_lib.book import chapters"),
     ],
 )
 def test_the_rule_catches(place, line):

@@ -94,5 +94,7 @@ def test_what_cannot_be_served_is_refused(call, words):
 def test_the_picture_says_its_shares():
     picture = viz.memory_use_bars({use.name: use.shares() for use in USES}, title="what the memory holds")
     share = round(100 * USES[0].shares()["tokens"])
-    assert f"one piece of the longest length: tokens {share}," in picture.alt and "pages of 256: " in picture.alt
+    assert (
+        f"one piece of the longest length: tokens {share}," in picture.alt_text and "pages of 256: " in picture.alt_text
+    )
     assert len(picture.png()) < 60_000

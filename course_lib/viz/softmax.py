@@ -1,12 +1,54 @@
-"""The online softmax over one row, tile by tile: the states as plain data, and pictures of them.
+"""Softmax over one row: how often each method reads the row, and the online softmax tile by tile.
 
-May import: style, matplotlib.
+May import: style, drawing, matplotlib.
 """
 
 import math
 from dataclasses import dataclass
 
-from .style import BLUE, GREY, INK, ORANGE, PALE, Picture, clean
+from .drawing import arrow, box, canvas, clean, grid_lines
+from .style import BLUE, GREY, INK, ORANGE, Picture
+
+# title, reads of the row, what is written
+SWEEPS = (
+    ("three sweeps", ("maximum m", "sum l", "divide"), True),
+    ("two sweeps (online)", ("m and l together", "divide"), True),
+    ("one sweep", ("m, l and the weighted sum",), False),
+)
+
+
+def sweeps_picture(sweeps=SWEEPS):
+    """One panel a method: an arrow for each walk over the row, with what it computes, and a hatched one for the write.
+
+    Parameters
+    ----------
+    sweeps : sequence of (title, names of the reads, does it write the whole row)
+    """
+    alt_text = "; ".join(
+        f"{title}: reads the row for {', for '.join(reads)}, writes {_written(writes)}"
+        for title, reads, writes in sweeps
+    )
+    figure = Picture(8.4, 2.5, f"How often each method walks over a row. {alt_text}.")
+    for axes, (title, reads, writes) in zip(figure.subplots(1, len(sweeps)), sweeps, strict=True):
+        canvas(axes, (-0.2, 8.2), (-4.1, 1.3), title=title)
+        for cell in range(8):
+            box(axes, (cell, 0), 0.9, 0.8, facecolor="white", edgecolor=GREY)
+        for level, name in enumerate(reads, start=1):
+            _sweep(axes, -0.95 * level + 0.25, f"read: {name}", BLUE, full=True)
+        _sweep(axes, -0.95 * (len(reads) + 1) + 0.25, f"write {_written(writes)}", ORANGE, full=writes)
+    return figure
+
+
+def _written(whole_row):
+    return "the row" if whole_row else "a small result"
+
+
+def _sweep(axes, y, name, colour, *, full):
+    """An arrow over the row (or a short one), its name above it."""
+    dashes = "-" if colour == BLUE else (0, (4, 2))  # a write is dashed: not by colour alone
+    end = (8 if full else 1.6, y)
+    arrow(axes, (0, y), end, size=11, color=colour, linewidth=1.8, linestyle=dashes, shrinkA=0, shrinkB=0)
+    axes.text(0.05, y + 0.12, name, fontsize=8.5, color=INK, va="bottom")
 
 
 @dataclass(frozen=True)
@@ -20,7 +62,7 @@ class Step:
     m_old, l_old : the state before the tile; (-inf, 0) before the first
     m, alpha, added, l : m = max(m_old, tile), alpha = exp(m_old - m), added = sum(exp(tile - m)),
         l = alpha * l_old + added
-    before : tuple of float, exp(x - m_old) of row[:start], as they stood before the rescale
+    before : tuple of float, exp(x - m_old) of row[:start], before the rescale
     terms : tuple of float, exp(x - m) of row[:stop]; they add up to l
     """
 
@@ -74,14 +116,14 @@ def walk(row, block_n):
 
 
 def walk_picture(steps):
-    """All steps side by side: above the row and the tile being read, below the terms read so far.
+    """All steps side by side: the row and its current tile above, the terms read so far below.
 
     Parameters
     ----------
     steps : list of Step, as `walk` returns it; up to about six are legible
     """
-    alt = "Online softmax over one row, one column a tile. " + ". ".join(step.sentence() for step in steps) + "."
-    figure = Picture(max(2.3 * len(steps), 4.5), 3.9, alt)
+    alt_text = ". ".join(step.sentence() for step in steps)
+    figure = Picture(max(2.3 * len(steps), 4.5), 3.9, f"Online softmax over one row, one column a tile. {alt_text}.")
     axes = figure.subplots(2, len(steps), squeeze=False, height_ratios=(1, 1.15))
     for column, step in enumerate(steps):
         _draw_row(axes[0][column], step, first=column == 0)
@@ -108,31 +150,16 @@ def _draw_row(axes, step, *, first):
     """The scores as bars: read ones filled, the tile hatched, the rest only outlined; a dashed line at m."""
     finite = [value for value in step.row if value > -math.inf]
     span = max([1.0, *finite]) - min([0.0, *finite])
-    floor = min([0.0, *finite]) - 0.08 * span  # so that the lowest score is still a visible bar
+    floor = min([0.0, *finite]) - 0.08 * span  # keeps the bar of the lowest score visible
     top = max([1.0, *finite])
     for index, value in enumerate(step.row):
         in_tile, is_read = step.start <= index < step.stop, index < step.start
         face, edge = (ORANGE, INK) if in_tile else (BLUE, BLUE) if is_read else ("white", GREY)
         if value > -math.inf:
-            axes.bar(
-                index,
-                value - floor,
-                bottom=floor,
-                width=0.82,
-                facecolor=face,
-                edgecolor=edge,
-                hatch="///" if in_tile else "",
-                linewidth=0.9,
-            )
-        axes.annotate(
-            _number(value),
-            (index, max(value, floor)),
-            (0, 2),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8,
-            color=INK,
-        )
+            look = {"facecolor": face, "edgecolor": edge, "hatch": "///" if in_tile else "", "linewidth": 0.9}
+            axes.bar(index, value - floor, bottom=floor, width=0.82, **look)
+        text = {"textcoords": "offset points", "ha": "center", "fontsize": 8, "color": INK}
+        axes.annotate(_number(value), (index, max(value, floor)), (0, 2), **text)
     if step.m > -math.inf:
         axes.axhline(step.m, color=INK, linestyle=(0, (4, 3)), linewidth=1)
     axes.set_xlim(-0.6, len(step.row) - 0.4)
@@ -145,18 +172,10 @@ def _draw_row(axes, step, *, first):
 
 
 def _draw_terms(axes, step, *, first):
-    """exp(x - m) of everything read; a dotted outline where a term stood before the rescale."""
+    """exp(x - m) of everything read; a dotted outline is the term before the rescale."""
     for index, height in enumerate(step.terms):
-        in_tile = index >= step.start
-        axes.bar(
-            index,
-            height,
-            width=0.82,
-            facecolor=ORANGE if in_tile else BLUE,
-            edgecolor=INK if in_tile else BLUE,
-            hatch="///" if in_tile else "",
-            linewidth=0.9,
-        )
+        face, edge, hatch = (ORANGE, INK, "///") if index >= step.start else (BLUE, BLUE, "")
+        axes.bar(index, height, width=0.82, facecolor=face, edgecolor=edge, hatch=hatch, linewidth=0.9)
     if step.alpha < 1:
         for index, height in enumerate(step.before):
             axes.bar(index, height, width=0.82, facecolor="none", edgecolor=INK, linestyle=":", linewidth=1.1)
@@ -165,14 +184,13 @@ def _draw_terms(axes, step, *, first):
     axes.set_xticks([])
     clean(axes)
     axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"] if first else [])
-    axes.grid(axis="y", color=PALE, linewidth=0.6)
-    axes.set_axisbelow(True)
+    grid_lines(axes, "y")
     if first:
         axes.set_ylabel("terms exp(x − m)", fontsize=9, color=INK)
 
 
 def _alpha(step):
-    """How alpha came about."""
+    """How alpha is computed."""
     if step.m_old == -math.inf:
         return "$\\alpha$ = 0, nothing read before"
     return f"$\\alpha$ = exp({_number(step.m_old)} − {_number(step.m)}) = {step.alpha:.3g}"

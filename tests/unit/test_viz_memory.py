@@ -1,18 +1,13 @@
-"""The picture of lanes says what was recorded; the explorer records at every change; the levels say what is unknown."""
+"""The picture of lanes shows what was recorded; the picture of the levels says what is unknown."""
 
 import pytest
 
 from course_lib import measure
-from course_lib.viz.lanes import Access, lanes_picture
-from course_lib.viz.levels import levels_picture
-
-pytest.importorskip("ipywidgets", reason="ipywidgets belongs to the notebook environment")
-
-from course_lib.viz.explorer import PATTERNS, Explorer  # noqa: E402
+from course_lib.viz.memory import Access, lanes_picture, levels_picture
 
 
-def recorded(places):
-    return Access("global", tuple(places), len({4 * place // 32 for place in places}))
+def recorded(words):
+    return Access("global", tuple(words), len({4 * word // 32 for word in words}))
 
 
 def test_the_sentence_counts_words_sectors_and_waste():
@@ -27,40 +22,14 @@ def test_the_sentence_counts_words_sectors_and_waste():
 @pytest.mark.parametrize("stride", [0, 1, 33])
 def test_pictures_have_words_and_are_small(space, stride):
     picture = lanes_picture(Access(space, tuple(stride * lane for lane in range(32)), 7), "x[…]")
-    assert "7 " in picture.alt and f"the words 0, {stride}, {2 * stride}" in picture.alt
+    assert "7 " in picture.alt_text and f"the words 0, {stride}, {2 * stride}" in picture.alt_text
     assert len(picture.png()) < 60_000
 
 
-def test_the_picture_shows_the_recording_and_not_the_wish():
+def test_the_picture_shows_the_recording():
     """A recording that differs from what was asked for gives another picture."""
     asked, other = recorded(range(32)), recorded(range(1, 33))
     assert lanes_picture(asked, "x").png() != lanes_picture(other, "x").png()
-
-
-def test_the_explorer_records_each_access_once():
-    asked = []
-
-    def record(places):
-        asked.append(places)
-        return recorded(places)
-
-    explorer = Explorer(record, "stride", 3)
-    first = explorer.picture.value
-    assert "12 sectors" in explorer.words.value and explorer.box.still.alt
-    explorer.number.value = 8
-    assert "32 sectors" in explorer.words.value and explorer.picture.value != first
-    explorer.number.value = 3
-    assert explorer.picture.value == first and len(asked) == 2
-    for pattern in PATTERNS:
-        explorer.pattern.value = pattern
-        assert len(asked[-1]) == 32
-    data, metadata = explorer.box._repr_mimebundle_()
-    assert "image/png" in data and "12 sectors" in metadata["image/png"]["alt"]
-
-
-def test_groups_of_no_lane_are_groups_of_one():
-    explorer = Explorer(recorded, "groups of lanes share a word", 0)
-    assert "x[lane / 1]" in explorer.picture.alt
 
 
 def test_levels_of_every_card_follow_from_its_row():
@@ -74,10 +43,10 @@ def test_levels_of_every_card_follow_from_its_row():
     assert l2.gbps == pytest.approx(7219, rel=0.01)  # 5120 bytes a cycle
 
 
-def test_what_is_unknown_is_a_dash():
+def test_an_unknown_rate_is_a_dash_or_says_so():
     assert measure.memory_levels("L4")[2].gbps is None
     table = measure.steps_table("rate", l2_gbps={"H200": 5800})
     row = next(row for row in table.rows if row[0] == "shared memory / L1 to L2")
     by_card = dict(zip(table.columns, row, strict=True))
     assert by_card["L4"] is None and by_card["H200"] == pytest.approx(5.8, rel=0.02)
-    assert "not published" in levels_picture(measure.memory_levels("H100"), "H100").alt
+    assert "not published" in levels_picture(measure.memory_levels("H100"), "H100").alt_text

@@ -1,0 +1,56 @@
+"""Bars, curves and the sweep over splits: their numbers are in the alternative text, their labels do not overlap."""
+
+from course_lib import viz
+
+
+def test_alternative_text_holds_the_numbers():
+    assert "nothing to draw" in viz.curves({"a": []}, x="n", y="%", title="speed").alt_text
+    assert "b: 1 at 1, 3.01 at 4" in viz.curves({"b": [(4, 3.01), (1, 1)]}, x="n", y="%").alt_text
+    alt_text = viz.bytes_bars({"a": 3000}, {"a": 1000}, bound=2000).alt_text
+    assert "a reads 3,000 and writes 1,000" in alt_text and "2,000 bytes" in alt_text
+
+
+def test_ticks_that_would_touch_have_no_number():
+    axes = viz.curves({"b": [(n, 1) for n in range(1, 17)]}, x="n", y="%").axes[0]
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert names == [*map(str, range(1, 13)), "", "14", "", "16"]  # 13 and 15 would touch their neighbours
+
+
+def test_rates_as_bars():
+    picture = viz.rate_bars(
+        {"ours": 300.0, "theirs": 350.0, "not measured": None}, marked=("theirs",), lines={"peak": 989}
+    )
+    assert picture.alt_text == "TFLOP/s, higher is better: ours 300; theirs 350; peak 989."
+    assert "no rows are stored yet" in viz.rate_bars({"ours": None}, title="ladder").alt_text
+
+
+def sweep(batches=(1, 4, 16), lengths=(1024, 4096)):
+    rows = [
+        {"batch_size": b, "seq_len": n, "num_splits": s, "median_us": b * n / s + s, "chosen": int(s == 4)}
+        for b in batches
+        for n in lengths
+        for s in (1, 2, 4, 8)
+    ]
+    floor = {"variant": "read_only", "batch_size": 1, "seq_len": 1024, "num_splits": None, "median_us": 20}
+    return [*rows, floor | {"chosen": None}]
+
+
+def test_the_sweep_names_ends_fastest_and_chosen():
+    alt_text = viz.split_curves(sweep(), title="a sweep").alt_text
+    assert alt_text.startswith("a sweep, in us")
+    assert "batch size 1, 1,024 keys: 1 split: 1.02e+03, fastest 8: 136, chosen 4: 260" in alt_text
+    assert alt_text.count("batch size") == 6
+    assert "nothing to draw" in viz.split_curves([]).alt_text
+    assert "nothing to draw" in viz.split_curves([row | {"median_us": None} for row in sweep()]).alt_text
+
+
+def test_every_batch_size_has_a_panel_with_one_ring_a_line():
+    figure = viz.split_curves(sweep())
+    shown = [axes for axes in figure.axes if axes.axison]
+    assert [axes.get_title(loc="left") for axes in shown] == ["batch size 1", "batch size 4", "batch size 16"]
+    for axes in shown:
+        rings = [line for line in axes.lines if line.get_markersize() == 12]
+        assert [list(ring.get_xdata()) for ring in rings] == [[4], [4]]
+    assert sum(line.get_linestyle() == ":" for line in shown[0].lines) == 1  # one floor is known
+    assert len(figure.axes) == 4
+    assert 1_000 < len(figure.png()) < 60_000
