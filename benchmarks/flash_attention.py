@@ -22,7 +22,6 @@ from benchmarks.harness.about import COLUMNS as ABOUT
 from benchmarks.harness.about import versions
 from benchmarks.harness.sdpa import BACKENDS, sdpa
 from benchmarks.harness.turns import timed_in_turns
-from course_lib.ops import flash_attention as ops_fast
 from course_lib.ops import flash_attention_2 as ops
 
 NUM_TOKENS, MODEL_DIM = 16384, 2048
@@ -48,7 +47,7 @@ def forwards(size, dry):
     found["flash_attention_2/01_loop_order", "triton"] = lambda q, k, v: ops.flash_attention_2(
         q, k, v, causal=causal, variant="01_loop_order", language="triton"
     )[0]
-    found["flash_attention_2/10_heavy_first", "triton"] = lambda q, k, v: ops_fast.flash_attention_lse(
+    found["flash_attention_2/10_heavy_first", "triton"] = lambda q, k, v: ops.flash_attention_lse(
         q, k, v, causal=causal, backend="triton"
     )[0]
     return found
@@ -58,7 +57,7 @@ def backwards(size, dry):
     """{(variant, language): function(q, k, v) -> out, to be differentiated}."""
     causal = size["causal"]
     found = {} if dry else {(name, "torch"): sdpa(backend, causal) for name, backend in BACKENDS.items()}
-    found["flash_attention_2_backward/01_two_walks", "triton"] = lambda q, k, v: ops_fast.flash_attention(
+    found["flash_attention_2_backward/01_two_walks", "triton"] = lambda q, k, v: ops.flash_attention(
         q, k, v, causal=causal, backend="triton"
     )
     return found

@@ -23,7 +23,7 @@ def heads(device, dtype=torch.float32, seq_len_q=37, seq_len_kv=53, head_dim=64,
 def direct(device, path, kernel, grid, block, make, defines=None):
     """A launch that no launcher of course_lib.ops makes: `make()` gives the arguments, tensors on the CPU."""
     from course_lib import cuda
-    from course_lib.ops.softmax import Launch
+    from course_lib.ops._foundation.launch import Launch
 
     arguments = tuple(item.to(device) if isinstance(item, torch.Tensor) else item for item in make())
     tensors = tuple(item for item in arguments if isinstance(item, torch.Tensor))

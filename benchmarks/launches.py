@@ -11,6 +11,7 @@ from functools import partial
 import torch
 
 from benchmarks.inputs import direct, heads, random
+from course_lib.cuda.steps import step
 from course_lib.ops import (
     attention,
     decode,
@@ -19,7 +20,6 @@ from course_lib.ops import (
     flash_attention_1,
     flash_attention_1_backward,
     flash_attention_2,
-    flash_attention_2_backward,
     fragments,
     matmul,
     matmul_exercises,
@@ -160,22 +160,22 @@ def _flash_attention_2(device):
     found = {(stem, "cuda"): partial(direct, device, *entry, _warp_tile)}
     for variant in flash_attention_2.VARIANTS:
         inputs = small if variant == "01_loop_order" else halves
-        for language in ("cuda", "triton") if variant in flash_attention_2.TWINS else ("cuda",):
+        for language in step(f"flash_attention_2/{variant}").languages:
             plan = partial(flash_attention_2.plan, *inputs, causal=True, variant=variant, language=language)
             found[f"flash_attention_2/{variant}", language] = plan
 
     def backward(language):
-        from course_lib.ops import _flash_attention_triton as triton_launches
+        from course_lib.ops.flash_attention_2 import _triton as triton_launches
 
         inputs = small if language == "cuda" else heads(device)
         out, lse = flash_attention_1.flash_attention_1(*inputs, causal=True)
         d_out = random(device, *out.shape, seed=3)
         if language == "cuda":
-            return flash_attention_2_backward.plan(*inputs, out, lse, d_out, causal=True)
+            return flash_attention_2.plan_backward(*inputs, out, lse, d_out, causal=True)
         scale = out.shape[3] ** -0.5
         return triton_launches.plan_backward(*inputs, out, lse, d_out, causal=True, softmax_scale=scale)
 
-    return found | {(flash_attention_2_backward.STEM, language): partial(backward, language) for language in LANGUAGES}
+    return found | {(flash_attention_2.STEM_BACKWARD, language): partial(backward, language) for language in LANGUAGES}
 
 
 def _matmul(device):
@@ -237,11 +237,11 @@ def _paged(device):
     starts = torch.tensor([0, 0, 3, 43], dtype=torch.int32, device=device)  # no new token, the last three, all forty
     new = random(device, 43, 4, 64, dtype=torch.float16, seed=5)
     prefill = partial(paged_prefill.plan, new, *cache[1:], starts, max_seq_len_q=40)
-    found["paged/09_tuned_prefill", "cuda"] = prefill
+    found |= {("paged/09_tuned_prefill", language): partial(prefill, language=language) for language in LANGUAGES}
     prefill = partial(prefill, variant="05_paged_prefill")
     steps = ("05_paged_prefill", prefill), ("06_quantised_kv", quantised), ("07_copy_pages", copy)
-    for step, plan in (*steps, ("08_quantised_write", write)):
-        found |= {(f"paged/{step}", language): partial(plan, language=language) for language in LANGUAGES}
+    for name, plan in (*steps, ("08_quantised_write", write)):
+        found |= {(f"paged/{name}", language): partial(plan, language=language) for language in LANGUAGES}
     return found
 
 

@@ -19,7 +19,7 @@ from benchmarks.harness.about import COLUMNS as ABOUT
 from benchmarks.harness.about import versions
 from course_lib import cuda
 from course_lib.ops import flash_attention_1_backward as backward_1
-from course_lib.ops import flash_attention_2_backward as backward_2
+from course_lib.ops import flash_attention_2
 
 SIZES = [(16, 512), (264, 512), (16, 1024), (264, 1024), (16, 2048), (264, 2048), (16, 4096)]  # heads, length
 BLOCK_M = BLOCK_N = 32
@@ -72,7 +72,7 @@ def candidates(num_heads, seq_len):
             "flash_attention_2_backward/01_two_walks",
             "backward",
             num_heads * tiles,
-            backward(backward_2.plan, loop_order_forward),
+            backward(flash_attention_2.plan_backward, loop_order_forward),
         ),
     ]
 

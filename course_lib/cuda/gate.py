@@ -6,16 +6,13 @@ stores what runs where in kernels_cu/support.csv, from which README's support ma
 kernels_cu/compiled.csv a digest of what each file was compiled from. `make test` compiles the files whose digest is not
 there: changed ones, those with a changed header, and all of them with another NVRTC.
 
-What a kernel file promises, it says in its own header (kernels_cu/README.md):
-    // Needs     compute capability 8.0        architectures from 8.0 on ("any": all; "9.0a": sm_90a alone)
-    // gate: -DHEAD_DIM=128 -DBLOCK_M=64       a variant to compile; each such line is one more, none means no macros
+What a kernel file promises, it says in its own header (steps.py, kernels_cu/README.md).
 
-May import: errors, source, nvrtc, signature, simt.
+May import: errors, source, nvrtc, signature, simt, steps.
 """
 
 import csv
 import hashlib
-import re
 import sys
 import time
 from dataclasses import dataclass
@@ -25,11 +22,11 @@ from ..errors import CompileError
 from . import nvrtc, signature, simt
 from .nvrtc import Resources, compile_cubin
 from .source import KERNELS_ROOT, with_headers_digest
+from .steps import ARCHITECTURES, architectures, kernel_files, needs, variants
 
 SUPPORT, COMPILED = KERNELS_ROOT / "support.csv", KERNELS_ROOT / "compiled.csv"
 HERE = Path(__file__).parent
 MACHINES = ("cpu", "sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")  # columns of the support matrix
-ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 
 
 @dataclass(frozen=True)
@@ -43,49 +40,6 @@ class Row:
     resources: Resources
     notes: str
     seconds: float
-
-
-def architectures(text):
-    """The architectures that a kernel file promises, from its "Needs" line.
-
-    Parameters
-    ----------
-    text : str, the file
-
-    Returns
-    -------
-    names : tuple of str, a subset of ARCHITECTURES
-
-    Raises
-    ------
-    CompileError   no "Needs" line, or one that names no capability
-    """
-    line = re.search(r"^// Needs\s+(.*)$", text, re.MULTILINE)
-    words = re.search(r"(any) compute capability|compute capability (\d+)\.(\d+)(a?)", line.group(1)) if line else None
-    if not words:
-        raise CompileError(
-            'The header needs a line such as "// Needs     compute capability 8.0" or "any compute '
-            'capability", so that the gate knows the architectures it promises.'
-        )
-    if words.group(1):
-        return ARCHITECTURES
-    smallest = int(words.group(2)) * 10 + int(words.group(3))
-    if words.group(4):
-        return (f"sm_{smallest}a",)
-    return tuple(arch for arch in ARCHITECTURES if int(re.sub(r"\D", "", arch)) >= smallest)
-
-
-def variants(text):
-    """The macro sets to compile a file with: one dict for each ``// gate:`` line, or one empty dict."""
-    lines = re.findall(r"^// gate:(.*)$", text, re.MULTILINE)
-    return [
-        dict((item[2:].split("=", 1) + [""])[:2] for item in line.split() if item.startswith("-D")) for line in lines
-    ] or [{}]
-
-
-def kernel_files():
-    """Every .cu file under kernels_cu, sorted."""
-    return sorted(KERNELS_ROOT.rglob("*.cu"))
 
 
 def check_file(path, archs=None):
@@ -126,7 +80,7 @@ def digest(path):
     path : Path, the file; its headers, this package's way to call the compiler and NVRTC's version count as well
     """
     parts = [with_headers_digest(path.read_text(encoding="utf-8")), nvrtc.version()]
-    parts += [(HERE / name).read_text(encoding="utf-8") for name in ("gate.py", "nvrtc.py", "source.py")]
+    parts += [(HERE / name).read_text(encoding="utf-8") for name in ("gate.py", "nvrtc.py", "source.py", "steps.py")]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -154,10 +108,9 @@ def support(path, rows):
     text = path.read_text(encoding="utf-8")
     file = path.relative_to(KERNELS_ROOT).as_posix()
     compiled = {row.arch.removesuffix("a") for row in rows}
-    needs = re.search(r"compute capability \d+\.\d+a?", text)
     found = [{"file": file, "machine": "cpu", **_on_cpu(text)}]
     for machine in MACHINES[1:]:
-        state, note = ("compiles", "") if machine in compiled else ("refused", f"needs {needs.group()}")
+        state, note = ("compiles", "") if machine in compiled else ("refused", f"needs {needs(text)}")
         found.append({"file": file, "machine": machine, "state": state, "note": note})
     return found
 

@@ -1,12 +1,13 @@
 """What the decode kernels ask of their arguments, as sentences.
 
-May import: errors, ops._paged_checks (what both families ask of a row), torch.
+May import: errors, ops._foundation, torch.
 """
 
 import torch
 
 from ..errors import ShapeError, UnsupportedError
-from ._paged_checks import ELEMENTS, HEAD_DIMS, require_group, require_rows
+from ._foundation.checks import require_capability, require_group, require_rows
+from ._foundation.sizes import ELEMENTS, HEAD_DIMS
 
 LAYOUTS = ("bhsd", "bshd")
 
@@ -37,8 +38,7 @@ def require(q, k, v, seq_lens, layout):
         raise ShapeError(f"seq_lens is on {seq_lens.device}; it must be on {q.device}, as q is.")
     if batch_size > 65535:
         raise UnsupportedError(f"batch_size={batch_size}; a grid has at most 65535 rows.")
-    if q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0):
-        raise UnsupportedError("the decode kernels need compute capability 8.0; this card is older.")
+    require_capability(q, "the decode kernels need")
     return (*q.stride()[:2], k.stride(0), k.stride(token), k.stride(head)), num_kv_heads, k.shape[token]
 
 

@@ -1,22 +1,13 @@
 """What the kernels over pages ask of their arguments, as sentences.
 
-May import: errors, torch.
+May import: errors, ops._foundation, torch.
 """
 
 import torch
 
 from ..errors import ShapeError, UnsupportedError
-
-HEAD_DIMS = (64, 128)
-MAX_GROUP = 16  # query heads of one key-value head: two tiles of the eight columns of an mma
-ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
-_CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many
-
-
-def require_language(language):
-    """A twin that exists."""
-    if language not in ("cuda", "triton"):
-        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+from ._foundation.checks import require_capability, require_group, require_rows
+from ._foundation.sizes import ELEMENTS, HEAD_DIMS
 
 
 def pool(k_pages, v_pages, layout):
@@ -56,28 +47,6 @@ def require_new_tokens(k, v, slot_mapping, num_kv_heads, head_dim):
         raise ShapeError("k has no tokens; nothing would be launched.")
 
 
-def require_rows(name, x, like):
-    """Rows contiguous and on 16 bytes; dtype and device of `like`."""
-    if x.dtype != like.dtype or x.device != like.device:
-        raise ShapeError(
-            f"{name} is {x.dtype} on {x.device} and the pool {like.dtype} on {like.device}; they must agree."
-        )
-    steps = [step for step, size in zip(x.stride()[:-1], x.shape[:-1], strict=True) if size > 1]
-    if x.stride(-1) != 1 or x.data_ptr() % 16 or any(step % _CHUNK for step in steps) or x.shape[-1] % _CHUNK:
-        raise ShapeError(
-            f"{name} has the shape {tuple(x.shape)}, strides {x.stride()} and starts {x.data_ptr() % 16} bytes past a "
-            "multiple of 16; rows are read 16 bytes at a time, so each must be contiguous and start at such a multiple."
-        )
-
-
-def require_group(num_heads, num_kv_heads):
-    """Query heads that share key-value heads evenly, and no more of them than a kernel has columns for."""
-    if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:
-        raise ShapeError(
-            f"num_kv_heads={num_kv_heads}; num_heads={num_heads} must be a multiple of it, at most {MAX_GROUP} times."
-        )
-
-
 def require_decode(q, k_pages, v_pages, block_table, seq_lens, layout):
     """What every decode kernel asks, as sentences; returns what `pool` returns."""
     strides, page_size, num_kv_heads = pool(k_pages, v_pages, layout)
@@ -107,5 +76,4 @@ def require_queries(q, num_kv_heads, head_dim_kv, block_table, seq_lens, like):
         raise UnsupportedError(f"batch_size={batch_size}; a grid has at most 65535 rows.")
     if q.dtype not in ELEMENTS:
         raise ShapeError(f"q is {q.dtype}; these kernels take float16 and bfloat16.")
-    if q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0):
-        raise UnsupportedError("the kernels over pages need compute capability 8.0; this card is older.")
+    require_capability(q, "the kernels over pages need")

@@ -1,19 +1,20 @@
 """Launchers of the attention family: validate shapes, pick grid and block, call the CUDA kernels or their Triton twins.
 
-May import: errors, cuda, triton, triton_kernels, torch, the launches of the other families. Grid and block are written
-here and nowhere else.
+May import: errors, cuda.steps, ops._foundation, torch. Grid and block are written here and nowhere else.
 """
 
 import torch
 
-from ..errors import ShapeError, UnsupportedError
-from .first_kernels import Launches, _cuda, _known, _tile, _triton
-from .softmax import _require, row_bytes
+from ..cuda.steps import names
+from ..errors import UnsupportedError
+from ._foundation.checks import positive_scale, require_attention, require_step, require_tensor
+from ._foundation.launch import Launches, cuda_launch, triton_launch
+from ._foundation.sizes import ceil_div, power_of_two, row_bytes
 
 BLOCK = 128  # threads of a block
 BLOCK_N = 64  # keys of a tile of the Triton twins that walk over keys
 WARP = 32  # threads of a block of 04
-VARIANTS = ("01_naive", "02_fused_softmax", "03_row_in_block", "04_fused_softmax_warp", "05_grouped_query")
+VARIANTS = names("attention", without=("flash_attention_1",))
 _WITH_LSE = ("04_fused_softmax_warp", "05_grouped_query")
 
 
@@ -68,13 +69,11 @@ def plan(q, k, v, *, softmax_scale=None, causal=False, variant="01_naive", langu
     -------
     launches : Launches; ``launches.traffic()`` counts their bytes, ``launches.run()`` executes them
     """
-    _known(variant, VARIANTS, language)
+    require_step("attention", variant, VARIANTS, language)
     sizes = _sizes(q, k, v)
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
-    if not scale > 0.0:
-        raise ShapeError(f"softmax_scale={softmax_scale} must be above 0.")
+    scale = positive_scale(q, softmax_scale)
     if variant == "03_row_in_block":
-        return _row_in_block(q, k, v, sizes, scale, causal, language)
+        return _row_in_block(q, k, v, sizes, scale, causal)
     if variant == "05_grouped_query":
         return _grouped_query(q, k, v, sizes, scale, causal, language)
     return _step_by_step(q, k, v, sizes, scale, causal, variant, language)
@@ -83,13 +82,8 @@ def plan(q, k, v, *, softmax_scale=None, causal=False, variant="01_naive", langu
 def _sizes(q, k, v):
     """(batch_size, num_heads, num_kv_heads, seq_len_q, seq_len_kv, head_dim) after every check."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        _require(tensor, name, 4, torch.float32)
-    if k.shape != v.shape:
-        raise ShapeError(f"k is {tuple(k.shape)} and v {tuple(v.shape)}; both must have the same shape.")
-    if (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
-        raise ShapeError(f"q is {tuple(q.shape)} and k {tuple(k.shape)}; batch_size and head_dim must agree.")
-    if q.shape[1] % k.shape[1]:
-        raise ShapeError(f"k has num_kv_heads={k.shape[1]}; num_heads={q.shape[1]} must be a multiple of it.")
+        require_tensor(tensor, name, 4, torch.float32)
+    require_attention(q, k, v)
     return q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3]
 
 
@@ -99,11 +93,11 @@ def _step_by_step(q, k, v, sizes, scale, causal, variant, language):
     matrix, out = (batch_size, num_heads, seq_len_q, seq_len_kv), torch.empty_like(q)
     scores, probs = q.new_empty(matrix), q.new_empty(matrix)
     heads, grid_z = (num_heads, num_kv_heads, seq_len_q, seq_len_kv, head_dim), batch_size * num_heads
-    block_d = {"BLOCK_D": _tile(head_dim)}
+    block_d = {"BLOCK_D": power_of_two(head_dim)}
     keys = BLOCK if language == "cuda" else BLOCK_N
     first = _launch(
-        "01_naive", "scores", language, (seq_len_q, -(-seq_len_kv // keys), grid_z), (q, k, scores, *heads), (scores,),
-        constants={"BLOCK_N": BLOCK_N} | block_d,
+        "01_naive", "scores", language, (seq_len_q, ceil_div(seq_len_kv, keys), grid_z), (q, k, scores, *heads),
+        (scores,), constants={"BLOCK_N": BLOCK_N} | block_d,
     )  # fmt: skip
     last = _launch(
         "01_naive", "weighted_sum", language, (seq_len_q, 1, grid_z), (probs, v, out, *heads), (out,),
@@ -117,7 +111,7 @@ def _middle(variant, language, scores, probs, scale, causal):
     """([launches from raw scores to weights], (lse,) or ())."""
     seq_len_q, seq_len_kv = scores.shape[2:]
     num_rows = scores.numel() // seq_len_kv
-    row = {"constants": {"BLOCK_N": _tile(seq_len_kv)}, "shared_bytes": row_bytes(seq_len_kv)}
+    row = {"constants": {"BLOCK_N": power_of_two(seq_len_kv)}, "shared_bytes": row_bytes(seq_len_kv)}
     if variant == "04_fused_softmax_warp":
         lse = scores.new_empty(scores.shape[:3])
         arguments = (scores, probs, lse, seq_len_q, seq_len_kv, scale, int(causal))
@@ -127,7 +121,7 @@ def _middle(variant, language, scores, probs, scale, causal):
     if variant == "02_fused_softmax":
         arguments = (scores, probs, seq_len_q, seq_len_kv, scale, int(causal))
         return [_launch(variant, None, language, (num_rows,), arguments, (probs,), **row)], ()
-    grid, count = (-(-scores.numel() // BLOCK),), scores.numel()
+    grid, count = (ceil_div(scores.numel(), BLOCK),), scores.numel()
     flat = {"constants": {"BLOCK": BLOCK}}
     launches = [_launch(variant, "scale", language, grid, (scores, count, scale), (), **flat)]
     if causal:
@@ -137,23 +131,21 @@ def _middle(variant, language, scores, probs, scale, causal):
     return launches, ()
 
 
-def _row_in_block(q, k, v, sizes, scale, causal, language):
+def _row_in_block(q, k, v, sizes, scale, causal):
     batch_size, num_heads, num_kv_heads, seq_len_q, seq_len_kv, head_dim = sizes
-    if language != "cuda":
-        raise UnsupportedError("03_row_in_block has no Triton twin; take 05_grouped_query.")
     if causal or num_heads != num_kv_heads:
-        raise UnsupportedError("03_row_in_block knows neither a mask nor grouped heads; take 05_grouped_query.")
+        raise UnsupportedError("03_row_in_block has neither a mask nor grouped heads; take 05_grouped_query.")
     out, probs = torch.empty_like(q), q.new_empty(batch_size, num_heads, seq_len_q, seq_len_kv)
     arguments = (q, k, v, probs, out, num_heads, seq_len_q, seq_len_kv, head_dim, scale)
     grid = (seq_len_q, num_heads, batch_size)
-    return Launches((_launch("03_row_in_block", None, language, grid, arguments, (probs, out)),), (out,))
+    return Launches((_launch("03_row_in_block", None, "cuda", grid, arguments, (probs, out)),), (out,))
 
 
 def _grouped_query(q, k, v, sizes, scale, causal, language):
     batch_size, num_heads, _, seq_len_q, seq_len_kv, head_dim = sizes
     out, lse = torch.empty_like(q), q.new_empty(q.shape[:3])
     arguments = (q, k, v, out, lse, *sizes[1:], scale, int(causal))
-    constants = {"BLOCK_N": _tile(seq_len_kv), "BLOCK_D": _tile(head_dim)}
+    constants = {"BLOCK_N": power_of_two(seq_len_kv), "BLOCK_D": power_of_two(head_dim)}
     grid = (seq_len_q, num_heads, batch_size)
     launch = _launch(
         "05_grouped_query", None, language, grid, arguments, (out, lse), constants=constants,
@@ -162,22 +154,12 @@ def _grouped_query(q, k, v, sizes, scale, causal, language):
     return Launches((launch,), (out, lse))
 
 
-_ENTRIES = {
-    "02_fused_softmax": "scale_mask_softmax_kernel",
-    "03_row_in_block": "naive_attention_kernel",
-    "04_fused_softmax_warp": "scale_mask_softmax_warp_kernel",
-    "05_grouped_query": "grouped_attention_kernel",
-}
-
-
 def _launch(variant, step, language, grid, arguments, outputs, *, constants=None, shared_bytes=0):
     """One launch of `variant`, of its `step` when it has several."""
+    kernel, stem = f"{step}_kernel" if step else None, f"attention/{variant}"
     if language == "triton":
-        stem = f"attention/{variant}" + (f"/{step}" if step else "")
-        return _triton(stem, grid, arguments, constants, outputs)
-    name = f"{step}_kernel" if step else _ENTRIES[variant]
-    warp = variant == "04_fused_softmax_warp"
-    return _cuda(
-        f"attention/{variant}.cu", name, grid, WARP if warp else BLOCK, arguments, outputs,
-        defines={} if warp else {"BLOCK": BLOCK}, shared_bytes=shared_bytes,
-    )  # fmt: skip
+        return triton_launch(stem, grid, arguments, constants, outputs, kernel=kernel)
+    block = WARP if variant == "04_fused_softmax_warp" else BLOCK
+    return cuda_launch(
+        stem, grid, block, arguments, outputs, kernel=kernel, defines={"BLOCK": BLOCK}, shared_bytes=shared_bytes
+    )

@@ -6,7 +6,7 @@ May import: errors, cuda, torch, the Launch of the softmax family. Grid and bloc
 import torch
 
 from ..errors import ShapeError
-from .softmax import Launch
+from ._foundation.launch import Launch
 
 WARP = 32
 COMBINE_THREADS = 64

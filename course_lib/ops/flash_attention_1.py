@@ -1,19 +1,18 @@
 """Launchers of FlashAttention-1: validate shapes, pick grid and block, call the CUDA kernel or its Triton twin.
 
-May import: errors, ops.softmax (Launch), cuda, triton_kernels, torch.
+May import: errors, cuda.steps, ops._foundation, torch.
 """
 
 import torch
 
-from ..errors import ShapeError, UnsupportedError
-from .softmax import Launch
+from ..cuda.steps import names
+from ..errors import UnsupportedError
+from ._foundation.checks import require_attention, require_contiguous, require_step
+from ._foundation.launch import cuda_launch, triton_launch
+from ._foundation.sizes import power_of_two
 
 BLOCK_M, BLOCK_N = 32, 32  # query rows and keys of a tile
-VARIANTS = ("06_flash_attention_1", "07_flash_attention_1_rows")
-_ENTRIES = {
-    "06_flash_attention_1": "flash_attention_1_kernel",
-    "07_flash_attention_1_rows": "flash_attention_1_rows_kernel",
-}
+VARIANTS = names("attention", only="flash_attention_1", without=("backward",))
 _NUM_THREADS = 128  # of a block of 06; a block of 07 has BLOCK_M
 
 
@@ -70,14 +69,12 @@ def plan(
     -------
     launch : Launch; ``launch.traffic()`` counts its bytes, ``launch.run()`` executes it
     """
-    _require(q, k, v)
-    if variant not in VARIANTS:
-        raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
-    if language not in ("cuda", "triton"):
-        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+    require_attention(q, k, v)
+    require_contiguous({"q": q, "k": k, "v": v}, (torch.float32,))
+    require_step("attention", variant, VARIANTS, language)
     rows = variant == "07_flash_attention_1_rows"
-    if rows and (causal or language == "triton"):
-        raise UnsupportedError("07_flash_attention_1_rows has no mask and no Triton twin; take 06_flash_attention_1.")
+    if rows and causal:
+        raise UnsupportedError("07_flash_attention_1_rows has no mask; take 06_flash_attention_1.")
     batch_size, num_heads, seq_len_q, head_dim = q.shape
     scale = head_dim**-0.5 if softmax_scale is None else float(softmax_scale)
     out = torch.empty_like(q)
@@ -85,29 +82,8 @@ def plan(
     sizes = (num_heads // k.shape[1], seq_len_q, k.shape[2], scale, *(() if rows else (int(causal),)))
     arguments, outputs, grid = (q, k, v, out, m, l, lse, *sizes), (out, m, l, lse), (num_heads, batch_size)
     constants = {"HEAD_DIM": head_dim, "BLOCK_M": block_m, "BLOCK_N": block_n}
+    stem = f"attention/{variant}"
     if language == "triton":
-        from ..triton_kernels import load
-
-        constants["BLOCK_D"] = max(16, 1 << (head_dim - 1).bit_length())
-        return Launch("triton", load(f"attention/{variant}"), grid, 0, arguments, constants, outputs)
-    from .. import cuda
-
-    kernel = cuda.load(f"attention/{variant}.cu", _ENTRIES[variant], defines=constants)
-    return Launch("cuda", kernel, grid, block_m if rows else _NUM_THREADS, arguments, {}, outputs)
-
-
-def _require(q, k, v):
-    """The contract of the tensors, as sentences."""
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.ndim != 4 or tensor.numel() == 0:
-            raise ShapeError(f"{name} has the shape {tuple(tensor.shape)}; expected 4 dimensions, each at least 1.")
-        if tensor.dtype != torch.float32 or not tensor.is_contiguous():
-            raise ShapeError(
-                f"{name} must be contiguous torch.float32; it is {tensor.dtype}, strides {tensor.stride()}."
-            )
-    if k.shape != v.shape:
-        raise ShapeError(f"k is {tuple(k.shape)} and v is {tuple(v.shape)}; this kernel takes one shape for both.")
-    if (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
-        raise ShapeError(f"q is {tuple(q.shape)} and k is {tuple(k.shape)}; batch_size and head_dim must agree.")
-    if q.shape[1] % k.shape[1]:
-        raise ShapeError(f"k has num_kv_heads={k.shape[1]}; num_heads={q.shape[1]} must be a multiple of it.")
+        constants["BLOCK_D"] = power_of_two(head_dim)
+        return triton_launch(stem, grid, arguments, constants, outputs)
+    return cuda_launch(stem, grid, block_m if rows else _NUM_THREADS, arguments, outputs, defines=constants)

@@ -1,17 +1,17 @@
 """Launchers of the backward pass of FlashAttention-1: validate shapes, pick grid and block, call either twin.
 
-May import: errors, ops.softmax, ops.first_kernels and ops.flash_attention_1, cuda, triton_kernels, torch.
+May import: ops._foundation, the tiles of ops.flash_attention_1, torch.
 """
 
 import torch
 
-from ..errors import ShapeError, UnsupportedError
-from .first_kernels import Launches
-from .flash_attention_1 import BLOCK_M, BLOCK_N, _require
-from .softmax import Launch
+from ._foundation.checks import require_attention, require_contiguous, require_language, require_row_tensors
+from ._foundation.launch import Launches, cuda_launch, triton_launch
+from ._foundation.sizes import ceil_div, power_of_two
+from .flash_attention_1 import BLOCK_M, BLOCK_N
 
 STEM = "attention/08_flash_attention_1_backward"
-_ENTRIES = ("row_dot_kernel", "flash_attention_1_backward_kernel")
+_ROW_DOT, _BACKWARD = "row_dot_kernel", "flash_attention_1_backward_kernel"
 _NUM_THREADS, _ROWS_PER_BLOCK = 128, 4  # of both CUDA kernels; rows of one block of row_dot_kernel
 
 
@@ -72,42 +72,25 @@ def plan(
     -------
     launches : Launches; ``launches.traffic()`` counts their bytes, ``launches.run()`` executes them
     """
-    _require(q, k, v)
-    _require_rows(q, out, lse, d_out)
-    if language not in ("cuda", "triton"):
-        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+    require_attention(q, k, v)
+    require_contiguous({"q": q, "k": k, "v": v}, (torch.float32,))
+    require_row_tensors(q, out, lse, d_out)
+    require_language(language)
     batch_size, num_kv_heads, seq_len_kv, head_dim = k.shape
     scale = head_dim**-0.5 if softmax_scale is None else float(softmax_scale)
     row_dot, dq, dk, dv = (torch.empty_like(tensor) for tensor in (lse, q, k, v))
     sizes = (q.shape[1] // num_kv_heads, q.shape[2], seq_len_kv, scale, int(causal))
     row_dot_arguments, num_rows = (out, d_out, row_dot, lse.numel()), lse.numel()
     arguments, grid = (q, k, v, d_out, lse, row_dot, dq, dk, dv, *sizes), (num_kv_heads, batch_size)
+    tiles = {"HEAD_DIM": head_dim, "BLOCK_M": block_m, "BLOCK_N": block_n}
     if language == "triton":
-        from ..triton_kernels import load
-
-        both = {"HEAD_DIM": head_dim, "BLOCK_D": max(16, 1 << (head_dim - 1).bit_length()), "BLOCK_M": block_m}
-        rows = Launch(
-            "triton", load(f"{STEM}/row_dot"), (-(-num_rows // block_m),), 0, row_dot_arguments, both, (row_dot,)
-        )
-        tiles = both | {"BLOCK_N": block_n}
-        backward = Launch("triton", load(f"{STEM}/backward"), grid, 0, arguments, tiles, (dq, dk, dv))
+        both = {"HEAD_DIM": head_dim, "BLOCK_D": power_of_two(head_dim), "BLOCK_M": block_m}
+        row_grid = (ceil_div(num_rows, block_m),)
+        rows = triton_launch(STEM, row_grid, row_dot_arguments, both, (row_dot,), kernel=_ROW_DOT)
+        backward = triton_launch(STEM, grid, arguments, both | tiles, (dq, dk, dv), kernel=_BACKWARD)
     else:
-        from .. import cuda
-
-        tiles = {"HEAD_DIM": head_dim, "BLOCK_M": block_m, "BLOCK_N": block_n}
-        kernels = [cuda.load(f"{STEM}.cu", entry, defines=tiles) for entry in _ENTRIES]
-        row_grid = (-(-num_rows // _ROWS_PER_BLOCK),)
-        rows = Launch("cuda", kernels[0], row_grid, _NUM_THREADS, row_dot_arguments, {}, (row_dot,))
-        backward = Launch("cuda", kernels[1], grid, _NUM_THREADS, arguments, {}, (dq, dk, dv))
+        row_grid = (ceil_div(num_rows, _ROWS_PER_BLOCK),)
+        common = {"defines": tiles}
+        rows = cuda_launch(STEM, row_grid, _NUM_THREADS, row_dot_arguments, (row_dot,), kernel=_ROW_DOT, **common)
+        backward = cuda_launch(STEM, grid, _NUM_THREADS, arguments, (dq, dk, dv), kernel=_BACKWARD, **common)
     return Launches((rows, backward), (dq, dk, dv))
-
-
-def _require_rows(q, out, lse, d_out):
-    """The contract of what belongs to the rows of q, as sentences."""
-    for name, tensor, shape in (("out", out, q.shape), ("d_out", d_out, q.shape), ("lse", lse, q.shape[:3])):
-        if tensor.shape != shape:
-            raise ShapeError(f"{name} has the shape {tuple(tensor.shape)}; q asks for {tuple(shape)}.")
-        if tensor.dtype != torch.float32 or not tensor.is_contiguous():
-            raise ShapeError(
-                f"{name} must be contiguous torch.float32; it is {tensor.dtype}, strides {tensor.stride()}."
-            )

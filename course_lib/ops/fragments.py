@@ -1,16 +1,15 @@
 """A recording of chapter 04: which lane holds which number, as ldmatrix and mma leave them.
 
-May import: cuda, torch, the Launch of the softmax family.
+May import: ops._foundation, torch.
 """
 
 import torch
 
-from .softmax import Launch
+from ._foundation.launch import cuda_launch
 
 
 def plan(device="cpu"):
     """The launch of kernels_cu/access/12_fragments, not yet run; its outputs are the registers of a, b and out."""
-    from .. import cuda
 
     def places(rows, columns):
         return torch.arange(rows * columns, device=device).reshape(rows, columns).half()
@@ -19,8 +18,8 @@ def plan(device="cpu"):
     left[:, 0], left[:, 1] = 8 * torch.arange(16, device=device), 1  # left @ right [i][j] = 8 i + j
     right[0], right[1] = 1, torch.arange(8, device=device)
     outputs = tuple(torch.empty(32, *shape, device=device) for shape in ((4, 2), (2, 2), (4, 1)))
-    kernel = cuda.load("access/12_fragments.cu", "fragment_places_kernel")
-    return Launch("cuda", kernel, 1, 32, (places(16, 16), places(16, 8), left, right, *outputs), {}, outputs)
+    arguments = (places(16, 16), places(16, 8), left, right, *outputs)
+    return cuda_launch("access/12_fragments", 1, 32, arguments, outputs)
 
 
 def record_fragments():

@@ -1,14 +1,16 @@
 """Launchers of the matmul family: validate shapes, pick grid and block, call the CUDA kernel or its Triton twin.
 
-May import: errors, device, cuda, triton, triton_kernels, torch, the Launch of the softmax family. Grid and block are
-written here and nowhere else.
+May import: errors, device, cuda.steps, triton, triton_kernels, ops._foundation, torch. Grid and block are written here
+and nowhere else.
 """
 
 import torch
 
 from .. import device
 from ..errors import ShapeError, UnsupportedError
-from .softmax import Launch, _require
+from ._foundation.checks import require_tensor
+from ._foundation.launch import Launch, cuda_launch, ran, triton_launch
+from ._foundation.sizes import ceil_div
 
 TILE = 16  # rows and columns of a tile of 03
 _TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 16}
@@ -18,26 +20,24 @@ PIPELINED = {
 }  # fmt: skip
 SMALL_PIPELINED = PIPELINED | {"BLOCK_N": 128, "BLOCK_K": 32}
 TRITON_TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8}  # where autotune has nothing to time
-# variant -> (macros, rows and columns of the result of one block, threads of a block)
+# variant -> (macros, rows and columns of the result of one block, threads of a block, dtype)
 VARIANTS = {
-    "01_naive": ({}, (32, 8), (32, 8)),
-    "02_coalesced": ({}, (8, 32), (32, 8)),
-    "03_shared_tile": ({"TILE": TILE}, (TILE, TILE), (TILE, TILE)),
-    "04_register_tile": ({**_TILES, "THREAD_M": 4, "THREAD_N": 4}, (64, 64), 256),
-    "05_vectorised": (_TILES, (64, 64), 256),
-    "06_wmma": ({}, (64, 64), 128),
-    "07_mma": ({}, (64, 64), 128),
-    "08_pipelined": (PIPELINED, (128, 256), 256),
+    "01_naive": ({}, (32, 8), (32, 8), torch.float32),
+    "02_coalesced": ({}, (8, 32), (32, 8), torch.float32),
+    "03_shared_tile": ({"TILE": TILE}, (TILE, TILE), (TILE, TILE), torch.float32),
+    "04_register_tile": ({**_TILES, "THREAD_M": 4, "THREAD_N": 4}, (64, 64), 256, torch.float32),
+    "05_vectorised": (_TILES, (64, 64), 256, torch.float32),
+    "06_wmma": ({}, (64, 64), 128, torch.float16),
+    "07_mma": ({}, (64, 64), 128, torch.float16),
+    "08_pipelined": (PIPELINED, (128, 256), 256, torch.float16),
 }
-HALF_VARIANTS = ("06_wmma", "07_mma", "08_pipelined")  # the others take float32
+HALF_VARIANTS = tuple(variant for variant, (*_, dtype) in VARIANTS.items() if dtype == torch.float16)
 _ALIGNED = ("05_vectorised", *HALF_VARIANTS)
 
 
 def matmul(a, b, *, variant="08_pipelined", language="cuda"):
     """a times b, one launch; see `plan_matmul`."""
-    launch = plan_matmul(a, b, variant=variant, language=language)
-    launch.run()
-    return launch.outputs[0]
+    return ran(plan_matmul(a, b, variant=variant, language=language))
 
 
 def plan_matmul(a, b, *, variant="08_pipelined", language="cuda", tiles=None):
@@ -74,24 +74,22 @@ def plan_matmul(a, b, *, variant="08_pipelined", language="cuda", tiles=None):
         return _plan_triton(a, b, tiles)
     if variant == "08_pipelined":
         return _plan_pipelined(a, b, _pipelined_tiles() | (tiles or {}))
-    from .. import cuda
-
-    defines, (rows, cols), block = VARIANTS[variant]
+    defines, (rows, cols), block, _ = VARIANTS[variant]
     (size_m, size_k), size_n = a.shape, b.shape[1]
-    across, down = -(-size_n // cols), -(-size_m // rows)
+    across, down = ceil_div(size_n, cols), ceil_div(size_m, rows)
     grid = (down, across) if variant == "01_naive" else (across, down)
     out = a.new_empty(size_m, size_n)
-    kernel = cuda.load(f"matmul/{variant}.cu", defines=defines)
-    return Launch("cuda", kernel, grid, block, (a, b, out, size_m, size_n, size_k), {}, (out,))
+    arguments = (a, b, out, size_m, size_n, size_k)
+    return cuda_launch(f"matmul/{variant}", grid, block, arguments, (out,), defines=defines)
 
 
 def _check(a, b, variant, language):
     """The contract of the operands, as sentences."""
-    dtype = torch.float16 if variant in HALF_VARIANTS else torch.float32
+    dtype = VARIANTS[variant][-1]
     if language == "triton" and a.dtype == torch.bfloat16:
         dtype = torch.bfloat16
     for name, matrix in (("a", a), ("b", b)):
-        _require(matrix, name, 2, dtype)
+        require_tensor(matrix, name, 2, dtype)
         if variant in _ALIGNED and language == "cuda" and matrix.data_ptr() % 16:
             raise ShapeError(f"{name} starts at an address that is no multiple of 16 bytes; pass {name}.clone().")
     if a.shape[1] != b.shape[0]:
@@ -110,8 +108,6 @@ def _pipelined_tiles():
 
 def _plan_pipelined(a, b, tiles):
     """The launch of 08: one row of blocks, tiles in dynamic shared memory."""
-    from .. import cuda
-
     (size_m, size_k), size_n = a.shape, b.shape[1]
     for name, size in (("size_k, the columns of a", size_k), ("size_n, the columns of b", size_n)):
         if size % 8:
@@ -119,15 +115,14 @@ def _plan_pipelined(a, b, tiles):
     block_m, block_n = tiles["BLOCK_M"], tiles["BLOCK_N"]
     block = 32 * block_m * block_n // (tiles["WARP_M"] * tiles["WARP_N"])
     out = a.new_empty(size_m, size_n)
-    kernel = cuda.load("matmul/08_pipelined.cu", defines=tiles)
-    grid = -(-size_m // block_m) * -(-size_n // block_n)
-    return Launch("cuda", kernel, grid, block, (a, b, out, size_m, size_n, size_k), {}, (out,), _shared_bytes(tiles))
+    grid, arguments = ceil_div(size_m, block_m) * ceil_div(size_n, block_n), (a, b, out, size_m, size_n, size_k)
+    shared_bytes = _shared_bytes(tiles)
+    return cuda_launch("matmul/08_pipelined", grid, block, arguments, (out,), defines=tiles, shared_bytes=shared_bytes)
 
 
 def _plan_triton(a, b, tiles):
     """The launch of the Triton twin; autotune chooses the tiles where there is a GPU and none are given."""
     from ..triton.mode import is_interpreted
-    from ..triton_kernels import load
     from ..triton_kernels.matmul import tuned_matmul_kernel
 
     out = a.new_empty(a.shape[0], b.shape[1])
@@ -136,9 +131,9 @@ def _plan_triton(a, b, tiles):
         return Launch("triton", tuned_matmul_kernel, _triton_grid, 0, arguments, {}, (out,))
     constants = TRITON_TILES | (tiles or {})
     grid = _triton_grid(constants | {"size_m": a.shape[0], "size_n": b.shape[1]})
-    return Launch("triton", load("matmul/08_pipelined"), grid, 0, arguments, constants, (out,))
+    return triton_launch("matmul/08_pipelined", grid, arguments, constants, (out,))
 
 
 def _triton_grid(chosen):
     """The grid for the tiles that were chosen; Triton calls this with every argument of the launch by name."""
-    return (-(-chosen["size_m"] // chosen["BLOCK_M"]) * -(-chosen["size_n"] // chosen["BLOCK_N"]),)
+    return (ceil_div(chosen["size_m"], chosen["BLOCK_M"]) * ceil_div(chosen["size_n"], chosen["BLOCK_N"]),)

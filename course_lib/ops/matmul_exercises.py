@@ -6,7 +6,8 @@ May import: errors, cuda, torch, the Launch of the softmax family. Grid and bloc
 import torch
 
 from ..errors import ShapeError, UnsupportedError
-from .softmax import Launch, _require
+from ._foundation.checks import require_tensor as _require
+from ._foundation.launch import Launch
 
 # variant -> (dtype, rows and columns of the result of a block, its threads, what m, n and k must be multiples of)
 _FIXED = {

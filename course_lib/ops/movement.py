@@ -1,26 +1,21 @@
 """Launchers of chapter 01: a copy, a transpose, and recordings of a single request of a warp.
 
-May import: errors, cuda, torch, the Launch of softmax. Grid and block are written here and nowhere else.
+May import: errors, cuda, ops._foundation, torch. Grid and block are written here and nowhere else.
 """
 
 import torch
 
+from ..cuda.steps import names
 from ..errors import ShapeError, UnsupportedError
-from .softmax import Launch
+from ._foundation.launch import cuda_launch, ran
+from ._foundation.sizes import ceil_div
 
 BLOCK = 256  # threads of a block of the copy
 PER_THREAD = 8  # numbers of a thread of the copy, as its kernels say
 TILE = 32
 WARP_SIZE = 32
 WORDS = 2048  # that a recorded load may reach, as 11_shared_read says
-_ENTRIES = {
-    "copy/01_runs": "copy_runs_kernel",
-    "copy/02_interleaved": "copy_kernel",
-    "transpose/01_naive": "transpose_naive_kernel",
-    "transpose/02_shared_tile": "transpose_tile_kernel",
-    "transpose/03_conflict_free": "transpose_kernel",
-}
-VARIANTS = tuple(_ENTRIES)
+VARIANTS = tuple(f"{family}/{name}" for family in ("copy", "transpose") for name in names(family))
 
 
 def plan(x, *, variant):
@@ -40,30 +35,24 @@ def plan(x, *, variant):
     ShapeError        wrong dtype, dimensions or layout, or no number at all
     UnsupportedError  no such variant
     """
-    if variant not in _ENTRIES:
+    if variant not in VARIANTS:
         raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
     if x.dtype != torch.float32 or not x.is_contiguous() or x.numel() == 0:
         raise ShapeError(f"x is {x.dtype}, {tuple(x.shape)}; these kernels take one or more contiguous float32 numbers")
-    from .. import cuda
-
-    kernel = cuda.load(f"{variant}.cu", _ENTRIES[variant])
     if variant.startswith("copy/"):
         out = torch.empty_like(x)
-        grid = (-(-x.numel() // (BLOCK * PER_THREAD)),)
-        return Launch("cuda", kernel, grid, BLOCK, (x, out, x.numel()), {}, (out,))
+        return cuda_launch(variant, (ceil_div(x.numel(), BLOCK * PER_THREAD),), BLOCK, (x, out, x.numel()), (out,))
     if x.ndim != 2:
         raise ShapeError(f"x has {x.ndim} dimensions {tuple(x.shape)}; a transpose takes 2.")
     num_rows, num_cols = x.shape
     out = x.new_empty(num_cols, num_rows)
-    grid = (-(-num_cols // TILE), -(-num_rows // TILE))
-    return Launch("cuda", kernel, grid, (TILE, TILE), (x, out, num_rows, num_cols), {}, (out,))
+    grid = (ceil_div(num_cols, TILE), ceil_div(num_rows, TILE))
+    return cuda_launch(variant, grid, (TILE, TILE), (x, out, num_rows, num_cols), (out,))
 
 
 def transpose(x, *, variant="transpose/03_conflict_free"):
     """`x` turned round, one launch. x (num_rows, num_cols) float32 -> (num_cols, num_rows)."""
-    launch = plan(x, variant=variant)
-    launch.run()
-    return launch.outputs[0]
+    return ran(plan(x, variant=variant))
 
 
 def record_global(places):
@@ -79,15 +68,15 @@ def record_global(places):
     -------
     (tuple of the 32 places that were read, sectors that the load touched)
     """
-    return _record("access/10_global_read.cu", "global_read_kernel", places, "global_load", "sectors")
+    return _record("access/10_global_read.cu", places, "global_load", "sectors")
 
 
 def record_shared(places):
     """The same from shared memory: (the 32 places that were read, wavefronts that the load took)."""
-    return _record("access/11_shared_read.cu", "shared_read_places_kernel", places, "shared_load", "wavefronts")
+    return _record("access/11_shared_read.cu", places, "shared_load", "wavefronts")
 
 
-def _record(path, entry, places, traffic, count):
+def _record(path, places, traffic, count):
     from .. import cuda
 
     if len(places) != WARP_SIZE or min(places) < 0 or max(places) >= WORDS:
@@ -95,7 +84,7 @@ def _record(path, entry, places, traffic, count):
     x = torch.arange(WORDS, dtype=torch.float32, device="cpu")
     index = torch.tensor(places, dtype=torch.int32, device="cpu")
     out = torch.empty(WARP_SIZE, device="cpu")
-    kernel = cuda.load(path, entry)
+    kernel = cuda.load(path)
     report = kernel.profile(1, WARP_SIZE, x, index, out, outputs=(out,))
     line = next(n for n, text in enumerate(kernel.source.splitlines(), kernel.first_line) if "// recorded" in text)
     return tuple(int(place) for place in out.tolist()), getattr(getattr(report.lines[line], traffic), count)

@@ -6,7 +6,8 @@ May import: errors, cuda, torch, the Launch of the softmax family. Grid and bloc
 import torch
 
 from ..errors import ShapeError
-from .softmax import Launch, _require
+from ._foundation.checks import require_tensor as _require
+from ._foundation.launch import Launch
 
 HEAD_DIM = 32  # of 03_warp_walk and 07_quantise: a lane a column
 _WARP = 32

@@ -1,20 +1,24 @@
 """Launcher of causal attention of many new tokens over pages (05_paged_prefill, 09_tuned_prefill).
 
-May import: errors, ops._paged_checks, ops.softmax (Launch), cuda, torch.
+May import: errors, cuda.steps, ops._foundation, ops._paged_checks, ops._paged_triton, torch.
 """
 
 import math
 
 import torch
 
-from ..errors import ShapeError, UnsupportedError
+from ..cuda.steps import names
+from ..errors import ShapeError
 from . import _paged_checks as checks
-from .softmax import Launch
+from . import _paged_triton as triton_launches
+from ._foundation.checks import positive_scale, require_rows, require_step
+from ._foundation.launch import cuda_launch
+from ._foundation.sizes import ELEMENTS, attention_outputs, ceil_div
 
 BLOCK_M = 128  # query rows of a block
 BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile
 WIDER_TILE = 48  # of 09 with head_dim 128, where the registers last: before compute capability 10.0
-VARIANTS = ("05_paged_prefill", "09_tuned_prefill")
+VARIANTS = names("paged", only="prefill")
 
 
 def paged_prefill(
@@ -73,49 +77,39 @@ def plan(
     language="cuda",
 ):
     """The launch that `paged_prefill` would make, with fresh outputs (out, lse), not yet run."""
-    checks.require_language(language)
-    if variant not in VARIANTS:
-        raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
+    require_step("paged", variant, VARIANTS, language)
     batch_size = seq_lens.shape[0]
     strides, page_size, num_kv_heads = checks.pool(k_pages, v_pages, layout)
     one_each = q[:1].expand(batch_size, -1, -1)  # the checks of decoding, which has one query a sequence
     checks.require_queries(one_each, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, k_pages)
-    checks.require_rows("q", q, k_pages)
+    require_rows("q", q, k_pages)
     if cu_seqlens_q.shape != (batch_size + 1,) or cu_seqlens_q.dtype != torch.int32:
         raise ShapeError(
             f"cu_seqlens_q is {cu_seqlens_q.dtype} {tuple(cu_seqlens_q.shape)}; expected int32 ({batch_size + 1},)."
         )
     if max_seq_len_q < 1:
         raise ShapeError(f"max_seq_len_q={max_seq_len_q}; a launch needs at least 1 new token.")
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
-    if not (math.isfinite(scale) and scale > 0.0):
-        raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
+    scale = positive_scale(q, softmax_scale)
     num_heads, head_dim = q.shape[1:]
     inputs = (q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q)
     sizes = (num_heads // num_kv_heads, page_size, block_table.shape[1])
     all_strides = (*q.stride()[:2], *strides)
     if language == "triton":
-        from . import _paged_triton as triton_launches
-
-        return triton_launches.plan_prefill(inputs, sizes, all_strides, scale, int(max_seq_len_q))
+        return triton_launches.plan_prefill(inputs, sizes, all_strides, scale, variant, int(max_seq_len_q))
     return _plan_cuda(inputs, sizes, all_strides, scale, variant, int(max_seq_len_q))
 
 
 def _plan_cuda(inputs, sizes, strides, scale, variant, max_seq_len_q):
-    from .. import cuda
-
     q, seq_lens = inputs[0], inputs[4]
     num_heads, head_dim = q.shape[1:]
-    out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    lse = q.new_empty(q.shape[:2], dtype=torch.float32)
-    block_n, num_tiles = BLOCK_N[head_dim], -(-max_seq_len_q // BLOCK_M)
+    out, lse = attention_outputs(q)
+    block_n, num_tiles = BLOCK_N[head_dim], ceil_div(max_seq_len_q, BLOCK_M)
     grid = (num_tiles, num_heads, seq_lens.shape[0])
     if variant == "09_tuned_prefill":
         wide = head_dim == 128 and (not q.is_cuda or torch.cuda.get_device_capability(q.device) < (10, 0))
         block_n = WIDER_TILE if wide else block_n
         grid, scale = (num_heads, num_tiles, seq_lens.shape[0]), scale * math.log2(math.e)
-    defines = {"HEAD_DIM": head_dim, "ELEMENT": checks.ELEMENTS[q.dtype], "BLOCK_N": block_n}
-    kernel = cuda.load(f"paged/{variant}.cu", f"{variant[3:]}_kernel", defines=defines)
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "BLOCK_N": block_n}
     arguments = (*inputs, out, lse, *sizes, *strides, scale)
     shared_bytes = (BLOCK_M + 2 * block_n) * head_dim * q.element_size()
-    return Launch("cuda", kernel, grid, 128, arguments, {}, (out, lse), shared_bytes)
+    return cuda_launch(f"paged/{variant}", grid, 128, arguments, (out, lse), defines=defines, shared_bytes=shared_bytes)

@@ -1,6 +1,6 @@
 """Launchers over pages of one byte a number: decode attention (06_quantised_kv), the write (08_quantised_write).
 
-May import: errors, ops._paged_checks, ops.paged (splits, scratch), ops.softmax (Launch), cuda, torch.
+May import: errors, ops._foundation, ops._paged_checks, ops._paged_triton, ops.paged (choose_shape), torch.
 """
 
 import math
@@ -9,8 +9,12 @@ import torch
 
 from ..errors import ShapeError, UnsupportedError
 from . import _paged_checks as checks
+from . import _paged_triton as triton_launches
 from . import paged
-from .softmax import Launch
+from ._foundation.checks import positive_scale, require_capability, require_language
+from ._foundation.launch import cuda_launch
+from ._foundation.sizes import ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
+from ._foundation.splits import choose_split_len, scratch, slots
 
 TILE_KEYS = 32
 _POOLS = {torch.int8: "char", torch.float8_e4m3fn: "__nv_fp8_e4m3"}
@@ -37,7 +41,7 @@ def paged_attention_quantised(
     q, block_table, seq_lens, layout, softmax_scale, language, max_seq_len : as in `paged_attention`; |q| below 65504
     k_pages, v_pages : tensors, int8 or float8_e4m3fn, one dtype, shape and strides; rows start at multiples of 16 bytes
     k_scales, v_scales : tensors, (num_pages, page_size, num_kv_heads), float32, the same strides; a number of a pool
-        stands for itself times its scale. `expand` one scale a head: strides of 0 are welcome
+        denotes itself times its scale. `expand` one scale a head: strides of 0 are welcome
 
     Returns
     -------
@@ -71,20 +75,16 @@ def plan(
     tuning=None,
 ):
     """The launch that `paged_attention_quantised` would make, with fresh outputs (out, lse), not yet run."""
-    checks.require_language(language)
+    require_language(language)
     pool_strides, page_size, num_kv_heads = _require_pools(k_pages, v_pages, k_scales, v_scales, layout)
     checks.require_queries(q, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, q)
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
-    if not (math.isfinite(scale) and scale > 0.0):
-        raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
+    scale = positive_scale(q, softmax_scale)
     longest = block_table.shape[1] * page_size
     longest = max(1, longest if max_seq_len is None else min(longest, int(max_seq_len)))
     inputs = (q, k_pages, v_pages, k_scales, v_scales, block_table, seq_lens)
     sizes = (page_size, block_table.shape[1])
     strides = (*q.stride()[:2], *pool_strides, *k_scales.stride())
     if language == "triton":
-        from . import _paged_triton as triton_launches
-
         _require_fp8_in_triton(k_pages)
         return triton_launches.plan_quantised(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, tuning)
     return _plan_cuda(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, tuning)
@@ -92,29 +92,30 @@ def plan(
 
 def _plan_cuda(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, tuning):
     """06; `tuning` replaces macros of the kernel."""
-    from .. import cuda
-
     q, k_pages = inputs[:2]
     batch_size, num_heads, head_dim = q.shape
     group = num_heads // num_kv_heads
     stage_bytes = 2 * TILE_KEYS * head_dim + 8 * TILE_KEYS  # K, V and their scales
     shape = paged.choose_shape(q, num_kv_heads, longest, stage_bytes) | (tuning or {})
     if split_len is None:
-        places = paged.places(q, shape["BLOCKS_PER_SM"])
-        split_len = paged.choose_split_len(batch_size * num_kv_heads, longest, places)
-    num_splits = -(-longest // split_len)
-    defines = {"HEAD_DIM": head_dim, "ELEMENT": checks.ELEMENTS[q.dtype], "NUM_Q_PER_KV": group}
+        num_slots, waves = slots(q, shape["BLOCKS_PER_SM"]), paged.WAVES
+        split_len = choose_split_len(
+            batch_size * num_kv_heads, longest, num_slots, waves, min_split_len=paged.MIN_SPLIT_LEN
+        )
+    num_splits = ceil_div(longest, split_len)
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": group}
     defines |= {"KV": _POOLS[k_pages.dtype]} | shape
-    kernel = cuda.load("paged/06_quantised_kv.cu", "quantised_kv_kernel", defines=defines)
-    out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    lse = q.new_empty(q.shape[:2], dtype=torch.float32)
-    scratch = paged.scratch(q, num_kv_heads, num_splits)
+    out, lse = attention_outputs(q)
     arguments = (
-        *inputs, out, lse, *scratch, num_kv_heads, *sizes, num_splits, split_len, *strides, scale * math.log2(math.e),
+        *inputs, out, lse, *scratch(q, num_kv_heads, num_splits), num_kv_heads, *sizes, num_splits, split_len,
+        *strides, scale * math.log2(math.e),
     )  # fmt: skip
     shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * stage_bytes
     grid = (batch_size * num_splits * num_kv_heads,)
-    return Launch("cuda", kernel, grid, 32 * shape["NUM_WARPS"], arguments, {}, (out, lse), shared_bytes)
+    return cuda_launch(
+        "paged/06_quantised_kv", grid, 32 * shape["NUM_WARPS"], arguments, (out, lse), defines=defines,
+        shared_bytes=shared_bytes,
+    )  # fmt: skip
 
 
 def reshape_and_cache_quantised(
@@ -129,7 +130,7 @@ def reshape_and_cache_quantised(
     slot_mapping : tensor, (num_tokens,), int64: page * page_size + place in the page; a negative one is not stored,
         and no slot comes twice
     per : "token" finds a scale for each row, its largest number over 127 (int8) or 448 (e4m3), and writes it;
-        "head" reads the scale that stands at the slot, and what is too large for it saturates
+        "head" reads the scale of the slot; what is too large for it saturates
 
     Raises
     ------
@@ -142,12 +143,12 @@ def reshape_and_cache_quantised(
 
 def plan_write(k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layout="NHD", per="token", language="cuda"):
     """The launch of 08_quantised_write, not yet run."""
-    checks.require_language(language)
+    require_language(language)
     if per not in ("token", "head"):
         raise UnsupportedError(f'per={per!r} is unknown; choose "token" or "head".')
     strides, page_size, num_kv_heads = _require_pools(k_pages, v_pages, k_scales, v_scales, layout)
     checks.require_new_tokens(k, v, slot_mapping, num_kv_heads, k_pages.shape[-1])
-    if k.dtype not in checks.ELEMENTS or k_pages.shape[-1] not in checks.HEAD_DIMS:
+    if k.dtype not in ELEMENTS or k_pages.shape[-1] not in HEAD_DIMS:
         raise UnsupportedError(
             f"k is {k.dtype}, head_dim={k_pages.shape[-1]}; 08 rounds float16 and bfloat16, 64 or 128."
         )
@@ -160,21 +161,16 @@ def plan_write(k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layo
     )  # fmt: skip
     outputs = (k_pages, v_pages, k_scales, v_scales)
     if language == "triton":
-        from . import _paged_triton as triton_launches
-
         _require_fp8_in_triton(k_pages)
         return triton_launches.plan_write(arguments, outputs, per)
-    from .. import cuda
-
-    defines = {"HEAD_DIM": k.shape[-1], "ELEMENT": checks.ELEMENTS[k.dtype], "KV": _POOLS[k_pages.dtype]}
+    defines = {"HEAD_DIM": k.shape[-1], "ELEMENT": ELEMENTS[k.dtype], "KV": _POOLS[k_pages.dtype]}
     defines["PER_TOKEN"] = int(per == "token")
-    kernel = cuda.load("paged/08_quantised_write.cu", "quantised_write_kernel", defines=defines)
-    return Launch("cuda", kernel, (k.shape[0],), 128, arguments, {}, outputs)
+    return cuda_launch("paged/08_quantised_write", (k.shape[0],), 128, arguments, outputs, defines=defines)
 
 
 def _require_fp8_in_triton(pages):
-    if pages.dtype == torch.float8_e4m3fn and pages.is_cuda and torch.cuda.get_device_capability() < (8, 9):
-        raise UnsupportedError("Triton converts float8_e4m3fn from compute capability 8.9 on; this card is older.")
+    if pages.dtype == torch.float8_e4m3fn:
+        require_capability(pages, "for float8_e4m3fn Triton needs", (8, 9))
 
 
 def _require_pools(k_pages, v_pages, k_scales, v_scales, layout):
@@ -188,8 +184,7 @@ def _require_pools(k_pages, v_pages, k_scales, v_scales, layout):
     for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
         if pages.ndim != 4 or pages.numel() == 0:
             raise ShapeError(f"{name} has the shape {tuple(pages.shape)}; expected 4 dimensions, each at least 1.")
-        steps = [step for step, size in zip(pages.stride()[:3], pages.shape[:3], strict=True) if size > 1]
-        if pages.stride(3) != 1 or pages.data_ptr() % 16 or any(step % 16 for step in steps):
+        if pages.stride(3) != 1 or pages.data_ptr() % 16 or any(step % 16 for step in steps_of(pages)):
             raise ShapeError(f"{name} has strides {pages.stride()}; rows start at multiples of 16 bytes.")
         if pages.shape != k_pages.shape or pages.stride() != k_pages.stride():
             raise ShapeError("k_pages and v_pages differ in shape or strides.")

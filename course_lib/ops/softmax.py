@@ -1,70 +1,20 @@
 """Launchers of the softmax family: validate shapes, pick grid and block, call the CUDA kernel or its Triton twin.
 
-May import: errors, cuda, triton, triton_kernels, torch. Grid and block are written here and nowhere else.
+May import: errors, cuda.steps, ops._foundation, torch. Grid and block are written here and nowhere else.
 """
-
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from ..errors import ShapeError, UnsupportedError
+from ..cuda.steps import names
+from ..errors import ShapeError
+from ._foundation.checks import require_step, require_tensor
+from ._foundation.launch import cuda_launch, triton_launch
+from ._foundation.sizes import ceil_div, power_of_two
 
 BLOCK = 128  # threads that share one row in 01, 02 and 04
 WARPS_PER_BLOCK = 4  # rows of one block in 03
 BLOCK_N = 1024  # columns that a Triton program reads at once
-VARIANTS = ("01_three_pass", "02_online", "03_online_warp", "04_log_sum_exp", "05_masked")
-_ENTRIES = {
-    "01_three_pass": "three_pass_softmax_kernel",
-    "02_online": "online_softmax_kernel",
-    "03_online_warp": "online_softmax_warp_kernel",
-    "04_log_sum_exp": "log_sum_exp_kernel",
-    "05_masked": "masked_softmax_kernel",
-}
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Everything that one launch needs, for either twin.
-
-    ``run()`` launches where the course runs (GPU or CPU); ``profile()`` and ``traffic()`` count on the CPU.
-    """
-
-    language: str  # "cuda" | "triton"
-    function: Any  # course_lib.cuda.Kernel or a Triton function
-    grid: tuple[int, ...]
-    block: int  # threads of a block; 0 for Triton
-    arguments: tuple[Any, ...]
-    constants: dict[str, Any]  # compile-time constants of the Triton twin
-    outputs: tuple[torch.Tensor, ...]
-    shared_bytes: int = 0  # dynamic shared memory of a block
-
-    def run(self):
-        if self.language == "cuda":
-            self.function(self.grid, self.block, *self.arguments, shared_bytes=self.shared_bytes)
-        else:
-            self.function[self.grid](*self.arguments, **self.constants)
-
-    def profile(self, schedule="forward"):
-        if self.language == "cuda":
-            return self.function.profile(
-                self.grid,
-                self.block,
-                *self.arguments,
-                shared_bytes=self.shared_bytes,
-                schedule=schedule,
-                outputs=self.outputs,
-            )
-        from ..triton import profile_triton
-
-        return profile_triton(self.function, self.grid, *self.arguments, schedule=schedule, **self.constants)
-
-    def traffic(self):
-        """(bytes read, bytes written) in global memory, as counted on the CPU."""
-        report = self.profile()
-        if self.language == "cuda":
-            return report.global_load.bytes, report.global_store.bytes
-        return report.load.bytes, report.store.bytes
+VARIANTS = names("softmax")
 
 
 def softmax(x, *, variant="02_online", language="cuda"):
@@ -143,23 +93,20 @@ def plan(x, seq_lens_kv=None, *, variant="02_online", language="cuda"):
     -------
     launch : Launch; ``launch.profile()`` counts its traffic, ``launch.run()`` executes it
     """
-    if variant not in VARIANTS:
-        raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
-    if language not in ("cuda", "triton"):
-        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+    require_step("softmax", variant, VARIANTS, language)
     if variant == "05_masked":
         return _plan_masked(x, seq_lens_kv, language)
-    _require(x, "x", 2, torch.float16 if variant == "04_log_sum_exp" else torch.float32)
+    require_tensor(x, "x", 2, torch.float16 if variant == "04_log_sum_exp" else torch.float32)
     num_rows, num_cols = x.shape
     out = x.new_empty(num_rows, dtype=torch.float32) if variant == "04_log_sum_exp" else torch.empty_like(x)
     rows_per_block = WARPS_PER_BLOCK if variant == "03_online_warp" and language == "cuda" else 1
-    grid = (-(-num_rows // rows_per_block),)
+    grid = (ceil_div(num_rows, rows_per_block),)
     return _launch(variant, language, grid, BLOCK, (x, out, num_rows, num_cols), (out,), num_cols)
 
 
 def _plan_masked(scores, seq_lens_kv, language):
     """05_masked: one warp a row, grid (seq_len_q, batch_size)."""
-    _require(scores, "scores", 3, torch.float32)
+    require_tensor(scores, "scores", 3, torch.float32)
     batch_size, seq_len_q, seq_len_kv = scores.shape
     if seq_lens_kv is None or seq_lens_kv.shape != (batch_size,) or seq_lens_kv.dtype != torch.int32:
         got = "nothing" if seq_lens_kv is None else f"{tuple(seq_lens_kv.shape)}, {seq_lens_kv.dtype}"
@@ -172,30 +119,7 @@ def _plan_masked(scores, seq_lens_kv, language):
 
 
 def _launch(variant, language, grid, block, arguments, outputs, num_cols):
+    stem = f"softmax/{variant}"
     if language == "cuda":
-        from .. import cuda
-
-        fixed = variant in ("03_online_warp", "05_masked")  # no BLOCK in these files
-        kernel = cuda.load(f"softmax/{variant}.cu", _ENTRIES[variant], defines={} if fixed else {"BLOCK": block})
-        return Launch("cuda", kernel, grid, block, arguments, {}, outputs)
-    from ..triton_kernels import load
-
-    constants = {"BLOCK_N": min(BLOCK_N, 1 << max(num_cols - 1, 15).bit_length())}
-    return Launch("triton", load(f"softmax/{variant}"), grid, 0, arguments, constants, outputs)
-
-
-def row_bytes(num_floats):
-    """Dynamic shared memory for a row of float32: whole 16-byte words, since ptxas reads the end of a row in such."""
-    return 16 * -(-num_floats // 4)
-
-
-def _require(tensor, name, ndim, dtype):
-    """The common contract of the family, as sentences."""
-    if tensor.ndim != ndim:
-        raise ShapeError(f"{name} has {tensor.ndim} dimensions {tuple(tensor.shape)}; this kernel takes {ndim}.")
-    if tensor.numel() == 0:
-        raise ShapeError(f"{name} has the shape {tuple(tensor.shape)}; every dimension must be at least 1.")
-    if tensor.dtype != dtype:
-        raise ShapeError(f"{name} is {tensor.dtype}; this kernel takes {dtype}. Convert it with {name}.to({dtype}).")
-    if not tensor.is_contiguous():
-        raise ShapeError(f"{name} is not contiguous (strides {tensor.stride()}); pass {name}.contiguous().")
+        return cuda_launch(stem, grid, block, arguments, outputs, defines={"BLOCK": block})
+    return triton_launch(stem, grid, arguments, {"BLOCK_N": min(BLOCK_N, power_of_two(num_cols))}, outputs)

@@ -7,6 +7,7 @@
 //           softmax: a row of scores fits in shared memory
 // Launch    five launches, the fourth with seq_len_kv * 4 bytes of dynamic shared memory; grids stand at the kernels · block BLOCK
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/attention.py: scores_kernel, scale_kernel, mask_kernel, softmax_kernel, weighted_sum_kernel
 // gate: -DBLOCK=128
 #ifndef BLOCK
 #error "BLOCK: threads of a block; pass -DBLOCK=128"

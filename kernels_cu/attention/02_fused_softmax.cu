@@ -6,6 +6,7 @@
 //           causal (0 or 1) is bottom-right aligned · fully masked row: probs 0 · a row fits in shared memory
 // Launch    grid batch_size * num_heads * seq_len_q · block BLOCK · dynamic shared memory seq_len_kv * 4 bytes
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/attention.py: scale_mask_softmax_kernel
 // gate: -DBLOCK=128
 #ifndef BLOCK
 #error "BLOCK: threads of a block; pass -DBLOCK=128"

@@ -6,6 +6,7 @@
 //           causal (0 or 1) is bottom-right aligned · softmax_scale > 0 · fully masked row: probs 0, lse -inf · any sizes >= 1
 // Launch    grid (seq_len_q, batch_heads) · block 32 · no shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/attention.py: scale_mask_softmax_tile_kernel
 #include "common/softmax_state.cuh"  // WARP_SIZE, ALL_LANES, NEG_INF, LOG2_E, LN_2, exp_shifted(score, m)
 
 extern "C" __global__ void __launch_bounds__(WARP_SIZE)

@@ -7,6 +7,7 @@
 //           causal (0 or 1) is bottom-right aligned · fully masked row: out 0, lse -inf · a row of scores fits in shared memory
 // Launch    grid (seq_len_q, num_heads, batch_size) · block BLOCK · dynamic shared memory seq_len_kv * 4 bytes
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/attention.py: grouped_attention_kernel
 // Source    J. Ainslie and others, "GQA: Training Generalized Multi-Query Transformer Models …", 2023, section 2.2, arXiv:2305.13245
 #ifndef BLOCK
 #define BLOCK 64  // threads of a block, a power of two

@@ -7,6 +7,7 @@
 //           causal bottom-right: query q_row sees the keys k <= q_row + Nkv - Nq · fully masked row: out 0, lse -inf
 // Launch    grid (H, B) · block NUM_THREADS · no dynamic shared memory; static: SMEM_FLOATS * 4 bytes
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/flash_attention_1.py: flash_attention_1_kernel
 // gate: -DHEAD_DIM=64 -DBLOCK_M=32 -DBLOCK_N=32
 // gate: -DHEAD_DIM=128 -DBLOCK_M=16 -DBLOCK_N=32
 // gate: -DHEAD_DIM=20 -DBLOCK_M=8 -DBLOCK_N=16

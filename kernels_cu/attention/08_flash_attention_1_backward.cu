@@ -9,6 +9,7 @@
 // Launch    row_dot_kernel: grid ceil(B*H*Nq / NUM_WARPS); then flash_attention_1_backward_kernel: grid (Hkv, B)
 //           block NUM_THREADS · no dynamic shared memory; static: SMEM_FLOATS * 4 bytes
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/flash_attention_1.py: row_dot_kernel, flash_attention_1_backward_kernel
 // gate: -DHEAD_DIM=64 -DBLOCK_M=32 -DBLOCK_N=32
 // gate: -DHEAD_DIM=128 -DBLOCK_M=16 -DBLOCK_N=16
 // gate: -DHEAD_DIM=20 -DBLOCK_M=8 -DBLOCK_N=16

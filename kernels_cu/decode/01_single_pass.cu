@@ -10,6 +10,7 @@
 //           seq_len 0: out 0, lse -inf · H = Hkv * num_q_per_kv · what lies behind seq_len is not read and may be anything
 // Launch    grid (H, B) · block 128
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/decode.py: single_pass_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    N. Shazeer, "Fast Transformer Decoding: One Write-Head is All You Need", 2019, section 2.4 (what decoding waits for),

@@ -10,6 +10,7 @@
 //           num_splits * split_len >= the largest seq_len · split_len >= 1
 // Launch    split_kv_kernel: grid (H, num_splits, B), block 128 · then combine_kernel: grid (H, B), block HEAD_DIM
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/decode.py: split_kv_kernel, combine_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    T. Dao, D. Haziza, F. Massa, G. Sizov, "Flash-Decoding for long-context inference", 2023,

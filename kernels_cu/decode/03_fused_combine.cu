@@ -8,6 +8,7 @@
 //           one launch at a time uses the same partial_out, partial_lse and counters
 // Launch    grid (H, num_splits, B) · block 128
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/decode.py: fused_combine_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    CUDA C++ Programming Guide, "Memory Fence Functions" (the sum whose last block adds up what the others left)

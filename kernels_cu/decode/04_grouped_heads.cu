@@ -16,6 +16,7 @@
 // Launch    grid (B * num_splits * Hkv) · block 32 * NUM_WARPS · dynamic shared memory
 //           NUM_WARPS * NUM_STAGES * 4 * TILE_KEYS * D bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/decode.py: grouped_heads_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half -DNUM_Q_PER_KV=1
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DNUM_Q_PER_KV=4
 // gate: -DHEAD_DIM=128 -DELEMENT=__half -DNUM_Q_PER_KV=16

@@ -8,6 +8,7 @@
 // Launch    grid (ceil(Nq/BLOCK_M) * H * B): the tiles of a head, then the next head · block NUM_THREADS
 //           no dynamic shared memory; static: SMEM_FLOATS * 4 bytes
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/flash_attention_2.py: forward_kernel
 // gate: -DHEAD_DIM=64 -DBLOCK_M=32 -DBLOCK_N=32
 // gate: -DHEAD_DIM=128 -DBLOCK_M=16 -DBLOCK_N=32
 // gate: -DHEAD_DIM=20 -DBLOCK_M=8 -DBLOCK_N=16

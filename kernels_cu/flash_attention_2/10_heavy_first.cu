@@ -13,6 +13,7 @@
 //           heads_together >= 1: so many heads run side by side, the last tile of each, then the tile before of each …
 // Launch    grid (ceil(Nq/BLOCK_M) * H * B) · block 128 · dynamic shared memory (BLOCK_M + 2 * BLOCK_N) * D * 2 bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/flash_attention_2.py: tuned_forward_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=64 -DELEMENT=__nv_bfloat16
 // gate: -DHEAD_DIM=128 -DELEMENT=__half

@@ -8,6 +8,7 @@
 // Launch    grid ceil(size_m / BLOCK_M) ceil(size_n / BLOCK_N) · block 32 BLOCK_M BLOCK_N / (WARP_M WARP_N)
 //           dynamic shared memory of NUM_STAGES (BLOCK_M + BLOCK_N) BLOCK_K * 2 bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/matmul.py: matmul_kernel
 // gate: -DBLOCK_M=128 -DBLOCK_N=256 -DBLOCK_K=64 -DWARP_M=64 -DWARP_N=64 -DNUM_STAGES=3 -DGROUP_M=8
 // gate: -DBLOCK_M=128 -DBLOCK_N=128 -DBLOCK_K=32 -DWARP_M=64 -DWARP_N=64 -DNUM_STAGES=4 -DGROUP_M=8
 // gate: -DBLOCK_M=64 -DBLOCK_N=64 -DBLOCK_K=32 -DWARP_M=32 -DWARP_N=32 -DNUM_STAGES=2 -DGROUP_M=2

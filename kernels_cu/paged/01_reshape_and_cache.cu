@@ -8,6 +8,7 @@
 //           head_dim a multiple of 8, every row at a multiple of 16 bytes · everything else in the pool keeps its value
 // Launch    grid (num_tokens) · block 128
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/paged.py: reshape_and_cache_kernel
 // gate: -DELEMENT=__half
 // gate: -DELEMENT=__nv_bfloat16
 // Source    W. Kwon and others, "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023,

@@ -10,6 +10,7 @@
 //           read: the first seq_len slots, the first ceil(seq_len / page_size) table entries; what lies behind may be anything
 // Launch    grid (H, B) · block 128
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/paged.py: paged_v1_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    W. Kwon and others, "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023,

@@ -9,6 +9,7 @@
 //           num_partitions >= ceil(largest seq_len / partition_len) · partition_len >= 1
 // Launch    paged_v2_kernel: grid (H, num_partitions, B), block 128 · then reduce_kernel: grid (H, B), block HEAD_DIM
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/paged.py: paged_v2_kernel, reduce_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    vLLM, csrc/attention (paged_attention_v2: partitions and a reduce kernel), github.com/vllm-project/vllm

@@ -14,6 +14,7 @@
 //           H = Hkv * num_q_per_kv · softmax_scale > 0
 // Launch    grid (ceil(largest n / BLOCK_M), H, B) · block 128 · dynamic shared memory (BLOCK_M + 2 * BLOCK_N) * D * 2 bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/paged_prefill.py: paged_prefill_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    T. Dao, "FlashAttention-2", 2023, algorithm 1, arXiv:2307.08691

@@ -11,6 +11,7 @@
 //           products in half precision with float sums, for either ELEMENT of q and out: |q| < 65504, 1e-4 <= v_scale <= 100
 // Launch    as 04_paged_grouped, with NUM_WARPS * NUM_STAGES * (2 * TILE_KEYS * D + 8 * TILE_KEYS) bytes of rings
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/paged_quantised.py: quantised_kv_kernel · triton_kernels/paged.py: reduce_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half -DKV=char -DNUM_Q_PER_KV=1
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DKV=__nv_fp8_e4m3 -DNUM_Q_PER_KV=4
 // gate: -DHEAD_DIM=128 -DELEMENT=__half -DKV=char -DNUM_Q_PER_KV=16

@@ -7,6 +7,7 @@
 //           everything else in the pool keeps its value
 // Launch    grid (num_copies, 2): keys, values · block 256
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/paged.py: copy_pages_kernel
 // gate: -DELEMENT=__half
 // Source    W. Kwon and others, "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023,
 //           sections 4.4 and 5.1 (fused block copy), arXiv:2309.06180

@@ -15,6 +15,7 @@
 //           everything else in pools and scales keeps its value
 // Launch    grid (num_tokens) · block 128
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/paged_quantised.py: quantised_write_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half -DKV=char -DPER_TOKEN=1
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DKV=__nv_fp8_e4m3 -DPER_TOKEN=0
 // Source    P. Micikevicius and others, "FP8 Formats for Deep Learning", 2022, section 3 (saturation), arXiv:2209.05433

@@ -6,6 +6,7 @@
 // Contract  as 05_paged_prefill, and: softmax_scale_log2 is softmax_scale times log2(e)
 // Launch    grid (H, ceil(largest n / BLOCK_M), B) · block 128 · dynamic shared memory (BLOCK_M + 2 * BLOCK_N) * D * 2 bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/paged_prefill.py: paged_prefill_kernel · that of 05_paged_prefill
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    T. Dao, "FlashAttention-2", 2023, algorithm 1 and section 3.3 (rows split over warps), arXiv:2307.08691

@@ -5,6 +5,7 @@
 // Contract  x (num_rows, num_cols) float, contiguous · out (num_rows,) float · any num_rows, num_cols >= 1
 // Launch    grid num_rows · block BLOCK · no dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/reduction.py: row_sum_kernel · one for 01 to 03: Triton's compiler chooses
 // gate: -DBLOCK=128
 // Source    J. Luitjens, "Faster Parallel Reductions on Kepler", 2014, NVIDIA developer blog
 #ifndef BLOCK

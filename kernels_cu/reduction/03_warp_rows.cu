@@ -5,6 +5,7 @@
 // Contract  x (num_rows, num_cols) float, contiguous · out (num_rows,) float · any num_rows, num_cols >= 1
 // Launch    grid ceil(num_rows / warps in a block) · block any multiple of 32 · no shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/reduction.py: row_sum_kernel · one for 01 to 03: Triton's compiler chooses
 // Source    J. Luitjens, "Faster Parallel Reductions on Kepler", 2014, NVIDIA developer blog
 #include "common/constants.cuh"  // WARP_SIZE (32), ALL_LANES (the mask of a whole warp)
 

@@ -4,6 +4,7 @@
 // Contract  x (num_rows, num_cols) float, contiguous, finite · m, l (num_rows,) float · weights, out like x · any sizes >= 1
 // Launch    three launches, one after the other: each with grid num_rows · block BLOCK · no dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/row_softmax.py: row_max_kernel, row_exp_sum_kernel, row_divide_kernel
 // gate: -DBLOCK=128
 #ifndef BLOCK
 #error "BLOCK: threads that share one row; pass -DBLOCK=128"

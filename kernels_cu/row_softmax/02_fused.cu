@@ -5,6 +5,7 @@
 // Contract  x (num_rows, num_cols) float, contiguous, finite · out like x · any num_rows >= 1 · a row fits in shared memory
 // Launch    grid num_rows · block BLOCK · dynamic shared memory num_cols * 4 bytes
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/row_softmax.py: fused_softmax_kernel
 // gate: -DBLOCK=128
 #ifndef BLOCK
 #define BLOCK 64  // threads that share one row

@@ -6,6 +6,7 @@
 //           -inf is a masked score: weight 0 · a row of -inf only: out 0
 // Launch    grid num_rows · block BLOCK · no dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/softmax.py: online_softmax_kernel
 // Source    M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, algorithm 3, arXiv:1805.02867
 #ifndef BLOCK
 #define BLOCK 128  // threads that share one row

@@ -6,6 +6,7 @@
 //           -inf is a masked score: weight 0 · a row of -inf only: out 0
 // Launch    grid ceil(num_rows / warps in a block) · block any multiple of 32 · no shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/softmax.py: online_softmax_tile_kernel
 // Source    M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, section 3.1, arXiv:1805.02867
 #include "common/softmax_state.cuh"  // WARP_SIZE, ALL_LANES, NEG_INF, exp_shifted(score, m)
 

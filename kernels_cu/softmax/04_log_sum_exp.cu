@@ -6,6 +6,7 @@
 //           -inf is a masked score · a row of -inf only: lse -inf
 // Launch    grid num_rows · block BLOCK · no dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/softmax.py: log_sum_exp_kernel
 // Source    M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, section 3.1, arXiv:1805.02867
 #include <cuda_fp16.h>
 #ifndef BLOCK

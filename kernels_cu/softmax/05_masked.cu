@@ -8,6 +8,7 @@
 //           out like scores, 0 where masked · lse (batch_size, seq_len_q) float, natural log · row without keys: out 0, lse -inf
 // Launch    grid (seq_len_q, batch_size) · block 32 · no shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/softmax.py: masked_softmax_kernel
 // Source    T. Dao, "FlashAttention-2", 2023, section 3.1 (causal masking), arXiv:2307.08691
 #include "common/softmax_state.cuh"  // WARP_SIZE, ALL_LANES, NEG_INF, exp_shifted(score, m)
 

@@ -5,6 +5,7 @@
 // Contract  x, y, out (num_elements,) float, contiguous · any num_elements >= 1
 // Launch    grid at least ceil(num_elements / threads of a block) · block any size · no shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/vector.py: add_tail_kernel
 // Source    CUDA C++ Programming Guide, section "Thread Hierarchy", https://docs.nvidia.com/cuda/cuda-c-programming-guide/
 
 extern "C" __global__ void

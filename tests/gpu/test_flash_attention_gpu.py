@@ -7,8 +7,8 @@ from flash_attention_cases import inputs, losses, require_right, run
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from course_lib.errors import UnsupportedError
-from course_lib.ops import _flash_attention_triton as kernels
-from course_lib.ops.flash_attention import flash_attention, flash_attention_lse
+from course_lib.ops.flash_attention_2 import _triton as kernels
+from course_lib.ops.flash_attention_2 import flash_attention, flash_attention_lse
 
 HALF, BF16 = torch.float16, torch.bfloat16
 # batch, heads, kv heads, queries, keys

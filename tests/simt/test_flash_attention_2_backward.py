@@ -7,7 +7,7 @@ import torch
 
 from course_lib import cuda
 from course_lib.errors import ShapeError
-from course_lib.ops import flash_attention_2_backward as ops
+from course_lib.ops import flash_attention_2 as ops
 from course_lib.reference import attention as reference
 
 SMALL = {"block_m": 8, "block_n": 16}
@@ -55,7 +55,7 @@ def gradients(q, k, v, d_out, causal):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gradients_are_right(shape, causal):
     q, k, v, out, lse, d_out = tensors(*shape, causal=causal)
-    launches = ops.plan(q, k, v, out, lse, d_out, causal=causal, **SMALL)
+    launches = ops.plan_backward(q, k, v, out, lse, d_out, causal=causal, **SMALL)
     for launch in launches.launches:
         for tensor in launch.outputs:
             tensor.fill_(math.nan)
@@ -79,7 +79,7 @@ def test_large_scores(shift):
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "random", "resident"])
 def test_free_of_findings(schedule):
     for shape in [(1, 4, 2, 19, 37, 40), (1, 2, 1, 37, 19, 8)]:
-        launches = ops.plan(*tensors(*shape, causal=True), causal=True, **SMALL)
+        launches = ops.plan_backward(*tensors(*shape, causal=True), causal=True, **SMALL)
         for launch in launches.launches:
             report = launch.profile(schedule)
             assert report.ok, report
@@ -87,7 +87,7 @@ def test_free_of_findings(schedule):
 
 @pytest.mark.parametrize("barrier", BARRIERS)
 def test_each_barrier_is_needed(barrier):
-    launches = ops.plan(*tensors(1, 1, 1, 19, 37, 20, causal=False), block_m=8, block_n=16)
+    launches = ops.plan_backward(*tensors(1, 1, 1, 19, 37, 20, causal=False), block_m=8, block_n=16)
     found = []
     for launch in launches.launches:
         launch.run()  # row_dot is an input of the others
@@ -105,7 +105,7 @@ def test_each_barrier_is_needed(barrier):
 @pytest.mark.parametrize("causal", [False, True])
 def test_traffic_is_the_formula_of_the_chapter(causal):
     heads, kv_heads, num_q, num_kv, d = 4, 2, 40, 50, 16
-    read, written = ops.plan(
+    read, written = ops.plan_backward(
         *tensors(1, heads, kv_heads, num_q, num_kv, d, causal=causal), causal=causal, **SMALL
     ).traffic()
     offset = num_kv - num_q
@@ -132,8 +132,8 @@ def test_two_runs_give_the_same_bits():
 def test_wrong_arguments_are_refused_in_words():
     q, k, v, out, lse, d_out = tensors(1, 2, 1, 4, 4, 8, causal=False)
     with pytest.raises(ShapeError, match="lse has the shape"):
-        ops.plan(q, k, v, out, lse[:, :1], d_out)
+        ops.plan_backward(q, k, v, out, lse[:, :1], d_out)
     with pytest.raises(ShapeError, match="d_out must be contiguous"):
-        ops.plan(q, k, v, out, lse, d_out.double())
+        ops.plan_backward(q, k, v, out, lse, d_out.double())
     with pytest.raises(ShapeError, match="num_kv_heads"):
-        ops.plan(q[:, :1].contiguous(), k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1), out, lse, d_out)
+        ops.plan_backward(q[:, :1].contiguous(), k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1), out, lse, d_out)

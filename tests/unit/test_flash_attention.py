@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from flash_attention_cases import SHAPES, inputs, losses, require_right, run
 
 from course_lib.errors import ShapeError, UnsupportedError
-from course_lib.ops import _flash_attention_torch as plain
-from course_lib.ops import _flash_attention_triton as kernels
-from course_lib.ops.flash_attention import flash_attention, flash_attention_lse
+from course_lib.ops.flash_attention_2 import _torch as plain
+from course_lib.ops.flash_attention_2 import _triton as kernels
+from course_lib.ops.flash_attention_2 import flash_attention, flash_attention_lse
 
 HALF, BF16 = torch.float16, torch.bfloat16
 

@@ -7,7 +7,7 @@ import torch
 from flash_attention_cases import inputs
 
 from course_lib.cuda.sass import disassemble
-from course_lib.ops import _flash_attention_triton as kernels
+from course_lib.ops.flash_attention_2 import _triton as kernels
 from course_lib.triton.aot import compile_for
 from course_lib.triton_kernels import load
 

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import triton_kernels
 from course_lib.cuda import gate
+from course_lib.cuda.steps import step, steps
 from course_lib.triton import aot, source
 from course_lib.triton.aot import compile_for
+from course_lib.triton_kernels import load
 
 STORED = Path(__file__).with_name("triton_compiled.csv")
 
@@ -252,10 +253,17 @@ GATE = {
 }
 
 
+def twin(stem):
+    """The Triton function of a row of GATE: "family/step", or "family/step/part of the function's name"."""
+    family, name, *part = stem.split("/")
+    names = [function for _, function in step(f"{family}/{name}").twins]
+    return load(f"{family}/{name}", next((one for one in names if part and part[0] in one), names[0]))
+
+
 def test_every_twin_is_in_the_gate():
-    without = sorted(set(triton_kernels.REGISTRY) - set(GATE))
-    assert not without, f"give these twins a row in GATE of {__file__}: {', '.join(without)}"
-    assert set(GATE) <= set(triton_kernels.REGISTRY)
+    twins = {twin for one in steps() for twin in one.twins}
+    compiled = {(one.__module__.split(".")[-1], one.__name__) for one in map(source.raw, map(twin, GATE))}
+    assert compiled == twins, f"give these twins a row in GATE of {__file__}: {twins - compiled}"
 
 
 @pytest.mark.parametrize("stem", GATE)
@@ -267,7 +275,7 @@ def test_twin_compiles_for_every_architecture(stem):
 def compile_all(stem):
     """Compile one twin for every architecture; AssertionError when it spills or is no machine code."""
     signature, constexprs = GATE[stem]
-    function = triton_kernels.load(stem)
+    function = twin(stem)
     for arch in ARCHITECTURES:
         compiled = compile_for(function, signature, constexprs, arch)
         assert compiled.cubin[:4] == b"\x7fELF" and 0 < compiled.registers <= 255
@@ -276,7 +284,7 @@ def compile_all(stem):
 
 def digest(stem):
     """A hash of the function with all that it uses, of types, constants, architectures and compiler."""
-    captured = source.capture(triton_kernels.load(stem))
+    captured = source.capture(twin(stem))
     functions = sorted(text for _, _, text in captured.functions.values())  # not where the files lie
     how = Path(aot.__file__).read_text(encoding="utf-8"), version("triton"), ARCHITECTURES
     parts = functions, sorted(captured.names.items(), key=repr), GATE[stem], how
@@ -301,7 +309,7 @@ def test_a_twin_is_compiled_again_when_anything_has_changed(monkeypatch):
         with monkeypatch.context() as other:
             other.setitem(globals(), name, ("sm_90",) if name == "ARCHITECTURES" else lambda _: "99")
             assert digest(stem) != before
-    captured = source.capture(triton_kernels.load(stem))
+    captured = source.capture(twin(stem))
     key, (file, line, text) = next(iter(captured.functions.items()))
     captured.functions[key] = file, line, text + "  # more"
     monkeypatch.setattr(source, "capture", lambda _: captured)

@@ -17,7 +17,7 @@ ALLOWED = {
     "device": BASE,
     "cuda": BASE | {"device"},
     "triton": BASE | {"device"},
-    "triton_kernels": {"notation"},
+    "triton_kernels": {"notation", "cuda"},  # cuda: steps, in __init__ alone
     "reference": {"notation"},
     "kv": BASE | {"device", "cuda", "triton", "triton_kernels"},
     "ops": BASE | {"device", "cuda", "triton", "triton_kernels", "kv"},

@@ -124,9 +124,9 @@ def _triton(notes):
 
 def _twins(stems):
     """How many Triton twins belong to these stems."""
-    from ...triton_kernels import REGISTRY
+    from ...cuda.steps import steps
 
-    return len({(key.split("/")[0], name) for key, name in REGISTRY.items() if "/".join(key.split("/")[:2]) in stems})
+    return len({twin for step in steps() if step.stem in stems for twin in step.twins})
 
 
 def _note(sentence, notes):

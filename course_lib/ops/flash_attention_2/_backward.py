@@ -1,17 +1,16 @@
 """Launchers of the teaching backward pass of FlashAttention-2: validate shapes, pick grid and block, call the kernels.
 
-May import: errors, ops.softmax and ops.first_kernels (the launches), ops.flash_attention_1 (the contract), cuda, torch.
+May import: ops._foundation, torch.
 """
 
 import torch
 
-from .first_kernels import Launches
-from .flash_attention_1 import _require
-from .flash_attention_1_backward import _require_rows
-from .softmax import Launch
+from .._foundation.checks import require_attention, require_contiguous, require_row_tensors
+from .._foundation.launch import Launches, cuda_launch
+from .._foundation.sizes import ceil_div
 
-STEM = "flash_attention_2_backward/01_two_walks"
-BLOCK_M, BLOCK_N = 32, 32  # query rows and keys of a tile; 16 for heads wider than 64
+STEM_BACKWARD = "flash_attention_2_backward/01_two_walks"
+BACKWARD_TILES = 32, 32  # query rows and keys of a tile; 16 for heads wider than 64
 _NUM_THREADS, _ROWS_PER_BLOCK = 128, 4  # of the three kernels; rows of one block of row_dot_kernel
 
 
@@ -41,12 +40,12 @@ def flash_attention_2_backward(q, k, v, out, lse, d_out, *, causal=False, softma
     ------
     ShapeError  a tensor is not contiguous float32, or sizes do not fit
     """
-    launches = plan(q, k, v, out, lse, d_out, causal=causal, softmax_scale=softmax_scale)
+    launches = plan_backward(q, k, v, out, lse, d_out, causal=causal, softmax_scale=softmax_scale)
     launches.run()
     return launches.outputs
 
 
-def plan(q, k, v, out, lse, d_out, *, causal=False, softmax_scale=None, block_m=None, block_n=None):
+def plan_backward(q, k, v, out, lse, d_out, *, causal=False, softmax_scale=None, block_m=None, block_n=None):
     """The launches that `flash_attention_2_backward` would make, with fresh outputs (dq, dk, dv), not yet run.
 
     Parameters
@@ -57,28 +56,27 @@ def plan(q, k, v, out, lse, d_out, *, causal=False, softmax_scale=None, block_m=
     -------
     launches : Launches of row_dot, dk_dv, dq; ``launches.traffic()`` counts bytes, ``launches.run()`` executes
     """
-    from .. import cuda
-
-    _require(q, k, v)
-    _require_rows(q, out, lse, d_out)
+    require_attention(q, k, v)
+    require_contiguous({"q": q, "k": k, "v": v}, (torch.float32,))
+    require_row_tensors(q, out, lse, d_out)
     batch_size, num_kv_heads, seq_len_kv, head_dim = k.shape
     num_heads, seq_len_q = q.shape[1:3]
     scale = head_dim**-0.5 if softmax_scale is None else float(softmax_scale)
     shrink = 1 if head_dim <= 64 else 2
-    block_m, block_n = block_m or BLOCK_M // shrink, block_n or BLOCK_N // shrink
+    block_m, block_n = (given or side // shrink for given, side in zip((block_m, block_n), BACKWARD_TILES, strict=True))
     row_dot, dq, dk, dv = (torch.empty_like(tensor) for tensor in (lse, q, k, v))
     sizes = (num_heads // num_kv_heads, seq_len_q, seq_len_kv, scale, int(causal))
     given = (q, k, v, d_out, lse, row_dot)
-    q_grid = batch_size * num_heads * -(-seq_len_q // block_m)
-    kv_grid = batch_size * num_kv_heads * -(-seq_len_kv // block_n)
+    q_grid = batch_size * num_heads * ceil_div(seq_len_q, block_m)
+    kv_grid = batch_size * num_kv_heads * ceil_div(seq_len_kv, block_n)
     steps = (
-        ("row_dot_kernel", -(-lse.numel() // _ROWS_PER_BLOCK), (out, d_out, row_dot, lse.numel()), (row_dot,)),
+        ("row_dot_kernel", ceil_div(lse.numel(), _ROWS_PER_BLOCK), (out, d_out, row_dot, lse.numel()), (row_dot,)),
         ("dk_dv_kernel", kv_grid, (*given, dk, dv, *sizes), (dk, dv)),
         ("dq_kernel", q_grid, (*given, dq, *sizes), (dq,)),
     )
     constants = {"HEAD_DIM": head_dim, "BLOCK_M": block_m, "BLOCK_N": block_n}
     launches = tuple(
-        Launch("cuda", cuda.load(f"{STEM}.cu", entry, defines=constants), (grid,), _NUM_THREADS, arguments, {}, outputs)
-        for entry, grid, arguments, outputs in steps
+        cuda_launch(STEM_BACKWARD, (grid,), _NUM_THREADS, arguments, outputs, kernel=kernel, defines=constants)
+        for kernel, grid, arguments, outputs in steps
     )
     return Launches(launches, (dq, dk, dv))

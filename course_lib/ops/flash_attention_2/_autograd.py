@@ -1,13 +1,14 @@
 """Attention that learns: FlashAttention-2 forward and backward behind one differentiable function.
 
-May import: errors, ops._flash_attention_triton, ops._flash_attention_torch, torch.
+May import: errors, ops._foundation, _triton, _torch, torch.
 """
 
 import torch
 
-from ..errors import ShapeError, UnsupportedError
-from . import _flash_attention_torch as plain
-from . import _flash_attention_triton as kernels
+from ...errors import UnsupportedError
+from .._foundation.checks import require_attention
+from . import _torch as plain
+from . import _triton as kernels
 
 BACKENDS = ("triton", "torch")
 
@@ -59,7 +60,7 @@ def flash_attention_lse(q, k, v, *, causal=False, softmax_scale=None, backend=No
     lse : tensor, (batch_size, num_heads, seq_len_q), float32 (float64 from float64 inputs), natural log; -inf for a
         fully masked row. No gradient flows through it
     """
-    _require(q, k, v)
+    require_attention(q, k, v)
     if backend is None:
         backend = "triton" if q.is_cuda and q.dtype in kernels.HALF else "torch"
     if backend not in BACKENDS:
@@ -108,21 +109,3 @@ def _positive(softmax_scale):
     if softmax_scale == 0:
         return 0, 1.0
     return (1, softmax_scale) if softmax_scale > 0 else (-1, -softmax_scale)
-
-
-def _require(q, k, v):
-    """The contract of the tensors, as sentences."""
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.ndim != 4 or tensor.numel() == 0:
-            raise ShapeError(f"{name} has the shape {tuple(tensor.shape)}; expected 4 dimensions, each at least 1.")
-        if not tensor.is_floating_point() or tensor.dtype != q.dtype or tensor.device != q.device:
-            raise ShapeError(
-                f"{name} is {tensor.dtype} on {tensor.device} and q is {q.dtype} on {q.device}; "
-                "q, k and v must share one float type and one device."
-            )
-    if k.shape != v.shape:
-        raise ShapeError(f"k is {tuple(k.shape)} and v is {tuple(v.shape)}; they must have one shape.")
-    if (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
-        raise ShapeError(f"q is {tuple(q.shape)} and k is {tuple(k.shape)}; batch_size and head_dim must agree.")
-    if q.shape[1] % k.shape[1]:
-        raise ShapeError(f"k has num_kv_heads={k.shape[1]}; num_heads={q.shape[1]} must be a multiple of it.")

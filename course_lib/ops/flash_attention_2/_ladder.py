@@ -1,27 +1,32 @@
 """Launchers of FlashAttention-2 forward, step by step: validate, pick grid, tiles and shared memory, call either twin.
 
-May import: errors, device, ops.softmax (Launch), ops._flash_attention_triton, cuda, torch.
+May import: errors, device, cuda.steps, ops._foundation, _triton, torch.
 """
 
 import math
 
 import torch
 
-from .. import device
-from ..errors import ShapeError, UnsupportedError
-from .softmax import Launch
+from ... import device
+from ...cuda.steps import names
+from ...errors import ShapeError, UnsupportedError
+from .._foundation.checks import (
+    positive_scale,
+    require_attention,
+    require_capability,
+    require_contiguous,
+    require_step,
+)
+from .._foundation.launch import cuda_launch
+from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
+from . import _triton as triton_launches
 
-VARIANTS = ("01_loop_order", "02_mma", "03_swizzled", "04_pipelined", "10_heavy_first")
-TWINS = ("01_loop_order", "10_heavy_first")  # the steps that have a Triton twin
-HEAD_DIMS = (64, 128)  # of 02 to 05
+VARIANTS = names("flash_attention_2")
 BLOCK_M = 128  # query rows of a block of 02 to 05
 BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile
 BLOCK_N_TUNED = {64: 64, 128: 48}  # 05 has registers left for more; the fastest of 6 widths on an H200
 L2_BYTES = 50 << 20  # of an H100, where the device in hand does not say
-_ELEMENTS = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
 _NUM_THREADS = 128
-_CHUNK = 8  # elements in 16 bytes: every row starts at a multiple of so many
-_ENTRY = "flash_attention_2_kernel"
 
 
 def flash_attention_2(q, k, v, *, causal=False, softmax_scale=None, variant="10_heavy_first", language="cuda"):
@@ -42,7 +47,7 @@ def flash_attention_2(q, k, v, *, causal=False, softmax_scale=None, variant="10_
         1 1 1 1 1
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     variant : one of VARIANTS
-    language : "cuda", or "triton" for the steps in TWINS
+    language : "cuda", or "triton" for the steps that have a twin
 
     Returns
     -------
@@ -91,16 +96,11 @@ def plan(
     -------
     launch : Launch; ``launch.traffic()`` counts its bytes, ``launch.run()`` executes it
     """
-    if variant not in VARIANTS:
-        raise UnsupportedError(f"variant={variant!r} is unknown; choose one of {', '.join(VARIANTS)}.")
-    if language not in ("cuda", "triton"):
-        raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
-    if language == "triton" and variant not in TWINS:
-        raise UnsupportedError(f"{variant} has no Triton twin; these have one: {', '.join(TWINS)}.")
-    _require_shapes(q, k, v)
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
-    if not (math.isfinite(scale) and scale > 0.0):
-        raise UnsupportedError(f"softmax_scale={softmax_scale}; these kernels take a finite number above 0.")
+    require_step("flash_attention_2", variant, VARIANTS, language)
+    require_attention(q, k, v)
+    if math.prod(q.shape[:3]) >= 2**31:
+        raise UnsupportedError(f"q has {math.prod(q.shape[:3])} rows in all; these kernels number them with 31 bits.")
+    scale = positive_scale(q, softmax_scale)
     if language == "triton":
         return _plan_triton(q, k, v, causal, scale, variant, block_m, block_n)
     if variant == "01_loop_order":
@@ -110,10 +110,8 @@ def plan(
 
 def _plan_triton(q, k, v, causal, scale, variant, block_m, block_n):
     """One of the two Triton twins."""
-    from . import _flash_attention_triton as triton_launches
-
     if variant == "01_loop_order":
-        _require_contiguous(q, k, v, (torch.float32, *_ELEMENTS))
+        require_contiguous({"q": q, "k": k, "v": v}, (torch.float32, *ELEMENTS))
         tiles = {"block_m": block_m, "block_n": block_n}
         return triton_launches.plan_teaching(q, k, v, causal=causal, softmax_scale=scale, **tiles)
     return triton_launches.plan_forward(q, k, v, causal=causal, softmax_scale=scale)
@@ -121,39 +119,36 @@ def _plan_triton(q, k, v, causal, scale, variant, block_m, block_n):
 
 def _plan_loop_order(q, k, v, causal, scale, block_m, block_n):
     """01: float32, a warp a row."""
-    from .. import cuda
-
-    _require_contiguous(q, k, v, (torch.float32,))
+    require_contiguous({"q": q, "k": k, "v": v}, (torch.float32,))
     head_dim, seq_len_q = q.shape[3], q.shape[2]
     block_m, block_n = block_m or (32 if head_dim <= 64 else 16), block_n or 32
     constants = {"HEAD_DIM": head_dim, "BLOCK_M": block_m, "BLOCK_N": block_n}
-    kernel = cuda.load("flash_attention_2/01_loop_order.cu", _ENTRY, defines=constants)
-    out, lse = torch.empty_like(q), q.new_empty(q.shape[:3])
+    out, lse = attention_outputs(q)
     arguments = (q, k, v, out, lse, q.shape[1] // k.shape[1], seq_len_q, k.shape[2], scale, int(causal))
-    grid = (-(-seq_len_q // block_m) * q.shape[0] * q.shape[1],)
-    return Launch("cuda", kernel, grid, _NUM_THREADS, arguments, {}, (out, lse))
+    grid = (ceil_div(seq_len_q, block_m) * q.shape[0] * q.shape[1],)
+    stem = "flash_attention_2/01_loop_order"
+    return cuda_launch(stem, grid, _NUM_THREADS, arguments, (out, lse), defines=constants)
 
 
 def _plan_tensor_cores(q, k, v, causal, scale, variant, heads_together):
     """02 to 05."""
-    from .. import cuda
-
     _require_rows(q, k, v)
     batch_size, num_heads, seq_len_q, head_dim = q.shape
     tuned = variant == "10_heavy_first"
     block_n = (BLOCK_N_TUNED if tuned else BLOCK_N)[head_dim]
-    constants = {"HEAD_DIM": head_dim, "ELEMENT": _ELEMENTS[q.dtype], "BLOCK_N": block_n}
-    kernel = cuda.load(f"flash_attention_2/{variant}.cu", _ENTRY, defines=constants)
-    out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    lse = q.new_empty(q.shape[:3], dtype=torch.float32)
+    constants = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "BLOCK_N": block_n}
+    out, lse = attention_outputs(q)
     sizes = (num_heads, num_heads // k.shape[1], seq_len_q, k.shape[2])
-    strides = [stride for x in (q, k, v) for stride in _strides(x)]
+    strides = [stride for x in (q, k, v) for stride in steps_of(x)]
     together = heads_together or _heads_together(q, k, causal)
     last = (together, scale * math.log2(math.e), int(causal)) if tuned else (scale, int(causal))
-    grid = (-(-seq_len_q // BLOCK_M) * num_heads * batch_size,)
+    grid = (ceil_div(seq_len_q, BLOCK_M) * num_heads * batch_size,)
     shared_bytes = (BLOCK_M + 2 * block_n) * head_dim * q.element_size()
     arguments = (q, k, v, out, lse, *sizes, *strides, *last)
-    return Launch("cuda", kernel, grid, _NUM_THREADS, arguments, {}, (out, lse), shared_bytes)
+    return cuda_launch(
+        f"flash_attention_2/{variant}", grid, _NUM_THREADS, arguments, (out, lse), defines=constants,
+        shared_bytes=shared_bytes,
+    )  # fmt: skip
 
 
 def _heads_together(q, k, causal):
@@ -166,63 +161,24 @@ def _heads_together(q, k, causal):
     kv_bytes = 2 * k.shape[2] * k.shape[3] * k.element_size()
     fitting = max(1, 2 * (device.current().l2_bytes or L2_BYTES) // kv_bytes) * (q.shape[1] // k.shape[1])
     num_heads = q.shape[0] * q.shape[1]
-    num_turns = -(-num_heads // fitting)
-    return -(-num_heads // num_turns)
-
-
-def _strides(x):
-    """Elements from one batch entry, head and row to the next; 0 where there is no next."""
-    return [stride if size > 1 else 0 for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True)]
-
-
-def _require_shapes(q, k, v):
-    """What every step asks of the shapes, as sentences."""
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.ndim != 4 or tensor.numel() == 0:
-            raise ShapeError(f"{name} has the shape {tuple(tensor.shape)}; expected 4 dimensions, each at least 1.")
-        if tensor.dtype != q.dtype or tensor.device != q.device:
-            raise ShapeError(
-                f"{name} is {tensor.dtype} on {tensor.device} and q is {q.dtype} on {q.device}; q, k and v must agree."
-            )
-    if k.shape != v.shape:
-        raise ShapeError(f"k is {tuple(k.shape)} and v is {tuple(v.shape)}; these kernels take one shape for both.")
-    if (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
-        raise ShapeError(f"q is {tuple(q.shape)} and k is {tuple(k.shape)}; batch_size and head_dim must agree.")
-    if q.shape[1] % k.shape[1]:
-        raise ShapeError(f"k has num_kv_heads={k.shape[1]}; num_heads={q.shape[1]} must be a multiple of it.")
-    if math.prod(q.shape[:3]) >= 2**31:
-        raise UnsupportedError(f"q has {math.prod(q.shape[:3])} rows in all; these kernels number them with 31 bits.")
-
-
-def _require_contiguous(q, k, v, dtypes):
-    """What 01 asks of dtype and layout."""
-    names = ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.dtype not in dtypes or not tensor.is_contiguous():
-            raise ShapeError(
-                f"{name} must be contiguous and {names} for 01_loop_order; "
-                f"it is {tensor.dtype}, strides {tensor.stride()}."
-            )
+    return ceil_div(num_heads, ceil_div(num_heads, fitting))
 
 
 def _require_rows(q, k, v):
     """What 02 to 05 ask of dtype, head_dim and layout."""
-    if q.dtype not in _ELEMENTS:
+    if q.dtype not in ELEMENTS:
         raise ShapeError(f"q is {q.dtype}; the tensor-core steps take float16 and bfloat16.")
     if q.shape[3] not in HEAD_DIMS:
         raise UnsupportedError(f"head_dim={q.shape[3]}; the tensor-core steps take 64 and 128.")
-    if q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0):
-        raise UnsupportedError(
-            "mma.m16n8k16 needs compute capability 8.0; this card is older. 01_loop_order runs on it."
-        )
+    require_capability(q, "01_loop_order runs on every card; mma.m16n8k16 needs")
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        strides = _strides(tensor)
+        strides = steps_of(tensor)
         if tensor.stride(3) != 1:
             raise ShapeError(f"{name} has the strides {tensor.stride()}; the last dimension must be contiguous.")
-        if tensor.data_ptr() % 16 or any(stride % _CHUNK for stride in strides):
+        if tensor.data_ptr() % 16 or any(stride % CHUNK for stride in strides):
             raise ShapeError(
                 f"{name} has the strides {tensor.stride()} and starts {tensor.data_ptr() % 16} bytes past a multiple "
-                f"of 16; rows are copied 16 bytes at a time, so each must start at such a multiple, {_CHUNK} elements."
+                f"of 16; rows are copied 16 bytes at a time, so each must start at such a multiple, {CHUNK} elements."
             )
         if strides[2] >= 2**31:
             raise ShapeError(f"{name} has rows {strides[2]} elements apart; the kernels take less than 2^31.")

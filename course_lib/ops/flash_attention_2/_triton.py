@@ -1,20 +1,21 @@
 """Launches of FlashAttention-2's Triton kernels: tiles for each card and size, strides, descriptors.
 
-May import: errors, ops.softmax and ops.first_kernels (the launches), triton_kernels, torch.
+May import: errors, ops._foundation, torch.
 """
 
 from typing import NamedTuple
 
 import torch
 
-from ..errors import UnsupportedError
-from .first_kernels import Launches
-from .softmax import Launch
+from ...errors import UnsupportedError
+from .._foundation.checks import require_capability
+from .._foundation.launch import Launches, interprets, triton_launch
+from .._foundation.sizes import HEAD_DIMS, attention_outputs, ceil_div, power_of_two, steps_of
 
-HEAD_DIMS = (64, 128)
 HALF = (torch.float16, torch.bfloat16)
 PADDING = 128  # queries: the rows that row_dot prepares come in whole tiles of any size used below
 _ROW_DOT_ROWS = 64
+_BACKWARD = "flash_attention_2_backward/01_two_walks"
 _LONGEST_STRIDE = 2**23  # elements between two rows: offsets inside a tile fit 32 bits below it
 
 
@@ -60,12 +61,11 @@ def plan_teaching(q, k, v, *, causal, softmax_scale, block_m=None, block_n=None)
     batch_size, num_heads, seq_len_q, head_dim = q.shape
     tiles = TEACHING.get(head_dim, TEACHING_GENERAL) if _is_hopper(q) and q.dtype in HALF else TEACHING_GENERAL
     tiles = tiles._replace(block_m=block_m or tiles.block_m, block_n=block_n or tiles.block_n)
-    out, lse = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
-    constants = {"HEAD_DIM": head_dim, "BLOCK_D": max(16, 1 << (head_dim - 1).bit_length())} | _constants(tiles)
-    grid = (batch_size * num_heads * -(-seq_len_q // tiles.block_m),)
+    out, lse = attention_outputs(q)
+    constants = {"HEAD_DIM": head_dim, "BLOCK_D": power_of_two(head_dim)} | _constants(tiles)
+    grid = (batch_size * num_heads * ceil_div(seq_len_q, tiles.block_m),)
     sizes = (num_heads // k.shape[1], seq_len_q, k.shape[2], softmax_scale, int(causal))
-    function = _load("flash_attention_2/01_loop_order")
-    return Launch("triton", function, grid, 0, (q, k, v, out, lse, *sizes), constants, (out, lse))
+    return triton_launch("flash_attention_2/01_loop_order", grid, (q, k, v, out, lse, *sizes), constants, (out, lse))
 
 
 def plan_forward(q, k, v, *, causal, softmax_scale, tiles=None, descriptors=None):
@@ -90,8 +90,8 @@ def plan_forward(q, k, v, *, causal, softmax_scale, tiles=None, descriptors=None
     constants = {
         "EVEN_KV": k.shape[2] % tiles.block_n == 0, "HEAD_DIM": head_dim, "DESCRIPTORS": descriptors,
     } | _constants(tiles)  # fmt: skip
-    grid = (batch_size * num_heads * -(-seq_len_q // tiles.block_m),)
-    return Launch("triton", _load("flash_attention_2/10_heavy_first"), grid, 0, arguments, constants, (out, lse))
+    grid = (batch_size * num_heads * ceil_div(seq_len_q, tiles.block_m),)
+    return triton_launch("flash_attention_2/10_heavy_first", grid, arguments, constants, (out, lse))
 
 
 def plan_backward(q, k, v, out, lse, d_out, *, causal, softmax_scale, tiles=None, descriptors=None):
@@ -106,38 +106,46 @@ def plan_backward(q, k, v, out, lse, d_out, *, causal, softmax_scale, tiles=None
     require_kernel(q)
     q, k, v, out, d_out = (_with_rows(x) for x in (q, k, v, out, d_out))
     batch_size, num_heads, seq_len_q, head_dim = q.shape
-    num_kv_heads, seq_len_kv = k.shape[1:3]
-    padded_len = -(-seq_len_q // PADDING) * PADDING
+    padded_len = ceil_div(seq_len_q, PADDING) * PADDING
     row_dot, lse_log2 = (lse.new_empty(batch_size, num_heads, padded_len) for _ in range(2))
     dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
-    prepare = Launch(
-        "triton",
-        _load("flash_attention_2_backward/01_two_walks/row_dot"),
+    prepare = triton_launch(
+        _BACKWARD,
         (batch_size * num_heads * padded_len // _ROW_DOT_ROWS,),
-        0,
         (out, d_out, lse, row_dot, lse_log2, num_heads, seq_len_q, padded_len, *_strides(out, d_out)),
         {"HEAD_DIM": head_dim, "BLOCK_M": _ROW_DOT_ROWS},
         (row_dot, lse_log2),
+        kernel="row_dot_kernel",
     )
+    inputs, options = (q, k, v, d_out, lse_log2, row_dot), (causal, softmax_scale)
 
-    def walk(kernel, outputs, heads, length, even):
-        shape, by_descriptor = _choice(kernel, (q, k, v, d_out), (tiles or {}).get(kernel), descriptors)
-        arguments = (
-            *_inputs((q, k, v, d_out), shape, by_descriptor), lse_log2, row_dot, *outputs, batch_size, heads,
-            num_heads // num_kv_heads, seq_len_q, seq_len_kv, padded_len, *_strides(q, k, v, d_out), softmax_scale,
-            causal, shape.heads_per_turn,
-        )  # fmt: skip
-        constants = {"HEAD_DIM": head_dim, "DESCRIPTORS": by_descriptor, **_constants(shape), **even(shape)}
-        rows = shape.block_n if kernel == "dk_dv" else shape.block_m
-        function, grid = (
-            _load(f"flash_attention_2_backward/01_two_walks/{kernel}"),
-            (batch_size * heads * -(-length // rows),),
-        )
-        return Launch("triton", function, grid, 0, arguments, constants, outputs)
+    def walk(kernel, *outputs):
+        choice = _choice(kernel, inputs[:4], (tiles or {}).get(kernel), descriptors)
+        return _plan_walk(kernel, inputs, outputs, options, *choice)
 
-    keys = walk("dk_dv", (dk, dv), num_kv_heads, seq_len_kv, lambda t: {"EVEN_Q": seq_len_q % t.block_m == 0})
-    queries = walk("dq", (dq,), num_heads, seq_len_q, lambda t: {"EVEN_KV": seq_len_kv % t.block_n == 0})
-    return Launches((prepare, keys, queries), (dq, dk, dv))
+    return Launches((prepare, walk("dk_dv", dk, dv), walk("dq", dq)), (dq, dk, dv))
+
+
+def _plan_walk(kernel, inputs, outputs, options, tiles, descriptors):
+    """The launch of dk_dv, a tile of keys a program, or of dq, a tile of queries."""
+    *tensors, lse_log2, row_dot = inputs
+    q, k, (causal, softmax_scale) = *tensors[:2], options
+    batch_size, num_heads, seq_len_q, head_dim = q.shape
+    num_kv_heads, seq_len_kv = k.shape[1:3]
+    if kernel == "dk_dv":
+        heads, num_tiles = num_kv_heads, ceil_div(seq_len_kv, tiles.block_n)
+        even = {"EVEN_Q": seq_len_q % tiles.block_m == 0}
+    else:
+        heads, num_tiles = num_heads, ceil_div(seq_len_q, tiles.block_m)
+        even = {"EVEN_KV": seq_len_kv % tiles.block_n == 0}
+    arguments = (
+        *_inputs(tensors, tiles, descriptors), lse_log2, row_dot, *outputs, batch_size, heads,
+        num_heads // num_kv_heads, seq_len_q, seq_len_kv, row_dot.shape[2], *_strides(*tensors), softmax_scale, causal,
+        tiles.heads_per_turn,
+    )  # fmt: skip
+    constants = {"HEAD_DIM": head_dim, "DESCRIPTORS": descriptors} | _constants(tiles) | even
+    grid = (batch_size * heads * num_tiles,)
+    return triton_launch(_BACKWARD, grid, arguments, constants, outputs, kernel=f"{kernel}_kernel")
 
 
 def require_kernel(q):
@@ -148,8 +156,7 @@ def require_kernel(q):
         )
     if q.dtype not in (*HALF, torch.float32):
         raise UnsupportedError(f"q is {q.dtype}; the Triton kernels take float16, bfloat16 and float32.")
-    if q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0):
-        raise UnsupportedError("The Triton kernels need compute capability 8.0; this card is older.")
+    require_capability(q, "the Triton kernels need")
 
 
 def _choice(kernel, tensors, tiles, descriptors):
@@ -158,7 +165,7 @@ def _choice(kernel, tensors, tiles, descriptors):
         descriptors = _is_hopper(tensors[0]) and tensors[0].dtype in HALF and all(map(_describable, tensors))
     if tiles is not None:
         return tiles, descriptors
-    if not tensors[0].is_cuda:
+    if interprets(tensors[0]):
         return INTERPRETED, descriptors
     if tensors[0].dtype == torch.float32:
         return FLOAT32, descriptors
@@ -195,7 +202,7 @@ def _inputs(tensors, tiles, descriptors):
 
 def _steps(x):
     """Strides of batch, head and row; a harmless one where there is a single one, whatever the tensor's view says."""
-    return [x.shape[-1] if size == 1 else step for step, size in zip(x.stride()[:3], x.shape[:3], strict=True)]
+    return steps_of(x, single=x.shape[-1])
 
 
 def _strides(*tensors):
@@ -209,9 +216,3 @@ def _constants(tiles):
         "num_warps": tiles.num_warps,
         "num_stages": tiles.num_stages,
     }
-
-
-def _load(stem):
-    from ..triton_kernels import load
-
-    return load(stem)

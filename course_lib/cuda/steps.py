@@ -1,0 +1,144 @@
+"""What a kernel step says about itself: the header of its `.cu` file is the only declaration there is.
+
+A step is one file, kernels_cu/FAMILY/NN_idea.cu. Launchers, the compile gates, the support matrix and the tests list
+the files and read these lines (kernels_cu/README.md); the names of the kernels come from the code itself.
+
+    // Needs     compute capability 8.0                                 architectures from 8.0 on
+    // Twin      triton_kernels/softmax.py: online_softmax_kernel       the Triton functions that do the same
+    // gate: -DHEAD_DIM=128 -DBLOCK_M=64                                macros to compile with; a line a variant
+
+May import: errors, source, signature.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from ..errors import CompileError
+from . import signature
+from .source import KERNELS_ROOT
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
+_GUARD = re.compile(r"^#(?:ifndef|if !defined)\b(.*)$", re.MULTILINE)  # what comes before an #error or a default
+_TWINS = re.compile(r"triton_kernels/(\w+)\.py: (\w+(?:, \w+)*)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel step, as its header declares it.
+
+    Attributes
+    ----------
+    stem : str, "softmax/02_online"
+    kernels : tuple of str, its ``__global__`` functions in order
+    twins : tuple of (module, function) in triton_kernels; empty where Triton has none
+    architectures : tuple of str, what "Needs" promises
+    needs : str, "any compute capability" or "compute capability 8.0"
+    variants : tuple of dict, the macro sets of the ``// gate:`` lines; one empty dict where there is none
+    macros : frozenset of str, the macros that the file lets a caller set
+    """
+
+    stem: str
+    kernels: tuple
+    twins: tuple
+    architectures: tuple
+    needs: str
+    variants: tuple
+    macros: frozenset
+
+    @property
+    def languages(self):
+        """("cuda",) or ("cuda", "triton")."""
+        return ("cuda", "triton") if self.twins else ("cuda",)
+
+
+@cache
+def step(stem):
+    """The Step of kernels_cu/STEM.cu.
+
+    Raises
+    ------
+    KeyError  no such file; the message lists the steps of that family
+    """
+    path = KERNELS_ROOT / f"{stem}.cu"
+    if not path.is_file():
+        family = ", ".join(names(stem.split("/")[0]))
+        raise KeyError(f"kernels_cu has no step {stem!r}; that family has: {family or 'no step'}")
+    text = path.read_text(encoding="utf-8")
+    return Step(
+        stem,
+        tuple(dict.fromkeys(signature.kernel_names(text))),
+        twins(text),
+        architectures(text),
+        needs(text),
+        tuple(variants(text)),
+        frozenset(name for line in _GUARD.findall(text) for name in re.findall(r"\b[A-Z][A-Z0-9_]*\b", line)),
+    )
+
+
+def names(family, *, only="", without=()):
+    """Names of the steps of a family in order: ("01_three_pass", "02_online", …).
+
+    Parameters
+    ----------
+    family : str, a folder of kernels_cu
+    only : str, part of the names of the steps that are meant, where a family has several launchers
+    without : iterable of str; a step whose name contains one of them is another launcher's
+    """
+    found = sorted(path.stem for path in (KERNELS_ROOT / family).glob("*.cu"))
+    return tuple(name for name in found if only in name and not any(part in name for part in without))
+
+
+def steps():
+    """Every Step of the course, sorted by stem."""
+    files = kernel_files()
+    return [step(path.relative_to(KERNELS_ROOT).with_suffix("").as_posix()) for path in files]
+
+
+def kernel_files():
+    """Every .cu file under kernels_cu, sorted."""
+    return sorted(KERNELS_ROOT.rglob("*.cu"))
+
+
+def twins(text):
+    """((module, function), …) from the "Twin" line of a header, in the order of the launches."""
+    line = re.search(r"^// Twin\s+(.*)$", text, re.MULTILINE)
+    found = _TWINS.findall(line.group(1)) if line else []
+    return tuple((module, name) for module, listed in found for name in listed.split(", "))
+
+
+def needs(text):
+    """ "any compute capability" or "compute capability 8.0", from the "Needs" line.
+
+    Raises
+    ------
+    CompileError   no "Needs" line, or one that names no capability
+    """
+    line = re.search(r"^// Needs\s+(.*)$", text, re.MULTILINE)
+    words = re.search(r"any compute capability|compute capability \d+\.\d+a?", line.group(1)) if line else None
+    if not words:
+        raise CompileError(
+            'The header needs a line such as "// Needs     compute capability 8.0" or "any compute '
+            'capability", so that the gate knows the architectures it promises.'
+        )
+    return words.group()
+
+
+def architectures(text):
+    """The architectures that a kernel file promises with its "Needs" line: a subset of ARCHITECTURES."""
+    words = needs(text)
+    if words.startswith("any"):
+        return ARCHITECTURES
+    major, minor, exact = re.search(r"(\d+)\.(\d+)(a?)", words).groups()
+    smallest = int(major) * 10 + int(minor)
+    if exact:
+        return (f"sm_{smallest}a",)
+    return tuple(arch for arch in ARCHITECTURES if int(re.sub(r"\D", "", arch)) >= smallest)
+
+
+def variants(text):
+    """The macro sets to compile a file with: one dict for each ``// gate:`` line, or one empty dict."""
+    lines = re.findall(r"^// gate:(.*)$", text, re.MULTILINE)
+    return [
+        dict((item[2:].split("=", 1) + [""])[:2] for item in line.split() if item.startswith("-D")) for line in lines
+    ] or [{}]
