@@ -1,4 +1,4 @@
-"""03.2 One warp a row: what the judge runs."""
+"""03.2 Online softmax in CUDA, one warp a row: what the judge runs."""
 
 from course_lib.grading.exercise import probes
 from course_lib.grading.exercise.spec import exercise
