@@ -11,8 +11,8 @@ from pathlib import Path
 
 from course_lib import checklist
 from course_lib.grading.exercise import registry
-from course_lib.grading.exercises.softmax_cases import ALL_SCHEDULES
 from course_lib.grading.judge.judge import judge
+from course_lib.grading.subjects.softmax.cases import ALL_SCHEDULES
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 20

@@ -6,8 +6,8 @@ import torch
 import course_lib
 from course_lib.errors import CheckFailed
 from course_lib.grading.exercise import inputs, probes, registry
-from course_lib.grading.exercises.attention_cases import qkv
 from course_lib.grading.records import work
+from course_lib.grading.subjects.attention.cases import qkv
 from course_lib.reference.attention import attention
 
 UNSCALED = "import torch\ndef attention_row(q, k, v):\n    return torch.softmax(k @ q, dim=0) @ v"

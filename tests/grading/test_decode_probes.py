@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from course_lib.grading.exercise import inputs, registry
-from course_lib.grading.exercises import decode_readings, decode_windows
 from course_lib.grading.judge.evidence import Evidence
 from course_lib.grading.judge.judge import judge, prepare
 from course_lib.grading.processes.protocol import ChildResult, RunResult
+from course_lib.grading.subjects.decode import diagnostics as decode_readings
+from course_lib.grading.subjects.decode import windows as decode_windows
 
 SPLITS = ("09.2", "09.3", "09.6")
 

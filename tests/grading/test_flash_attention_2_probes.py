@@ -5,7 +5,7 @@ import torch
 
 from course_lib.grading.exercise import inputs, registry
 from course_lib.grading.exercises import flash2_fragments as fragments
-from course_lib.grading.exercises import flash2_pairs as pairs
+from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
 from course_lib.reference import attention_gradients as gradients
 from course_lib.reference.attention import attention_lse
 

@@ -10,7 +10,7 @@ import torch
 from course_lib import cuda, measure, viz
 from course_lib.book.chapters import read_chapter
 from course_lib.errors import ShapeError, UnsupportedError
-from course_lib.grading.exercises import matmul_cases
+from course_lib.grading.subjects.matmul import cases as matmul_cases
 from course_lib.ops import matmul as ops
 from course_lib.ops import matmul_exercises as exercises
 from course_lib.ops.fragments import record_fragments

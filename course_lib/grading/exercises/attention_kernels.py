@@ -12,10 +12,10 @@ from ..exercise import probes
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
-from .attention_cases import qkv
-from .attention_readings import diagnose_attention
-from .heads_readings import MASKS, head_map, say_heads, say_rows, visible
-from .softmax_cases import ALL_SCHEDULES
+from ..subjects.attention.cases import qkv
+from ..subjects.attention.diagnostics import diagnose_attention
+from ..subjects.attention.heads import MASKS, head_map, say_heads, say_rows, visible
+from ..subjects.softmax.cases import ALL_SCHEDULES
 
 BLOCK = 64  # threads of a block while these are graded
 _KEYS = ("batch_size", "num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "head_dim")

@@ -7,8 +7,8 @@ from ...reference import attention as reference
 from ..exercise import probes
 from ..exercise.spec import Case, Exercise
 from ..processes.protocol import Ref, Run
-from .attention_cases import qkv
-from .attention_readings import diagnose_attention
+from ..subjects.attention.cases import qkv
+from ..subjects.attention.diagnostics import diagnose_attention
 
 
 def _sizes(seq_len_kv, head_dim):

@@ -10,8 +10,8 @@ import torch
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
-from . import decode_partials as cases
-from .attention_readings import near
+from ..subjects.attention.diagnostics import near
+from ..subjects.decode import partials as cases
 
 HEAD_DIM, NUM_THREADS, WARP_SIZE = 128, 64, 32
 MANY = 40  # splits of one key each: more than a warp has lanes

@@ -10,10 +10,10 @@ import torch
 from ..exercise.spec import Exercise
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
-from . import decode_cases as cases
-from . import decode_readings as readings
-from .decode_probes import split_probes
-from .flash_cases import BLOCK_N, FIRST, LATER
+from ..subjects.decode import cases as cases
+from ..subjects.decode import diagnostics as readings
+from ..subjects.decode.probes import split_probes
+from ..subjects.flash_attention.cases import BLOCK_N, FIRST, LATER
 
 HEAD_DIM, ROWS = 32, 16
 SCHEDULES = ("forward", "reverse", "random")

@@ -11,10 +11,10 @@ import torch
 from ..exercise.spec import Exercise
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
-from . import decode_cases as cases
-from . import decode_readings as readings
-from . import decode_windows as windows
-from .decode_probes import split_probes
+from ..subjects.decode import cases as cases
+from ..subjects.decode import diagnostics as readings
+from ..subjects.decode import windows as windows
+from ..subjects.decode.probes import split_probes
 
 HEAD_DIM, BLOCK_N = 32, 16
 SCHEDULES = ("forward", "reverse", "random")

@@ -7,10 +7,10 @@ import torch
 
 from ..exercise.spec import Exercise
 from ..processes.protocol import Ref, Run
-from . import decode_cases as cases
-from . import decode_readings as readings
-from . import decode_windows as windows
-from .decode_probes import split_probes
+from ..subjects.decode import cases as cases
+from ..subjects.decode import diagnostics as readings
+from ..subjects.decode import windows as windows
+from ..subjects.decode.probes import split_probes
 
 HEAD_DIM = 64
 COUNTED, COUNTED_LEN = 53, 16  # of the probe: three whole splits and one of 5 keys

@@ -5,7 +5,7 @@ May import: spec, protocol, decode_partials, the names that are off.
 
 from ..exercise.spec import Exercise
 from ..processes.protocol import Ref, Run
-from . import decode_partials as cases
+from ..subjects.decode import partials as cases
 from .softmax_torch import LIBRARY_SOFTMAX
 
 

@@ -7,8 +7,8 @@ import torch
 
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
+from ..subjects.softmax import cases as cases
 from . import first_readings as readings
-from . import softmax_cases as cases
 
 THREADS = 64  # of a block, while 02.1 and 02.5 are graded
 EXTRA_BLOCKS = 3  # more than needed, in one case of 02.1

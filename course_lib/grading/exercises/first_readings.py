@@ -5,7 +5,7 @@ May import: verdict, diagnosis, evidence (as data).
 
 from ..judge.diagnosis import runs_of
 from ..report.verdict import Diagnosis
-from .softmax_readings import near
+from ..subjects.softmax.diagnostics import near
 
 WARP_SIZE = 32
 WARPS_PER_BLOCK = 4  # rows of a block, while 02.2 is graded

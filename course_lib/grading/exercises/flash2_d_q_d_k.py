@@ -4,10 +4,10 @@ May import: spec, flash2_gradients, flash2_pairs, flash_cases, flash_masks.
 """
 
 from ..exercise.spec import Exercise, Probe
-from . import flash2_gradients as gradients
-from . import flash2_pairs as pairs
-from . import flash_masks as masks
-from .flash_cases import BLOCK_M, BLOCK_N
+from ..subjects.flash_attention import masks as masks
+from ..subjects.flash_attention.cases import BLOCK_M, BLOCK_N
+from ..subjects.flash_attention_2 import gradients as gradients
+from ..subjects.flash_attention_2 import pairs as pairs
 
 NAMES = ("q", "k", "v", "out", "d_out", "lse")
 COLUMNS = {"d_q": 1, "d_k": 0}  # of the probes' inputs

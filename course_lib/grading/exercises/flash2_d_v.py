@@ -4,9 +4,9 @@ May import: spec, flash2_gradients, flash2_pairs, flash_cases.
 """
 
 from ..exercise.spec import Exercise, Probe
-from . import flash2_gradients as gradients
-from . import flash2_pairs as pairs
-from .flash_cases import BLOCK_N
+from ..subjects.flash_attention.cases import BLOCK_N
+from ..subjects.flash_attention_2 import gradients as gradients
+from ..subjects.flash_attention_2 import pairs as pairs
 
 NAMES = ("q", "k", "d_out", "lse")
 

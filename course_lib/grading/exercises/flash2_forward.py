@@ -4,11 +4,12 @@ May import: spec, flash_cases, flash2_cases, flash_kernels, flash2_readings.
 """
 
 from ..exercise.spec import Exercise
-from . import flash2_cases, flash_kernels
-from . import flash_cases as cases
-from . import flash_masks as masks
-from . import flash_readings as readings
-from .flash2_readings import diagnose_forward, whole_probe
+from ..subjects.flash_attention import cases as cases
+from ..subjects.flash_attention import diagnostics as readings
+from ..subjects.flash_attention import masks as masks
+from ..subjects.flash_attention_2 import cases as flash2_cases
+from ..subjects.flash_attention_2.diagnostics import diagnose_forward, whole_probe
+from . import flash_kernels
 
 HEAD_DIM = flash_kernels.HEAD_DIM
 SCHEDULES = ("forward", "reverse")

@@ -9,8 +9,8 @@ import torch
 
 from ..exercise.spec import Probe
 from ..report.verdict import Diagnosis
-from .attention_readings import near
-from .flash_cases import heads_case
+from ..subjects.attention.diagnostics import near
+from ..subjects.flash_attention.cases import heads_case
 
 TILE, HEAD_DIM, KEYS = 16, 64, 53
 HEAVY = 1.0 - 8.5  # score of the light keys; those of the first tile have 1

@@ -12,8 +12,8 @@ from ..exercise import inputs
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
-from .attention_readings import near
-from .lse_readings import say_lse
+from ..subjects.attention.diagnostics import near
+from ..subjects.softmax.lse import say_lse
 
 BLOCK_M, NUM_KEYS = 16, 53
 NEG_INF = float("-inf")

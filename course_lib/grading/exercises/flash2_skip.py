@@ -7,13 +7,13 @@ import math
 
 from ..exercise.spec import Exercise
 from ..report.verdict import Diagnosis
-from . import flash2_cases
-from . import flash_cases as cases
-from . import flash_masks as masks
-from . import flash_readings as readings
-from .attention_readings import near
+from ..subjects.attention.diagnostics import near
+from ..subjects.flash_attention import cases as cases
+from ..subjects.flash_attention import diagnostics as readings
+from ..subjects.flash_attention import masks as masks
+from ..subjects.flash_attention_2 import cases as flash2_cases
+from ..subjects.flash_attention_2.diagnostics import diagnose_forward
 from .flash2_forward import HEAD_DIM, SCHEDULES
-from .flash2_readings import diagnose_forward
 
 BLOCK_M, BLOCK_N = 16, 32
 

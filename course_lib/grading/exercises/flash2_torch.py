@@ -8,9 +8,9 @@ import torch
 from ..exercise.spec import Exercise
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
-from . import flash_cases as cases
-from . import flash_readings as readings
-from .flash2_readings import diagnose_forward
+from ..subjects.flash_attention import cases as cases
+from ..subjects.flash_attention import diagnostics as readings
+from ..subjects.flash_attention_2.diagnostics import diagnose_forward
 from .softmax_torch import LIBRARY_SOFTMAX
 
 

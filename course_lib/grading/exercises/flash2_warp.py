@@ -4,12 +4,13 @@ May import: spec, flash_cases, flash2_cases, flash2_fragments, flash2_readings, 
 """
 
 from ..exercise.spec import Exercise
-from . import flash2_cases, flash2_fragments
-from . import flash_cases as cases
-from . import flash_masks as masks
-from . import flash_readings as readings
+from ..subjects.flash_attention import cases as cases
+from ..subjects.flash_attention import diagnostics as readings
+from ..subjects.flash_attention import masks as masks
+from ..subjects.flash_attention_2 import cases as flash2_cases
+from ..subjects.flash_attention_2.diagnostics import diagnose_forward
+from . import flash2_fragments
 from .flash2_fragments import HEAD_DIM, TILE
-from .flash2_readings import diagnose_forward
 
 SCHEDULES = ("forward", "reverse", "random", "resident")
 

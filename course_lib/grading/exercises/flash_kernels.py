@@ -4,9 +4,9 @@ May import: spec, flash_cases, flash_masks, flash_readings.
 """
 
 from ..exercise.spec import Exercise
-from . import flash_cases as cases
-from . import flash_masks as masks
-from . import flash_readings as readings
+from ..subjects.flash_attention import cases as cases
+from ..subjects.flash_attention import diagnostics as readings
+from ..subjects.flash_attention import masks as masks
 
 HEAD_DIM = 20  # neither a power of two nor a tile
 SCHEDULES = ("forward", "reverse", "random", "resident")

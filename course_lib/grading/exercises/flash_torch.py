@@ -10,9 +10,9 @@ from ..exercise import inputs
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
-from . import flash_cases as cases
-from . import flash_readings as readings
-from .softmax_readings import by_shift
+from ..subjects.flash_attention import cases as cases
+from ..subjects.flash_attention import diagnostics as readings
+from ..subjects.softmax.diagnostics import by_shift
 from .softmax_torch import LIBRARY_SOFTMAX
 
 NEG_INF = float("-inf")

@@ -12,7 +12,7 @@ from itertools import product
 import torch
 
 from ..report.verdict import Diagnosis
-from .matmul_readings import diagnose_matmul
+from ..subjects.matmul.diagnostics import diagnose_matmul
 
 LANE = torch.arange(32)
 G, T = LANE // 4, LANE % 4

@@ -13,11 +13,11 @@ from ..exercise import inputs
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
-from .attention_readings import near
-from .heads_readings import MASKS, say_rows, visible
-from .lse_readings import say_lse
-from .softmax_cases import ALL_SCHEDULES, WARP_SIZE
-from .softmax_readings import by_shift
+from ..subjects.attention.diagnostics import near
+from ..subjects.attention.heads import MASKS, say_rows, visible
+from ..subjects.softmax.cases import ALL_SCHEDULES, WARP_SIZE
+from ..subjects.softmax.diagnostics import by_shift
+from ..subjects.softmax.lse import say_lse
 
 BLOCK_N = 32  # tile of the Triton exercise while it is graded
 SCALE = 0.25  # softmax_scale of the cases, but for one

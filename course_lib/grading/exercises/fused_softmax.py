@@ -9,9 +9,9 @@ from dataclasses import replace
 from ..exercise import probes
 from ..exercise.spec import Exercise
 from ..report.verdict import Diagnosis
-from . import softmax_cases as cases
+from ..subjects.softmax import cases as cases
+from ..subjects.softmax.diagnostics import diagnose_softmax, near
 from .softmax_kernels import softmax_bound
-from .softmax_readings import diagnose_softmax, near
 
 BLOCK = 64  # threads of a block while the CUDA exercise is graded
 WIDTH = 32  # columns round which the cases of the Triton exercise lie

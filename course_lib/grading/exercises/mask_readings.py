@@ -9,9 +9,9 @@ import torch
 
 from ..exercise.spec import Probe
 from ..report.verdict import Diagnosis
-from .lse_readings import say_lse
-from .softmax_cases import masked_case
-from .softmax_readings import by_masked_rows, by_shift, by_steps, near, say_count
+from ..subjects.softmax.cases import masked_case
+from ..subjects.softmax.diagnostics import by_masked_rows, by_shift, by_steps, near, say_count
+from ..subjects.softmax.lse import say_lse
 
 LENS = (33, 21, 3)  # shorter than seq_len_kv, shorter still, shorter than the queries
 NUM_Q, NUM_KV = 6, 40

@@ -4,7 +4,7 @@ May import: spec, matmul_cases, fragment_readings.
 """
 
 from ..exercise.spec import Exercise
-from . import matmul_cases as cases
+from ..subjects.matmul import cases as cases
 from .fragment_readings import diagnose_fragments
 
 ALL_SCHEDULES = ("forward", "reverse", "random", "resident")

@@ -4,8 +4,8 @@ May import: spec, matmul_cases, matmul_readings, matmul_traffic.
 """
 
 from ..exercise.spec import Exercise
-from . import matmul_cases as cases
-from .matmul_readings import diagnose_matmul
+from ..subjects.matmul import cases as cases
+from ..subjects.matmul.diagnostics import diagnose_matmul
 from .matmul_traffic import conflicts, reuse
 
 ALL_SCHEDULES = ("forward", "reverse", "random", "resident")

@@ -4,7 +4,7 @@ May import: verdict, matmul_cases.
 """
 
 from ..report.verdict import Diagnosis
-from .matmul_cases import tiled_bytes
+from ..subjects.matmul.cases import tiled_bytes
 
 SLACK = 1.3  # over the bytes that tiles of this shape need
 

@@ -6,8 +6,8 @@ May import: spec, protocol, matmul_cases, matmul_readings, verdict.
 from dataclasses import replace
 
 from ..exercise.spec import Exercise
-from . import matmul_cases as cases
-from .matmul_readings import diagnose_matmul
+from ..subjects.matmul import cases as cases
+from ..subjects.matmul.diagnostics import diagnose_matmul
 
 TILE = (16, 32)
 BLOCK_K = 16

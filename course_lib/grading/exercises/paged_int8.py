@@ -9,8 +9,8 @@ from ...reference import quantised_kv
 from ..exercise.spec import Exercise
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
-from . import paged_cases as cases
-from . import paged_readings as readings
+from ..subjects.paged import cases as cases
+from ..subjects.paged import diagnostics as readings
 
 SMALL = ("k_pages", "v_pages", "k_scales", "v_scales")
 

@@ -10,11 +10,11 @@ import torch
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
-from . import paged_cases as cases
-from . import paged_readings as readings
-from .attention_readings import near
-from .paged_cases import HEAD_DIM, SLOT_LENS
-from .paged_slots import tokens_of
+from ..subjects.attention.diagnostics import near
+from ..subjects.paged import cases as cases
+from ..subjects.paged import diagnostics as readings
+from ..subjects.paged.cases import HEAD_DIM, SLOT_LENS
+from ..subjects.paged.slots import tokens_of
 
 BLOCK_N = 8
 PART = 5  # keys of a partition in the slots probe: 6, 9 and 3 tokens make 2, 2 and 1 of them

@@ -5,8 +5,8 @@ May import: spec, protocol, paged_cases, paged_readings.
 
 from ..exercise.spec import Exercise
 from ..processes.protocol import Run
-from . import paged_cases as cases
-from . import paged_readings as readings
+from ..subjects.paged import cases as cases
+from ..subjects.paged import diagnostics as readings
 
 ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
 

@@ -5,10 +5,10 @@ May import: spec, probes, the shared cases and readings of softmax.
 
 from ..exercise import probes
 from ..exercise.spec import Exercise
-from . import softmax_cases as cases
-from .lse_readings import diagnose_lse, lse_probes
+from ..subjects.softmax import cases as cases
+from ..subjects.softmax.diagnostics import diagnose_softmax
+from ..subjects.softmax.lse import diagnose_lse, lse_probes
 from .mask_readings import diagnose_masked, mask_probes
-from .softmax_readings import diagnose_softmax
 
 BLOCK_N = 32  # tile of the Triton exercise while it is graded
 BLOCK = 64  # threads of a block of the log-sum-exp exercise while it is graded

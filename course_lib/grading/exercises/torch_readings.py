@@ -12,7 +12,7 @@ from ..exercise.spec import Case, Probe
 from ..judge.diagnosis import worst_element
 from ..judge.tolerance import compare
 from ..report.verdict import Diagnosis
-from .softmax_readings import by_masked_rows, by_shift, nan_from_the_start, near, say_count
+from ..subjects.softmax.diagnostics import by_masked_rows, by_shift, nan_from_the_start, near, say_count
 
 E = math.e
 FACTORS = (  # what the old part was multiplied by where exp(-1) is right

@@ -7,8 +7,8 @@ import math
 
 import torch
 
-from ..judge.diagnosis import runs_of, worst_element
-from ..report.verdict import Diagnosis
+from ...judge.diagnosis import runs_of, worst_element
+from ...report.verdict import Diagnosis
 
 E = math.e
 CLOSE = 2e-3  # relative; readings of different mistakes are further apart

@@ -2,22 +2,22 @@
 
 Two tiles of 16 keys, the second one's scores 1 higher, tell what became of the first tile's sum and of its output.
 
-May import: spec, probes, verdict, evidence (as data), diagnosis, flash_cases, flash_masks, the other readings.
+May import: spec, probes, verdict, evidence (as data), diagnosis, cases, masks, diagnostics of attention and softmax.
 """
 
 import math
 
 import torch
 
-from ..exercise import probes
-from ..exercise.spec import Case, Probe
-from ..judge.diagnosis import runs_of
-from ..report.verdict import Diagnosis
-from .attention_readings import diagnose_attention, near
-from .flash_cases import BLOCK_N as TILE
-from .flash_masks import by_heads, by_masked_rows, by_seen
-from .lse_readings import say_lse
-from .softmax_readings import by_shift
+from ...exercise import probes
+from ...exercise.spec import Case, Probe
+from ...judge.diagnosis import runs_of
+from ...report.verdict import Diagnosis
+from ..attention.diagnostics import diagnose_attention, near
+from ..softmax.diagnostics import by_shift
+from ..softmax.lse import say_lse
+from .cases import BLOCK_N as TILE
+from .masks import by_heads, by_masked_rows, by_seen
 
 E = math.e
 KEYS = 53  # three whole tiles and 5 keys

@@ -7,8 +7,8 @@ May import: verdict, evidence (as data), diagnosis.
 
 import math
 
-from ..judge.diagnosis import worst_element
-from ..report.verdict import Diagnosis
+from ...judge.diagnosis import worst_element
+from ...report.verdict import Diagnosis
 
 E = math.e
 CLOSE = 2e-3  # relative; readings of different mistakes are further apart

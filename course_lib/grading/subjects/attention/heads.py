@@ -1,13 +1,13 @@
 """Which keys each row saw, and which key-value head each query head read: readings for attention with several heads.
 
-May import: spec, verdict, evidence (as data), reference, attention_readings.
+May import: spec, verdict, evidence (as data), reference, attention.diagnostics.
 """
 
 import math
 
-from ..exercise.spec import Case, Probe
-from ..report.verdict import Diagnosis
-from .attention_readings import near
+from ...exercise.spec import Case, Probe
+from ...report.verdict import Diagnosis
+from .diagnostics import near
 
 # (name, seq_len_q, seq_len_kv, causal): as many rows as see something, rows that see nothing, and no mask
 MASKS = (("rows and keys", 4, 9, 1), ("rows without keys", 6, 3, 1), ("no mask", 4, 9, 0))

@@ -5,10 +5,10 @@ May import: spec, protocol, inputs, reference.
 
 import torch
 
-from ...reference import softmax as reference
-from ..exercise import inputs
-from ..exercise.spec import Case
-from ..processes.protocol import Ref, Run
+from ....reference import softmax as reference
+from ...exercise import inputs
+from ...exercise.spec import Case
+from ...processes.protocol import Ref, Run
 
 ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
 WARP_SIZE = 32

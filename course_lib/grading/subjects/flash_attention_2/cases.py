@@ -1,14 +1,14 @@
 """Cases and runs of FlashAttention-2's order: a program for each tile of queries, no state in global memory.
 
-May import: protocol, inputs, reference, flash_cases.
+May import: protocol, inputs, reference, flash_attention.cases.
 """
 
 import torch
 
-from ...reference import attention as reference
-from ..processes.protocol import Ref, Run
-from . import flash_cases as cases
-from .flash_cases import BLOCK_M, BLOCK_N
+from ....reference import attention as reference
+from ...processes.protocol import Ref, Run
+from ..flash_attention import cases as cases
+from ..flash_attention.cases import BLOCK_M, BLOCK_N
 
 
 def forward_run(case, tensors, *, flags=(), block_m=BLOCK_M, constants=None, **extra):

@@ -8,7 +8,7 @@ May import: spec, inputs, torch.
 
 import torch
 
-from ..exercise import inputs
+from ...exercise import inputs
 
 _FLAT = ("zeros", "ones", "step")  # scores without noise, for probes
 

@@ -8,8 +8,8 @@ May import: spec, probes.
 
 import math
 
-from ..exercise import probes
-from ..exercise.spec import Probe
+from ...exercise import probes
+from ...exercise.spec import Probe
 
 TILE = 16  # keys of a whole split in most probes, and of a tile
 OUT, LSE = "partial_out", "partial_lse"

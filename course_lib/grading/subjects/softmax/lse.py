@@ -1,14 +1,14 @@
 """What a log-sum-exp says about the mistake that made it.
 
-May import: verdict, spec, evidence (as data), the readings of softmax.
+May import: verdict, spec, evidence (as data), diagnostics of softmax.
 """
 
 import math
 
-from ...notation import LOG2_E
-from ..exercise.spec import Case, Probe
-from ..report.verdict import Diagnosis
-from .softmax_readings import by_masked_rows, by_row_offset, by_shift, by_steps, near, say_count
+from ....notation import LOG2_E
+from ...exercise.spec import Case, Probe
+from ...report.verdict import Diagnosis
+from .diagnostics import by_masked_rows, by_row_offset, by_shift, by_steps, near, say_count
 
 COUNT_COLS = 309  # four blocks of 64 and a ragged rest
 STAGNATION_PER_THREAD = 4096  # equal scores for each thread: half precision cannot count beyond 2048

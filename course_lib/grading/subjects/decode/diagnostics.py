@@ -1,16 +1,16 @@
 """What decode attention over splits says about the mistake that made it: which keys each split saw, and how.
 
-May import: decode_probes, verdict, evidence (as data), the readings of attention, heads, FlashAttention and lse.
+May import: probes, verdict, evidence (as data), diagnostics of attention, heads, FlashAttention and lse.
 """
 
 import math
 
-from ..report.verdict import Diagnosis
-from .attention_readings import diagnose_attention, near
-from .decode_probes import TILE
-from .flash_readings import say_factors
-from .heads_readings import say_heads
-from .lse_readings import say_lse
+from ...report.verdict import Diagnosis
+from ..attention.diagnostics import diagnose_attention, near
+from ..attention.heads import say_heads
+from ..flash_attention.diagnostics import say_factors
+from ..softmax.lse import say_lse
+from .probes import TILE
 
 
 def diagnose_splits(evidence, right, rules=()):

@@ -5,8 +5,8 @@ May import: verdict, evidence (as data), diagnosis, torch.
 
 import torch
 
-from ..judge.diagnosis import runs_of
-from ..report.verdict import Diagnosis
+from ...judge.diagnosis import runs_of
+from ...report.verdict import Diagnosis
 
 
 def diagnose_matmul(evidence, block_k):

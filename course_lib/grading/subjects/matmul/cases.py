@@ -5,8 +5,8 @@ May import: spec, protocol, torch.
 
 import torch
 
-from ..exercise.spec import Case, Probe
-from ..processes.protocol import Ref, Run
+from ...exercise.spec import Case, Probe
+from ...processes.protocol import Ref, Run
 
 SIZES = ("size_m", "size_n", "size_k")
 

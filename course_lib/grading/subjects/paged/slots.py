@@ -1,16 +1,16 @@
 """Which slots of a pool a decode kernel read: every slot has a column of its own in v, so out says what each weighs.
 
-May import: verdict, evidence (as data), paged_cases, attention_readings.
+May import: verdict, evidence (as data), cases, attention.diagnostics.
 """
 
 import math
 
 import torch
 
-from ..report.verdict import Diagnosis
-from . import paged_cases as cases
-from .attention_readings import near
-from .paged_cases import SLOT_LENS, SLOT_PAGE_SIZE, SLOT_TABLE
+from ...report.verdict import Diagnosis
+from ..attention.diagnostics import near
+from . import cases as cases
+from .cases import SLOT_LENS, SLOT_PAGE_SIZE, SLOT_TABLE
 
 
 def tokens_of(sequence, seq_len=None):

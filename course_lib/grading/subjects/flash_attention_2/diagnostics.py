@@ -1,15 +1,15 @@
 """What FlashAttention-2's order says about a mistake: state that leaks from one tile of queries into the next.
 
-May import: spec, verdict, evidence (as data), the readings of attention and of FlashAttention-1.
+May import: spec, verdict, evidence (as data), diagnostics of attention and of FlashAttention-1.
 """
 
 import math
 
-from ..exercise.spec import Probe
-from ..report.verdict import Diagnosis
-from .attention_readings import near
-from .flash_cases import BLOCK_N, FIRST, LATER
-from .flash_readings import diagnose_tiles
+from ...exercise.spec import Probe
+from ...report.verdict import Diagnosis
+from ..attention.diagnostics import near
+from ..flash_attention.cases import BLOCK_N, FIRST, LATER
+from ..flash_attention.diagnostics import diagnose_tiles
 
 
 def diagnose_forward(evidence):

@@ -3,17 +3,17 @@
 A backward pass gets lse and out as inputs, so a probe may hand over ones that no forward pass gave: with lse = 0 a
 weight is exp(score), and with scores of 0 it is 1. Then a gradient counts pairs of a query and a key.
 
-May import: protocol, spec, reference, flash_cases.
+May import: protocol, spec, reference, flash_attention.cases.
 """
 
 import torch
 
-from ...reference import attention as reference
-from ...reference import attention_gradients as gradients
-from ..exercise.spec import Case
-from ..processes.protocol import Ref, Run
-from . import flash_cases as cases
-from .flash_cases import BLOCK_M, BLOCK_N
+from ....reference import attention as reference
+from ....reference import attention_gradients as gradients
+from ...exercise.spec import Case
+from ...processes.protocol import Ref, Run
+from ..flash_attention import cases as cases
+from ..flash_attention.cases import BLOCK_M, BLOCK_N
 
 HEAD_DIM, BLOCK_D = 20, 32
 ROOT = HEAD_DIM**0.5

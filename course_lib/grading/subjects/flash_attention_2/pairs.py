@@ -2,19 +2,19 @@
 
 The inputs are those of flash2_gradients.made_case: with weights of 1, row sums and column sums of the mask.
 
-May import: spec, verdict, diagnosis, flash2_gradients, flash_cases, the readings of attention.
+May import: spec, verdict, diagnosis, gradients, flash_attention.cases, diagnostics of attention.
 """
 
 import math
 
 import torch
 
-from ..exercise.spec import Probe
-from ..judge.diagnosis import runs_of
-from ..report.verdict import Diagnosis
-from .attention_readings import near
-from .flash2_gradients import HEAD_DIM, made_case
-from .flash_cases import BLOCK_M, BLOCK_N
+from ...exercise.spec import Probe
+from ...judge.diagnosis import runs_of
+from ...report.verdict import Diagnosis
+from ..attention.diagnostics import near
+from ..flash_attention.cases import BLOCK_M, BLOCK_N
+from .gradients import HEAD_DIM, made_case
 
 NUM_Q, NUM_KV, GROUP = 70, 83, 2
 LN_4 = math.log(4.0)

@@ -1,14 +1,14 @@
 """Cases, inputs and runs of attention in tiles: one head in torch, whole batches in CUDA and Triton.
 
-May import: spec, protocol, inputs, reference, attention_cases.
+May import: spec, protocol, inputs, reference, attention.cases.
 """
 
 import torch
 
-from ...reference import attention as reference
-from ..exercise.spec import Case
-from ..processes.protocol import Ref, Run
-from .attention_cases import qkv
+from ....reference import attention as reference
+from ...exercise.spec import Case
+from ...processes.protocol import Ref, Run
+from ..attention.cases import qkv
 
 BLOCK_M, BLOCK_N = 32, 16  # tiles of the kernel exercises while they are graded
 SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "head_dim")

@@ -1,16 +1,16 @@
 """Cases, inputs and results of decode attention: one query a head, keys in splits, sequences of any length.
 
-May import: spec, reference, attention_cases, flash_cases.
+May import: spec, reference, attention.cases, flash_attention.cases.
 """
 
 import math
 
 import torch
 
-from ...reference import attention as reference
-from ..exercise.spec import Case
-from .attention_cases import qkv
-from .flash_cases import BLOCK_N, FIRST, LATER
+from ....reference import attention as reference
+from ...exercise.spec import Case
+from ..attention.cases import qkv
+from ..flash_attention.cases import BLOCK_N, FIRST, LATER
 
 SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_kv", "capacity", "head_dim")
 NEG_INF = float("-inf")

@@ -2,18 +2,18 @@
 
 Two splits of 3 and of 2 keys with equal scores tell how each was weighed: the right weights are 3/5 and 2/5.
 
-May import: spec, inputs, verdict, evidence (as data), notation, attention_readings.
+May import: spec, inputs, verdict, evidence (as data), notation, attention.diagnostics.
 """
 
 import math
 
 import torch
 
-from ...notation import LOG2_E
-from ..exercise import inputs
-from ..exercise.spec import Case, Probe
-from ..report.verdict import Diagnosis
-from .attention_readings import near
+from ....notation import LOG2_E
+from ...exercise import inputs
+from ...exercise.spec import Case, Probe
+from ...report.verdict import Diagnosis
+from ..attention.diagnostics import near
 
 NEG_INF = float("-inf")
 SIZES = ("num_splits", "num_rows", "head_dim")

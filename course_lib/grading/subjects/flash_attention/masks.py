@@ -1,18 +1,18 @@
 """Which head and which keys each row of an attention has read: grouped heads, the causal mask, rows that see nothing.
 
-May import: spec, verdict, evidence (as data), diagnosis, flash_cases, the readings of attention.
+May import: spec, verdict, evidence (as data), diagnosis, flash_attention.cases, diagnostics of attention.
 """
 
 import math
 
 import torch
 
-from ..exercise.spec import Probe
-from ..judge.diagnosis import worst_element
-from ..report.verdict import Diagnosis
-from .attention_readings import near
-from .flash_cases import BLOCK_M
-from .flash_cases import BLOCK_N as TILE
+from ...exercise.spec import Probe
+from ...judge.diagnosis import worst_element
+from ...report.verdict import Diagnosis
+from ..attention.diagnostics import near
+from .cases import BLOCK_M
+from .cases import BLOCK_N as TILE
 
 
 def head_probe(case):

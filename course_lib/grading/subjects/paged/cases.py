@@ -3,15 +3,15 @@
 The pages of a sequence lie in no order and what no token holds is NaN, but for page 0, which holds what a sequence left
 there that has ended. A table goes on behind its sequence, with pages of nobody or with -1.
 
-May import: spec, protocol, inputs (by attention_cases), reference, torch.
+May import: spec, protocol, inputs (by attention.cases), reference, torch.
 """
 
 import torch
 
-from ...reference import attention, paged
-from ..exercise.spec import Case
-from ..processes.protocol import Ref
-from .attention_cases import qkv
+from ....reference import attention, paged
+from ...exercise.spec import Case
+from ...processes.protocol import Ref
+from ..attention.cases import qkv
 
 HEAD_DIM = 32
 SIZES = ("num_heads", "num_kv_heads", "page_size", "seq_len_kv")  # seq_len_kv: of the longest sequence

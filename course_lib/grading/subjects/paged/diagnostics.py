@@ -1,23 +1,23 @@
 """What the outputs of a decode attention over pages say about the mistake that made them.
 
-May import: spec, verdict, evidence (as data), paged_cases, paged_slots, the readings of attention, heads, lse, tiles.
+May import: spec, verdict, evidence (as data), cases, slots, diagnostics of attention, heads, lse, tiles.
 """
 
 import math
 
 import torch
 
-from ..exercise.spec import Case, Probe
-from ..report.verdict import Diagnosis
-from . import paged_cases as cases
-from .attention_readings import diagnose_attention, near
-from .flash_cases import BLOCK_N as TILE
-from .flash_readings import say_factors
-from .heads_readings import say_heads
-from .lse_readings import say_lse
-from .paged_cases import SLOT_LENS, SLOT_PAGE_SIZE
-from .paged_slots import by_k_rule, by_k_slots, by_lanes, by_slots, by_swapped
-from .softmax_readings import by_shift
+from ...exercise.spec import Case, Probe
+from ...report.verdict import Diagnosis
+from ..attention.diagnostics import diagnose_attention, near
+from ..attention.heads import say_heads
+from ..flash_attention.cases import BLOCK_N as TILE
+from ..flash_attention.diagnostics import say_factors
+from ..softmax.diagnostics import by_shift
+from ..softmax.lse import say_lse
+from . import cases as cases
+from .cases import SLOT_LENS, SLOT_PAGE_SIZE
+from .slots import by_k_rule, by_k_slots, by_lanes, by_slots, by_swapped
 
 KEYS = 2 * TILE
 LSE_KEYS = 13
