@@ -1,4 +1,4 @@
-"""Pages by number: which are free, and how many sequences hold each of the others.
+"""Pages by number: the free ones, and how many sequences hold each of the others.
 
 May import: errors.
 """
@@ -7,9 +7,9 @@ from ..errors import ArgumentError, OutOfPages, PageError
 
 
 class PageAllocator:
-    """Numbers 0 to num_pages - 1, each free or held by one or more.
+    """Pages 0 to num_pages - 1, each free or held by one or more sequences.
 
-    The page that was released last is given out first: it is the likeliest to be in a cache still. After every call
+    The page released last is allocated first: it is the most likely one to be in a cache. Invariant:
     ``num_free + num_used == num_pages``.
 
     Parameters
@@ -21,7 +21,7 @@ class PageAllocator:
         if num_pages < 1:
             raise ArgumentError(f"num_pages is {num_pages}; a pool has at least 1 page.")
         self._references = [0] * num_pages
-        self._free = list(range(num_pages - 1, -1, -1))  # a stack: page 0 is given out first
+        self._free = list(range(num_pages - 1, -1, -1))  # a stack: page 0 is allocated first
 
     @property
     def num_pages(self):
@@ -33,15 +33,15 @@ class PageAllocator:
 
     @property
     def num_used(self):
-        """Pages that somebody holds; a shared one counts once."""
+        """Pages that are held; a shared one counts once."""
         return sum(count > 0 for count in self._references)
 
     def references(self, page):
-        """How many hold `page`; 0 when it is free."""
+        """The reference count of `page`; 0 when it is free."""
         return self._references[self._known(page)]
 
     def allocate(self, count):
-        """Take `count` free pages, held once each.
+        """Take `count` free pages, each with one reference.
 
         Returns
         -------
@@ -61,13 +61,13 @@ class PageAllocator:
         # endregion
 
     def share(self, pages):
-        """Hold each of `pages` once more. PageError, with nothing changed, when one of them is free."""
+        """Add a reference to each of `pages`. PageError, with nothing changed, when one of them is free."""
         self._need_used(pages, 1)
         for page in pages:
             self._references[page] += 1
 
     def release(self, pages):
-        """Hold each of `pages` once less; who is held no more is free. PageError when one of them is free already."""
+        """Drop a reference to each of `pages`; the last one frees the page. PageError when a page is free already."""
         counts = {page: pages.count(page) for page in pages}
         for page, count in counts.items():
             self._need_used([page], count)
@@ -77,9 +77,9 @@ class PageAllocator:
                 self._free.append(page)
 
     def audit(self):
-        """PageError when the books are wrong: a page free twice, or free and held."""
+        """Check the invariants: PageError when a page is free twice, free and held, or lost."""
         if len(set(self._free)) != len(self._free):
-            raise PageError("A page stands in the free list twice.")
+            raise PageError("A page is in the free list twice.")
         for page in self._free:
             if self._references[page]:
                 raise PageError(f"Page {page} is free and held {self._references[page]} times.")

@@ -1,10 +1,9 @@
-"""What the memory of a KV cache holds while requests come and go: one piece a sequence against pages.
+"""Fragmentation of a KV cache while requests are served: one contiguous piece a sequence against pages.
 
-Both simulations serve the same requests in the same memory, one token of each running sequence a step, first come first
-served, and sort every place of the memory at every step: a token stands there; it will; it never will; it is free, and
-of use or not. Nothing is computed and nothing measured: this is counting.
+Both simulations serve the same requests in the same memory, first come first served, one token of each running sequence
+a step, and count the slots of each kind at every step. Nothing is measured.
 
-Names: our later, never and holes = reserved slots, internal and external fragmentation.
+Names: our later, never and holes = reserved slots, internal and external fragmentation in the paper.
 Source: W. Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023,
 section 3.1, https://arxiv.org/abs/2309.06180
 
@@ -24,21 +23,22 @@ KINDS = ("tokens", "later", "never", "holes", "free")
 
 @dataclass(frozen=True)
 class Use:
-    """One simulation.
+    """The result of one simulation.
 
     Attributes
     ----------
     name : str
-    capacity : int, places for a token
-    steps : tuple of dict, one a step; places by kind, adding up to `capacity`:
-        tokens  a token stands there
-        later   promised to a running sequence, which will use it
-        never   promised to a running sequence, which will end before it uses it
+    capacity : int, slots; a slot holds a token
+    steps : tuple of dict, one a step; slots by kind, adding up to `capacity`:
+        tokens  holds a token
+        later   reserved for a running sequence, which will use it
+        never   reserved for a running sequence, which will end before it uses it
         holes   free, and the next request would fit into all holes together, but into none of them
-        free    free
+        free    all other free slots
     running : tuple of int, sequences at each step
-    waiting : tuple of bool, whether somebody waited for memory at that step
-    preempted : int, how often a running sequence gave its pages back, to come again with what it has as its prompt
+    waiting : tuple of bool, whether a request waited for memory at that step
+    preempted : int, how often a running sequence was preempted: it released its pages and returned to the queue, with
+        its tokens so far as its prompt
     """
 
     name: str
@@ -49,23 +49,23 @@ class Use:
     preempted: int = 0
 
     def shares(self):
-        """Kind -> mean share of the memory, 0 to 1, while somebody waited: when memory is what limits."""
+        """Kind -> mean share of the memory, 0 to 1, over the steps at which a request waited: memory was the limit."""
         steps = self._full(self.steps)
         return {kind: sum(step[kind] for step in steps) / (self.capacity * len(steps)) for kind in KINDS}
 
     def mean_running(self):
-        """Sequences served at once, on average, while somebody waited."""
+        """Mean number of running sequences over the steps at which a request waited."""
         counts = self._full(self.running)
         return sum(counts) / len(counts)
 
     def _full(self, values):
-        """The values of the steps at which somebody waited; all of them when nobody ever did."""
+        """The values of the steps at which a request waited; all values when none ever did."""
         kept = [value for value, waited in zip(values, self.waiting, strict=True) if waited]
         return kept or list(values)
 
 
 def contiguous_use(requests, capacity, *, reserve=None, name="one piece of the longest length"):
-    """Each sequence in one piece, reserved when it is admitted, first fit.
+    """Serve with one contiguous piece a sequence, reserved when it is admitted, first fit.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def contiguous_use(requests, capacity, *, reserve=None, name="one piece of the l
 
 
 def paged_use(requests, capacity, page_size, *, name=None):
-    """Each sequence on pages, taken when a token needs one. Out of pages, the youngest sequence gives its own back.
+    """Serve on pages, each allocated when a token needs it; out of pages, the youngest sequence is preempted.
 
     Parameters
     ----------
@@ -139,12 +139,12 @@ def paged_use(requests, capacity, page_size, *, name=None):
 
 
 def page_size_use(requests, capacity, page_sizes=PAGE_SIZES):
-    """The same requests for several page sizes, as a tuple of Use."""
+    """`paged_use` of the same requests for several page sizes, as a tuple."""
     return tuple(paged_use(requests, capacity, page_size) for page_size in page_sizes)
 
 
 def _grow(pool, running, queue):
-    """One more token for every running sequence, oldest first. Returns how many had to give their pages back."""
+    """One more token for every running sequence, oldest first; returns how many sequences were preempted."""
     preempted = 0
     for number in sorted(running):
         while number in running and not pool.can_append(number):
@@ -162,18 +162,18 @@ def _need_room(requests, capacity, reserve):
     for request in requests:
         if reserve(request) > capacity or reserve(request) < request.total_len:
             raise ArgumentError(
-                f"A request of {request.total_len} tokens gets {reserve(request)} places of {capacity}; it needs at "
+                f"A request of {request.total_len} tokens gets {reserve(request)} of {capacity} slots; it needs at "
                 "least its own length, and at most all."
             )
 
 
 def _holes(running, capacity):
     """(start, size) of the free stretches between the pieces."""
-    at = 0
-    for start, size, _, _ in [*sorted(piece for piece in running), (capacity, 0, 0, None)]:
-        if start > at:
-            yield at, start - at
-        at = start + size
+    end = 0  # of the previous piece
+    for start, size, _, _ in [*sorted(running), (capacity, 0, 0, None)]:
+        if start > end:
+            yield end, start - end
+        end = start + size
 
 
 def _first_fit(running, capacity, size):
@@ -181,7 +181,7 @@ def _first_fit(running, capacity, size):
 
 
 def _sort_pieces(running, capacity, blocked):
-    """Places by kind; `blocked` is the size that the next request asks for and does not get, or None."""
+    """Slots by kind; `blocked` is the size that the next request needs and cannot get, or None."""
     rooms = [room for _, room in _holes(running, capacity)]
     idle, useless = sum(rooms), bool(blocked) and sum(rooms) >= blocked
     tokens = sum(written for _, _, written, _ in running)

@@ -10,13 +10,13 @@ from .allocator import PageAllocator
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where new tokens of a sequence go.
+class Placement:
+    """The slots of new tokens, and the copies that must precede them.
 
     Attributes
     ----------
     slots : tuple of int, ``page * page_size + offset`` of each new token, in order
-    copies : tuple of (from page, to page); to be done, whole pages, before anything is written to the slots
+    copies : tuple of (from page, to page), whole pages, to be copied before the slots are written
     """
 
     slots: tuple
@@ -30,11 +30,11 @@ class _Sequence:
 
 
 class PagePool:
-    """Key-value places for many sequences in `num_pages` pages of `page_size` tokens.
+    """Key-value slots for many sequences in `num_pages` pages of `page_size` tokens.
 
     A sequence holds ``ceil(num_tokens / page_size)`` pages, anywhere in the pool. A fork holds the same pages as its
-    parent, so a shared prompt is stored once. Whoever is first to write into a page that others hold gets a copy of it.
-    A call that raises has changed nothing.
+    parent, so a shared prompt is stored once. A sequence that writes into a page with other holders gets a copy of it
+    first (copy on write). A call that raises has changed nothing.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class PagePool:
 
     Notes
     -----
-    Names     our page = vLLM's block (block_size); block_table is its name there and here
+    Names     our page = vLLM's block (block_size); block_table is vLLM's name too
     Source    W. Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023,
               section 4, https://arxiv.org/abs/2309.06180
     """
@@ -75,21 +75,21 @@ class PagePool:
         self._sequences[name] = _Sequence([])
 
     def pages_needed(self, name, num_tokens=1):
-        """Free pages that ``append(name, num_tokens)`` would take: new ones, and one for a copy."""
+        """How many free pages ``append(name, num_tokens)`` would take: new ones, and one for a copy."""
         own = self._get(name)
         total = -(-(own.num_tokens + num_tokens) // self.page_size)
         return total - len(own.pages) + (num_tokens > 0 and self._must_copy(own))
 
     def can_append(self, name, num_tokens=1):
-        """Whether ``append(name, num_tokens)`` would find its pages."""
+        """Whether enough pages are free for ``append(name, num_tokens)``."""
         return self.pages_needed(name, num_tokens) <= self.allocator.num_free
 
     def append(self, name, num_tokens=1):
-        """Give `num_tokens` more tokens of a sequence their places.
+        """Give `num_tokens` more tokens of a sequence their slots.
 
         Returns
         -------
-        places : Places, `num_tokens` slots, and the copy that must come first, if any
+        placement : Placement, `num_tokens` slots, and the copy that must come first, if any
 
         Raises
         ------
@@ -106,14 +106,14 @@ class PagePool:
             own.pages[-1] = fresh.pop(0)
         own.pages += fresh
         own.num_tokens += num_tokens
-        return Places(self._slots(own, own.num_tokens - num_tokens, own.num_tokens), copies)
+        return Placement(self._slots(own, own.num_tokens - num_tokens, own.num_tokens), copies)
         # endregion
 
     def fork(self, name, child, num_tokens=None):
         """Begin `child` with the first `num_tokens` tokens of `name` (default: all), on the same pages.
 
-        For parallel sampling, and for prompts that begin alike. It takes no free page; the copy comes with the first
-        append to a page that is held by both and not full.
+        For parallel sampling and for prompts with a common prefix. It takes no free page; the first append to a shared
+        page that is not full makes the copy.
         """
         parent = self._get(name)
         self._need_new(child)
@@ -127,7 +127,7 @@ class PagePool:
         # endregion
 
     def free(self, name):
-        """End a sequence; pages that nobody else holds are free again."""
+        """End a sequence; pages without another holder become free."""
         own = self._get(name)
         self.allocator.release(own.pages)
         del self._sequences[name]
@@ -137,7 +137,7 @@ class PagePool:
 
         Returns
         -------
-        slots : tensor (stop - start,) int64: ``page * page_size + offset`` times the numbers of a token may pass 2**31
+        slots : tensor (stop - start,) int64, because a slot times the numbers of a token can exceed 2**31
         """
         import torch
 
@@ -148,13 +148,13 @@ class PagePool:
         return torch.tensor(self._slots(own, start, stop), dtype=torch.int64)
 
     def block_table(self, names, *, max_pages=None, fill=-1):
-        """The pages of some sequences, as kernels take them.
+        """The pages of some sequences in the layout that kernels take.
 
         Parameters
         ----------
         names : sequence of names
         max_pages : int, columns; default: the pages of the longest of them
-        fill : int, stands beyond a sequence's pages; a kernel must not read it
+        fill : int, the entries past a sequence's pages; kernels must not read them
 
         Returns
         -------
@@ -174,7 +174,7 @@ class PagePool:
         return table, torch.tensor([row.num_tokens for row in rows], dtype=torch.int32)
 
     def audit(self):
-        """PageError when tables and allocator disagree: what the tests ask after every step."""
+        """Check the invariants: PageError when the tables and the allocator disagree."""
         self.allocator.audit()
         held = [0] * self.allocator.num_pages
         for name, own in self._sequences.items():
@@ -185,11 +185,11 @@ class PagePool:
         for page, count in enumerate(held):
             if count != self.allocator.references(page):
                 raise PageError(
-                    f"Page {page} stands in {count} tables and is counted {self.allocator.references(page)} times."
+                    f"Page {page} is in {count} tables and is counted {self.allocator.references(page)} times."
                 )
 
     def _must_copy(self, own):
-        """Whether the next token lands in a page that somebody else holds as well."""
+        """Whether the next token goes into a page that another sequence holds as well."""
         return bool(own.num_tokens % self.page_size) and self.allocator.references(own.pages[-1]) > 1
 
     def _slots(self, own, start, stop):

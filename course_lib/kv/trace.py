@@ -1,4 +1,4 @@
-"""Requests that arrive at a server: when, with how long a prompt, and for how many tokens. Made up, and repeatable.
+"""Synthetic, reproducible requests to a server: arrival, prompt length and output length.
 
 May import: errors.
 """
@@ -15,8 +15,8 @@ class Request:
 
     Attributes
     ----------
-    arrival : int, the step at which it comes
-    prompt_len, output_len : int, tokens, at least 1 each; the server learns output_len only by reaching it
+    arrival : int, the step at which it arrives
+    prompt_len, output_len : int, tokens, at least 1 each; the server knows output_len only once it is reached
     """
 
     arrival: int
@@ -29,14 +29,14 @@ class Request:
 
 
 def random_trace(num_requests, *, seed=0, max_len=2048, median_prompt=160, median_output=240, requests_per_step=0.5):
-    """Requests with log-normal lengths, which is how chats look: many short ones, and a few that are very long.
+    """Requests with log-normal lengths, as in chats: many short ones and a few very long ones.
 
     Parameters
     ----------
     num_requests : int
     seed : int; the same seed gives the same requests on every machine
-    max_len : int, tokens; prompt and output together are cut to it, as servers cut them
-    median_prompt, median_output : tokens, medians of the two lengths before the cut
+    max_len : int, tokens; prompt and output together are truncated to it, as servers do
+    median_prompt, median_output : tokens, medians of the two lengths before truncation
     requests_per_step : float, rate of arrival
 
     Returns
@@ -45,10 +45,10 @@ def random_trace(num_requests, *, seed=0, max_len=2048, median_prompt=160, media
     """
     if max_len < 2 or num_requests < 0:
         raise ArgumentError(f"max_len is {max_len}, num_requests {num_requests}; at least 2 and 0 are needed.")
-    chance, at, requests = random.Random(seed), 0.0, []
+    generator, arrival, requests = random.Random(seed), 0.0, []
     for _ in range(num_requests):
-        at += chance.expovariate(requests_per_step)
-        prompt = min(max(1, round(chance.lognormvariate(0.0, 0.8) * median_prompt)), max_len - 1)
-        output = min(max(1, round(chance.lognormvariate(0.0, 0.7) * median_output)), max_len - prompt)
-        requests.append(Request(int(at), prompt, output))
+        arrival += generator.expovariate(requests_per_step)
+        prompt = min(max(1, round(generator.lognormvariate(0.0, 0.8) * median_prompt)), max_len - 1)
+        output = min(max(1, round(generator.lognormvariate(0.0, 0.7) * median_output)), max_len - prompt)
+        requests.append(Request(int(arrival), prompt, output))
     return tuple(requests)

@@ -1,6 +1,7 @@
 """Numbers of the course: tables, roofline, timing, stored results. Plain data in, plain data or a Table out.
 
-May import: notation, errors, device, stdlib; torch only in `timing` and `memory`. Nothing here knows a kernel.
+May import: notation, errors, device, stdlib; torch only in `timing`, `memory`, `sdpa` and `dispatch`. No module
+here knows a kernel.
 """
 
 from .attention import AttentionCost

@@ -1,4 +1,4 @@
-"""What attention costs by formula: operations, and bytes of global memory, step by step and in one kernel.
+"""The cost of attention by formula: operations and bytes of global memory, in four kernels and in one.
 
 May import: the standard library.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AttentionCost:
-    """Forward pass, every query sees every key, as many keys as queries.
+    """The forward pass without a mask, with as many keys as queries.
 
     Attributes
     ----------
@@ -24,17 +24,17 @@ class AttentionCost:
 
     @property
     def matrix_bytes(self):
-        """The N x N matrix of scores of all heads, once."""
+        """Bytes of the N x N matrix of scores of all heads."""
         return self.num_heads * self.seq_len**2 * self.itemsize
 
     @property
     def vector_bytes(self):
-        """One of q, k, v and the result: N x d for each head."""
+        """Bytes of one of q, k, v and the result: N x d for each head."""
         return self.num_heads * self.seq_len * self.head_dim * self.itemsize
 
     @property
     def flop(self):
-        """The two matrix products, 2 N^2 d each; the softmax is small beside them."""
+        """FLOP of the two matrix products, 2 N^2 d each; the softmax is negligible."""
         return 4 * self.num_heads * self.seq_len**2 * self.head_dim
 
     def steps(self):
@@ -49,20 +49,20 @@ class AttentionCost:
 
     @property
     def step_by_step_bytes(self):
-        """What the four kernels read and write together."""
+        """Bytes that the four kernels read and write together."""
         return sum(read + written for read, written in self.steps().values())
 
     @property
     def fewest_bytes(self):
-        """q, k and v read once, the result written once: nobody can do with less."""
+        """The lower bound of any kernel: q, k and v read once, the result written once."""
         return 4 * self.vector_bytes
 
     def microseconds(self, num_bytes, *, peak_tflops, memory_gbps):
-        """(arithmetic, memory): the least time that either would take by itself on a machine.
+        """(arithmetic, memory): the lower bound on the time that each sets by itself.
 
         Parameters
         ----------
-        num_bytes : bytes that travel
+        num_bytes : bytes of global memory traffic
         peak_tflops : 10^12 FLOP per second
         memory_gbps : 10^9 bytes per second
         """

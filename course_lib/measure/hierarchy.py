@@ -1,8 +1,7 @@
-"""The levels of a GPU's memory: size, rate, latency, who shares it; each number from a source, or None for unknown.
+"""The levels of a GPU's memory: size, rate, latency, scope; each number from a source, or None for unknown.
 
-What follows from the row of `device.KNOWN_GPUS` is computed here and said so: the clock is the one at which the fp32
-peak is reached; registers feed three operands and take one result of 4 bytes for each multiply-add; shared memory has
-32 banks of 4 bytes in each SM.
+Derived from the row of `device.KNOWN_GPUS`: the clock is the one at which the fp32 peak is reached; registers deliver
+three operands and take one result of 4 bytes for each multiply-add; shared memory has 32 banks of 4 bytes in each SM.
 
 May import: device, tables.
 """
@@ -82,7 +81,7 @@ def memory_levels(key, *, l2_gbps=None):
 
 
 def levels_table(key, *, l2_gbps=None):
-    """The levels of one card, ready to read."""
+    """A Table of the levels of one card."""
     rows = tuple(
         (one.name, one.scope, _bytes(one.size_bytes), _rounded(one.gbps), one.cycles)
         for one in memory_levels(key, l2_gbps=l2_gbps)
@@ -93,7 +92,7 @@ def levels_table(key, *, l2_gbps=None):
 
 
 def steps_table(quantity, *, l2_gbps=None):
-    """How much each level differs from the one above it, for every known card side by side.
+    """A Table of the ratio of each level to the one above it, for every known card.
 
     Parameters
     ----------

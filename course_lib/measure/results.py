@@ -1,4 +1,4 @@
-"""Reads benchmarks/results/<device>/<family>.csv, the only home of performance numbers.
+"""Read benchmarks/results/<device>/<family>.csv, the only home of performance numbers.
 
 May import: the standard library, tables.
 """
@@ -35,11 +35,11 @@ class Results:
         return Results(self.device, self.family, kept)
 
     def table(self, *columns):
-        """A Table of the named columns, or one that says plainly that nothing is stored.
+        """A Table of the named columns, or one that says that nothing is stored.
 
         Raises
         ------
-        KeyError  the file has no such column; the message names those that it has
+        KeyError  the file has no such column; the message lists its columns
         """
         if not self.rows:
             return Table(("stored results",), ((self.missing(),),))
@@ -53,7 +53,7 @@ class Results:
         return [(row[x], row[y]) for row in self.rows if row.get(x) is not None and row.get(y) is not None]
 
     def series(self, chosen, *, x, y):
-        """Curves for a picture.
+        """Curves for a line chart.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class Results:
 
         Returns
         -------
-        dict, name -> [(row[x], row[y])]; the name is "variant, language", or the variant when it names the language
+        dict, name -> [(row[x], row[y])]; the name is "variant, language", or the variant when it contains the language
         """
         names = [variant if language in variant else f"{variant}, {language}" for variant, language in chosen]
         return {
@@ -76,7 +76,7 @@ class Results:
         Parameters
         ----------
         old, new : str, values of the column "variant"
-        per : tuple of str, the columns that tell the rows apart
+        per : tuple of str, the columns that identify a row
         time : str, the column to compare; less is better
         """
 
@@ -95,7 +95,7 @@ class Results:
         return Table((*per, f"{old}, {time}", f"{new}, {time}", "speed-up"), rows)
 
     def missing(self):
-        """One sentence for the reader when there are no rows."""
+        """One sentence that says which file has no such rows."""
         path = f"benchmarks/results/{self.device}/{self.family}.csv"
         return f"{path} holds no such rows yet; no number is shown in their place."
 
@@ -122,7 +122,7 @@ def read_results(device, family, *, root=RESULTS_ROOT):
 
 
 def _number(text):
-    """A cell as a number where it is one: "128" -> 128, "0.5" -> 0.5, "" -> None, other text as it is."""
+    """Parse a cell: "128" -> 128, "0.5" -> 0.5, "" -> None, other text unchanged."""
     if text is None or text == "":
         return None
     for convert in (int, float):

@@ -1,4 +1,4 @@
-"""The roofline: what a kernel of a given arithmetic intensity can reach at best.
+"""The roofline: the rate that a kernel of a given arithmetic intensity can reach at best.
 
 Model: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model for multicore
 architectures", Communications of the ACM 52(4), 2009, doi:10.1145/1498765.1498785.
@@ -20,11 +20,11 @@ def attainable_tflops(intensity, *, peak_tflops, memory_gbps):
 
 
 def ridge_intensity(*, peak_tflops, memory_gbps):
-    """FLOP per byte at which a machine stops being limited by memory."""
+    """FLOP per byte at which arithmetic, not memory bandwidth, becomes the limit."""
     return peak_tflops * 1000 / memory_gbps
 
 
 def limiting_resource(intensity, *, peak_tflops, memory_gbps):
-    """Left of the ridge "memory bandwidth", at it or right of it "arithmetic"."""
+    """The limit of a kernel: "memory bandwidth" left of the ridge, "arithmetic" at it or right of it."""
     left = intensity < ridge_intensity(peak_tflops=peak_tflops, memory_gbps=memory_gbps)
     return "memory bandwidth" if left else "arithmetic"

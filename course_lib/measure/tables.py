@@ -8,7 +8,7 @@ from html import escape
 
 from ..notation import ITEMSIZE
 
-WIDE = 90  # characters in a line, about what fits beside the cell's number in a window of 1280 pixels
+WIDE = 90  # characters in a line: what fits beside the cell's number in a window of 1280 pixels
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Table:
 
     @staticmethod
     def _breakable(text):
-        """`text` as HTML that a browser may break behind _ and /, so that a wide table shows its last column too."""
+        """`text` as HTML with break opportunities after _ and /, so that a wide table shows its last column too."""
         return escape(text).replace("_", "_<wbr>").replace("/", "/<wbr>")
 
     def _is_numeric(self, column):
@@ -89,7 +89,7 @@ def format_cell(value):
 
 
 def shape_table(**tensors):
-    """Name, shape, dtype and bytes of tensors, in the order given.
+    """A Table of name, shape, dtype and bytes of tensors, in the order given.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def shape_table(**tensors):
 
 
 def traffic_table(formula, counted):
-    """Bytes by formula beside bytes as counted, one row a kernel.
+    """A Table of bytes by formula beside counted bytes, one row a kernel.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Time a function honestly: warm-up, many runs, the median and the spread, caches flushed between runs on a GPU.
+"""Time a function: warm-up, many runs, median and spread, L2 flushed between runs on a GPU.
 
 May import: torch.
 """
@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from statistics import quantiles
 
-FLUSH_BYTES = 256 << 20  # larger than the L2 of every GPU that the course names
+FLUSH_BYTES = 256 << 20  # larger than the L2 of every GPU in device.KNOWN_GPUS
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def median_time(function, *, num_runs=25, num_warmup=5, on_gpu=False, flush=True
     function : callable without arguments; on a GPU it enqueues work on the current stream
     num_runs, num_warmup : int, num_runs at least 2
     on_gpu : bool; True times with CUDA events
-    flush : bool; on a GPU, write FLUSH_BYTES between runs, so that nothing is found in L2
+    flush : bool; on a GPU, write FLUSH_BYTES between runs, so that every run starts with a cold L2
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Attention by its definition, to compare kernels with. Written to be read, not to be fast.
 
-The plain names compute in float64 and are the oracle; `rounded_*` compute in the tensors' own dtype and round every
-intermediate to it. The causal mask is aligned to the bottom right, a key-value head serves num_heads / num_kv_heads
-neighbouring query heads, and a row that sees no key has out = 0 and lse = -inf.
+Functions without a prefix compute in float64 and are the oracle; `rounded_*` compute in the tensors' own dtype and
+round every intermediate to it. The causal mask is aligned to the bottom right, a KV head serves
+num_heads / num_kv_heads neighbouring query heads, and a row that sees no key has out = 0 and lse = -inf.
 
 May import: torch, reference.softmax.
 """
@@ -58,13 +58,13 @@ def rounded_attention_lse(q, k, v, *, softmax_scale=None, causal=False):
 
 
 def rounded_scores(q, k, *, softmax_scale=None, causal=False):
-    """Scaled scores in the dtype of the arguments, (..., seq_len_q, seq_len_kv); -inf where the mask hides a key."""
+    """Scaled scores in the dtype of the arguments, (..., seq_len_q, seq_len_kv); -inf where a key is masked."""
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     return masked((q @ of_each_query_head(k, q).transpose(-1, -2)) * scale, causal=causal)
 
 
 def masked(scores, *, causal=True):
-    """Scores with -inf at every key that the causal mask hides, (..., seq_len_q, seq_len_kv)."""
+    """Scores with -inf at every key that is masked, (..., seq_len_q, seq_len_kv)."""
     if not causal:
         return scores
     visible = visible_keys(*scores.shape[-2:]).to(scores.device)
@@ -83,7 +83,7 @@ def visible_keys(seq_len_q, seq_len_kv):
 
 
 def of_each_query_head(kv, q):
-    """k or v with one head for each head of q: key-value head h // (num_heads / num_kv_heads) for query head h."""
+    """k or v repeated to one head for each head of q: KV head h // (num_heads / num_kv_heads) for query head h."""
     if q.dim() < 3 or q.shape[-3] == kv.shape[-3]:
         return kv
     return kv.repeat_interleave(q.shape[-3] // kv.shape[-3], dim=-3)

@@ -5,9 +5,9 @@ With P = softmax(S), S = q k^T * scale, and an incoming gradient d_out of out = 
     d_v = P^T d_out      d_P = d_out v^T      D = rowsum(d_out * out)      d_S = P * (d_P - D)
     d_q = d_S k * scale  d_k = d_S^T q * scale
 
-Plain names compute in float64 and are the oracle; `rounded_…` compute in the tensors' own dtype and round every
-intermediate to it. The causal mask is aligned to the bottom right; d_k and d_v of a key-value head are summed over the
-query heads that read it; a row that sees no key gives and gets nothing.
+Functions without a prefix compute in float64 and are the oracle; `rounded_*` compute in the tensors' own dtype and
+round every intermediate to it. The causal mask is aligned to the bottom right; d_k and d_v of a KV head are summed over
+the query heads that read it; a row that sees no key has gradient 0 and contributes nothing.
 
 May import: torch, reference.attention, reference.softmax.
 """
@@ -40,9 +40,14 @@ def attention_gradients(q, k, v, d_out, *, softmax_scale=None, causal=False):
 def rounded_attention_gradients(q, k, v, d_out, *, softmax_scale=None, causal=False):
     """`attention_gradients` in the dtype of its arguments, every intermediate rounded to it."""
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    k_wide, v_wide = of_each_query_head(k, q), of_each_query_head(v, q)
     probs = rounded_softmax(rounded_scores(q, k, softmax_scale=scale, causal=causal))  # (..., seq_len_q, seq_len_kv)
-    row_dot = (d_out * (probs @ v_wide)).sum(dim=-1, keepdim=True)  # D
+    return _from_probs(q, k, v, probs, probs @ of_each_query_head(v, q), d_out, scale)
+
+
+def _from_probs(q, k, v, probs, out, d_out, scale):
+    """(d_q, d_k, d_v) from the weights and the output of the forward pass."""
+    k_wide, v_wide = of_each_query_head(k, q), of_each_query_head(v, q)
+    row_dot = (d_out * out).sum(dim=-1, keepdim=True)  # D
     d_scores = probs * (d_out @ v_wide.transpose(-1, -2) - row_dot)
     d_q = d_scores @ k_wide * scale
     d_k = d_scores.transpose(-1, -2) @ q * scale
@@ -51,7 +56,7 @@ def rounded_attention_gradients(q, k, v, d_out, *, softmax_scale=None, causal=Fa
 
 
 def _of_each_kv_head(gradient, kv):
-    """Sum over the query heads that share a key-value head: the transpose of `of_each_query_head`."""
+    """Sum over the query heads that share a KV head: the transpose of `of_each_query_head`."""
     if gradient.shape == kv.shape:
         return gradient
     shape = (*kv.shape[:-2], -1, *kv.shape[-2:])
@@ -59,10 +64,10 @@ def _of_each_kv_head(gradient, kv):
 
 
 def gradients_from_lse(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=False):
-    """(d_q, d_k, d_v) from what a forward pass left, out and lse, taken as they are; in float64.
+    """(d_q, d_k, d_v) from the out and lse of a forward pass, in float64.
 
-    With exact out and lse this is `attention_gradients`. A backward kernel gets rounded ones, and is asked for the
-    gradients that follow from those.
+    Exact out and lse give `attention_gradients`. A backward kernel gets rounded ones, and must return the gradients
+    that follow from those.
 
     Parameters
     ----------
@@ -76,13 +81,7 @@ def gradients_from_lse(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=F
 def rounded_gradients_from_lse(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=False):
     """`gradients_from_lse` with every intermediate rounded to the dtype of q."""
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    k_wide, v_wide = of_each_query_head(k, q), of_each_query_head(v, q)
     scores = rounded_scores(q, k, softmax_scale=scale, causal=causal)
     probs = torch.exp(scores - lse[..., None]).to(q.dtype)
     probs = torch.where(torch.isneginf(scores), torch.zeros_like(probs), probs)  # -inf - -inf is NaN
-    row_dot = (d_out * out).sum(dim=-1, keepdim=True)  # D
-    d_scores = probs * (d_out @ v_wide.transpose(-1, -2) - row_dot)
-    d_q = d_scores @ k_wide * scale
-    d_k = d_scores.transpose(-1, -2) @ q * scale
-    d_v = probs.transpose(-1, -2) @ d_out
-    return d_q, _of_each_kv_head(d_k, k), _of_each_kv_head(d_v, v)
+    return _from_probs(q, k, v, probs, out, d_out, scale)

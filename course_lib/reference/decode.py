@@ -1,6 +1,7 @@
 """Decode attention by its definition, to compare kernels with: one query a sequence, keys and values dense, in float64.
 
-Only the first ``seq_lens[b]`` rows of a sequence are read. What lies behind them may be anything, NaN included.
+Only the first ``seq_lens[b]`` rows of a sequence are read. Rows past the end of the sequence are undefined and may be
+NaN.
 
 May import: torch, reference.attention.
 """
@@ -13,7 +14,7 @@ NEG_INF = float("-inf")
 
 
 def by_head(x, layout="bhsd"):
-    """Keys or values as (batch_size, num_kv_heads, capacity, head_dim), whatever their layout; a view."""
+    """Keys or values as (batch_size, num_kv_heads, capacity, head_dim), from either layout; a view."""
     return x if layout == "bhsd" else x.transpose(1, 2)
 
 
@@ -44,7 +45,7 @@ def decode_attention_lse(q, k, v, seq_lens, *, layout="bhsd", softmax_scale=None
 
 
 def split_lse(q, k, v, seq_lens, num_splits, split_len, *, layout="bhsd", softmax_scale=None):
-    """What each split of each sequence finds by itself, in float64.
+    """Attention of each sequence over each of its splits alone, in float64.
 
     Parameters
     ----------
@@ -61,15 +62,15 @@ def split_lse(q, k, v, seq_lens, num_splits, split_len, *, layout="bhsd", softma
         keys, values = (by_head(x, layout)[:, :, first : first + split_len] for x in (k, v))
         lens = (seq_lens - first).clamp(0, split_len)
         parts.append(decode_attention_lse(q, keys, values, lens, softmax_scale=softmax_scale))
-    return tuple(torch.stack(found, dim=2) for found in zip(*parts, strict=True))
+    return tuple(torch.stack(part, dim=2) for part in zip(*parts, strict=True))
 
 
 def combine(partial_out, partial_lse):
-    """One softmax from those of disjoint splits, in float64.
+    """Merge the partial results of disjoint splits into one softmax, in float64.
 
     Parameters
     ----------
-    partial_out : tensor, (..., num_splits, head_dim); a split without keys may hold anything
+    partial_out : tensor, (..., num_splits, head_dim); undefined for a split without keys
     partial_lse : tensor, (..., num_splits), natural log; -inf for a split without keys
 
     Returns

@@ -1,7 +1,7 @@
 """Attention over pages by its definition, to compare kernels with: gather the pages, then attention in float64.
 
-Only the first ``seq_lens[b]`` slots of a sequence and the table entries that lead to them are read. What lies in other
-slots, in other pages and in other table entries may be anything, NaN and -1 included.
+Only the first ``seq_lens[b]`` slots of a sequence and the table entries of their pages are read. Other slots, pages and
+table entries are undefined and may be NaN or -1.
 
 May import: torch, reference.attention.
 """
@@ -34,7 +34,7 @@ def gathered(pages, block_table, seq_len, *, layout="NHD"):
 
 
 def by_slot(pages, layout="NHD"):
-    """A pool as (num_pages, page_size, num_kv_heads, head_dim), whatever its layout; a view."""
+    """A pool as (num_pages, page_size, num_kv_heads, head_dim), from either layout; a view."""
     return pages if layout == "NHD" else pages.transpose(1, 2)
 
 
@@ -70,16 +70,16 @@ def paged_prefill_lse(q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q, 
     Parameters
     ----------
     q : tensor, (total_q, num_heads, head_dim): the new tokens of all sequences, one sequence after the other
-    cu_seqlens_q : tensor, (batch_size + 1,), int32: where the queries of each sequence begin
-    seq_lens : tensor, (batch_size,), int32: tokens in the cache, the new ones included
-        causal is bottom-right aligned. 2 queries, seq_len 5 keeps
+    cu_seqlens_q : tensor, (batch_size + 1,), int32: the offset of the first query of each sequence, and the end
+    seq_lens : tensor, (batch_size,), int32: tokens in the cache, the new ones included;
+        causal is bottom-right aligned: 2 queries and seq_len 5 keep
         1 1 1 1 0
         1 1 1 1 1
 
     Returns
     -------
-    out : tensor, like `q`, float64; 0 for a row that sees nothing
-    lse : tensor, (total_q, num_heads), float64, natural log; -inf for a row that sees nothing
+    out : tensor, like `q`, float64; 0 for a row that sees no key
+    lse : tensor, (total_q, num_heads), float64, natural log; -inf for a row that sees no key
     """
     out = torch.zeros(q.shape, dtype=torch.float64, device=q.device)
     lse = torch.full(q.shape[:2], NEG_INF, dtype=torch.float64, device=q.device)
@@ -89,24 +89,24 @@ def paged_prefill_lse(q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q, 
         if seq_len == 0 or rows.start == rows.stop:
             continue
         k, v = (gathered(pages, block_table[b], seq_len, layout=layout) for pages in (k_pages, v_pages))
-        found = _attention.attention_lse(q[rows].transpose(0, 1), k, v, softmax_scale=softmax_scale, causal=True)
-        out[rows], lse[rows] = (x.transpose(0, 1) for x in found)
+        by_head = _attention.attention_lse(q[rows].transpose(0, 1), k, v, softmax_scale=softmax_scale, causal=True)
+        out[rows], lse[rows] = (x.transpose(0, 1) for x in by_head)
     return out, lse
 
 
 def reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD"):
-    """Both pools after the new rows were written; new tensors, everything else unchanged.
+    """Copies of both pools with the new rows in their slots.
 
     Parameters
     ----------
     k, v : tensors, (num_tokens, num_kv_heads, head_dim)
-    slot_mapping : tensor, (num_tokens,), int64: page * page_size + slot; a negative one is not stored
+    slot_mapping : tensor, (num_tokens,), int64: page * page_size + slot; a row with a negative slot is not stored
     """
-    found = []
+    pools = []
     for rows, pages in ((k, k_pages), (v, v_pages)):
         pages = pages.clone()
         page_size, stored = by_slot(pages, layout).shape[1], slot_mapping >= 0
         slots = slot_mapping[stored]
         by_slot(pages, layout)[slots // page_size, slots % page_size] = rows[stored]
-        found.append(pages)
-    return tuple(found)
+        pools.append(pages)
+    return tuple(pools)

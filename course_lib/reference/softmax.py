@@ -1,7 +1,7 @@
 """Softmax and log-sum-exp by their definitions, to compare kernels with. Written to be read, not to be fast.
 
-Two kinds of functions: the plain names compute in float64 and are the oracle; `rounded_*` compute in the tensor's own
-dtype and round every intermediate to it: what an honest but plain implementation in that dtype gives.
+Functions without a prefix compute in float64 and are the oracle; `rounded_*` compute in the tensor's own dtype and
+round every intermediate to it, as a straightforward implementation in that dtype does.
 
 May import: torch.
 """
@@ -41,7 +41,7 @@ def rounded_log_sum_exp(x):
 
 
 def merge(m_a, l_a, m_b, l_b):
-    """State of two parts of a row -> state of both. (-inf, 0) is the neutral element.
+    """Merge the states of two parts of a row; (-inf, 0) is the neutral element.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def visible_keys(seq_lens_kv, seq_len_q, seq_len_kv):
 
 
 def masked_softmax(scores, seq_lens_kv):
-    """Softmax and log-sum-exp over the visible keys, in float64; what stands at a masked key is never used.
+    """Softmax and log-sum-exp over the visible keys, in float64; the score of a masked key is never used.
 
     Parameters
     ----------

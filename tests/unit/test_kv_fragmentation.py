@@ -1,4 +1,4 @@
-"""Counting what memory holds: every place is counted once, and the shares are those that can be worked out by hand."""
+"""Counting what memory holds: every slot is counted once, and the shares equal those worked out by hand."""
 
 import pytest
 
@@ -18,7 +18,7 @@ USES = (
 
 
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.name)
-def test_every_place_is_counted_once(use):
+def test_every_slot_is_counted_once(use):
     assert all(set(step) == set(KINDS) and min(step.values()) >= 0 for step in use.steps)
     assert all(sum(step.values()) == CAPACITY for step in use.steps)
     assert sum(use.shares().values()) == pytest.approx(1)
@@ -48,7 +48,7 @@ def test_one_request_on_pages_by_hand():
     )
 
 
-def test_free_places_that_nobody_can_use_are_holes():
+def test_free_slots_too_small_for_the_next_request_are_holes():
     """Two short requests leave gaps of 4 and 4; a request of 8 waits for one piece."""
     requests = [kv.Request(0, 3, 1), kv.Request(0, 1, 7), kv.Request(0, 7, 1)]
     use = kv.contiguous_use(requests, 16, reserve=lambda request: request.total_len)
@@ -81,9 +81,9 @@ def test_a_trace_is_the_same_everywhere_and_within_its_bounds():
     ("call", "words"),
     [
         (lambda: kv.paged_use(TRACE, 1000, 16), "multiple of page_size"),
-        (lambda: kv.paged_use([kv.Request(0, 9, 9)], 16, 16), "32 places of 16"),
-        (lambda: kv.contiguous_use(TRACE, 64), "places of 64"),
-        (lambda: kv.contiguous_use(TRACE, 1024, reserve=lambda _request: 1), "gets 1 places"),
+        (lambda: kv.paged_use([kv.Request(0, 9, 9)], 16, 16), "32 of 16 slots"),
+        (lambda: kv.contiguous_use(TRACE, 64), "of 64 slots"),
+        (lambda: kv.contiguous_use(TRACE, 1024, reserve=lambda _request: 1), "gets 1 of 1024 slots"),
     ],
 )
 def test_what_cannot_be_served_is_refused(call, words):

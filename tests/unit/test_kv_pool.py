@@ -1,6 +1,6 @@
-"""The page pool under random sequences of calls: pages are never lost, and nobody's tokens are overwritten.
+"""The page pool under random sequences of calls: no page is lost, and no token of another sequence is overwritten.
 
-A memory of plain numbers stands for the cache: every token is written to the slot that the pool gave, copies are done
+A list of plain numbers is the cache: every token is written to the slot that the pool gave, copies are done
 when the pool asks for them, and each sequence must read back what it wrote.
 """
 
@@ -51,12 +51,12 @@ class Traffic(RuleBasedStateMachine):
             assert (raised.value.needed, raised.value.free) == (needed, free)
             assert self._books() == before  # nothing was changed
             return
-        places = self.pool.append(name, count)
+        placement = self.pool.append(name, count)
         assert free - self.pool.allocator.num_free == needed
         size = self.pool.page_size
-        for source, target in places.copies:
+        for source, target in placement.copies:
             self.cache[target * size : (target + 1) * size] = self.cache[source * size : (source + 1) * size]
-        for slot in places.slots:
+        for slot in placement.slots:
             assert self.pool.allocator.references(slot // size) == 1  # nothing shared is written
             self.cache[slot] = self.next_token
             self.written[name].append(self.next_token)
@@ -160,8 +160,8 @@ def test_a_shared_beginning_may_end_inside_a_page():
     grown(pool, "long", 11)
     pool.fork("long", "short", 6)
     assert pool.pages("short") == pool.pages("long")[:2]
-    places = pool.append("short", 3)
-    assert places.copies == ((1, 3),) and places.slots == (14, 15, 16)
+    placement = pool.append("short", 3)
+    assert placement.copies == ((1, 3),) and placement.slots == (14, 15, 16)
     pool.free("long")
     assert pool.allocator.num_free == 3 and pool.allocator.references(0) == 1
 
@@ -220,7 +220,7 @@ def test_the_audit_sees_a_lost_page_and_a_wrong_count():
     pool = PagePool(4, 4)
     grown(pool, "a", 6)
     pool.allocator.share([0])
-    with pytest.raises(PageError, match="stands in 1 tables and is counted 2 times"):
+    with pytest.raises(PageError, match="is in 1 tables and is counted 2 times"):
         pool.audit()
     pool = PagePool(4, 4)
     grown(pool, "a", 6)
