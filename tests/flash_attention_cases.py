@@ -6,7 +6,7 @@ from torch import nn
 from course_lib.grading.judge.tolerance import compare
 from course_lib.ops.flash_attention_2 import flash_attention_lse
 from course_lib.reference import attention as reference
-from course_lib.reference.attention_gradients import attention_gradients, rounded_attention_gradients
+from course_lib.reference.attention_gradients import attention_gradients, gradient_terms, rounded_attention_gradients
 
 # batch, heads, kv heads, queries, keys; the head_dim comes from the test
 SHAPES = [
@@ -42,16 +42,18 @@ def require_right(results, q, k, v, d_out, *, causal=False, softmax_scale=None):
     q, k, v, d_out = (x.detach().cpu() for x in (q, k, v, d_out))
     largest_score = reference.rounded_scores(q.double(), k.double(), softmax_scale=softmax_scale).abs().max().item()
     out, lse = reference.attention_lse(q, k, v, **options)
+    terms = [None, None, *gradient_terms(q, k, v, out, lse, d_out, **options)]
     _, base_lse = reference.rounded_attention_lse(q.float(), k.float(), v.float(), **options)
     refs = [out, lse, *attention_gradients(q, k, v, d_out, **options)]
     base_out = reference.rounded_attention(q, k, v, **options)
     bases = [base_out, base_lse, *rounded_attention_gradients(q, k, v, d_out, **options)]
     rules = ["weights", "lse", "backward", "backward", "backward"]
-    for name, got, ref, base, rule in zip("out lse dq dk dv".split(), results, refs, bases, rules, strict=True):
+    names = "out lse dq dk dv".split()
+    for name, got, ref, base, rule, sums in zip(names, results, refs, bases, rules, terms, strict=True):
         dtype = torch.float32 if name == "lse" else q.dtype
-        result = compare(got, ref, base, dtype, rule, largest_score=largest_score)
+        result = compare(got, ref, base, dtype, rule, largest_score=largest_score, terms=sums)
         cancelled = rule == "backward" and result.max_error <= _cancellation(q, k, v, d_out, softmax_scale)
-        message = f"{name}: {result.kind}, off by {result.max_error}, allowed {result.tolerance}"
+        message = f"{name}: {result.kind}, (error, allowed) {result.nearest}"
         assert result.passed or cancelled, message
 
 

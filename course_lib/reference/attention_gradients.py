@@ -81,7 +81,33 @@ def gradients_from_lse(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=F
 def rounded_gradients_from_lse(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=False):
     """`gradients_from_lse` with every intermediate rounded to the dtype of q."""
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    scores = rounded_scores(q, k, softmax_scale=scale, causal=causal)
-    probs = torch.exp(scores - lse[..., None]).to(q.dtype)
-    probs = torch.where(torch.isneginf(scores), torch.zeros_like(probs), probs)  # -inf - -inf is NaN
+    probs = _probs_from_lse(rounded_scores(q, k, softmax_scale=scale, causal=causal), lse)
     return _from_probs(q, k, v, probs, out, d_out, scale)
+
+
+def _probs_from_lse(scores, lse):
+    """exp(scores - lse) in the dtype of the scores; 0 where a score is -inf."""
+    probs = torch.exp(scores - lse[..., None]).to(scores.dtype)
+    return torch.where(torch.isneginf(scores), torch.zeros_like(probs), probs)  # -inf - -inf is NaN
+
+
+def gradient_terms(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=False):
+    """What each element of (d_q, d_k, d_v) is a sum of, before anything cancels: the sum of the terms' magnitudes.
+
+    d_q adds P (d_P - D) k over the keys. An error in a weight P is an error relative to |P| (|d_P| + |D|) |k|, however
+    small the sum is: scores near 100 make sums that cancel to a thousandth of their terms.
+
+    Returns
+    -------
+    d_q, d_k, d_v : tensors, shapes of q, k and v, float64, at least the magnitude of `gradients_from_lse`
+    """
+    q, k, v, out, lse, d_out = (tensor.double() for tensor in (q, k, v, out, lse, d_out))
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    k_wide, v_wide = of_each_query_head(k, q), of_each_query_head(v, q)
+    probs = _probs_from_lse(rounded_scores(q, k, softmax_scale=scale, causal=causal), lse)
+    row_dot = (d_out * out).sum(dim=-1, keepdim=True)
+    d_scores = probs * ((d_out @ v_wide.transpose(-1, -2)).abs() + row_dot.abs())
+    d_q = d_scores @ k_wide.abs() * abs(scale)
+    d_k = d_scores.transpose(-1, -2) @ q.abs() * abs(scale)
+    d_v = probs.transpose(-1, -2) @ d_out.abs()
+    return d_q, _of_each_kv_head(d_k, k), _of_each_kv_head(d_v, v)

@@ -1,6 +1,6 @@
 """03.2 Online softmax in CUDA, one warp a row: what the judge runs."""
 
-from course_lib.grading.exercise import probes
+from course_lib.grading.exercise import magnitude, probes
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.exercises.softmax_kernels import softmax_bound, two_reads
 from course_lib.grading.subjects.softmax import cases as cases
@@ -19,6 +19,7 @@ EXERCISE = exercise(
     oracle=cases.softmax_oracle,
     baseline=cases.softmax_baseline,
     rules={"out": "weights"},
+    largest_score=magnitude.of_inputs("x"),
     probes=(
         probes.count({"num_rows": 4, "num_cols": 85}),
         probes.step("step between strides", {"num_rows": 4, "num_cols": 64}, 32),

@@ -10,6 +10,8 @@ READ = "read = torch.where(weights[:, :, None] > 0.0, partial_out, 0.0)"
 ACC = "acc = (weights[:, :, None] * read).sum(dim=0)"
 OUT = "out = acc / torch.where(l > 0.0, l, 1.0)[:, None]"
 LSE = "lse = shift + torch.log(l)"
+SOME = "(torch.isneginf(partial_lse).any(dim=0) & (l > 0.0))"
+MEAN = "read.sum(dim=0) / (partial_lse > -torch.inf).sum(dim=0)[:, None]"
 
 ANSWERS = [
     # the weights
@@ -62,6 +64,18 @@ ANSWERS = [
     ),
     # splits without keys
     Wrong("0 times NaN", ((READ, "read = partial_out"),), "empty_split", "0 times NaN"),
+    Wrong(
+        "1000 too much where only some splits are empty",
+        ((OUT, f"{OUT} + 1000.0 * {SOME}[:, None]"),),
+        "empty_split",
+        "must give what they give alone",
+    ),
+    Wrong(
+        "plain mean where only some splits are empty",
+        ((OUT, f"{OUT}\n    out = torch.where({SOME}[:, None], {MEAN}, out)"),),
+        "plain_mean",
+        "only adds a weight of 0",
+    ),
     Wrong("-inf minus -inf", ((SHIFT, "shift = m"),), "all_empty", "-inf minus -inf"),
     Wrong("0 / 0", ((OUT, "out = acc / l[:, None]"),), "all_empty", "0 / 0"),
     Wrong("a small number added to l", ((L, L + " + 1e-30"),), "all_empty", "0 exactly"),

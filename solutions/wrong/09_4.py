@@ -19,6 +19,7 @@ GUARD = "if (weight > 0.0f) acc"
 ADD = "acc += weight * partial_out[(s * (size_t)num_rows + row) * HEAD_DIM + d];"
 AT = "(s * (size_t)num_rows + row) * HEAD_DIM + d];"
 OUT = "out[row * HEAD_DIM + d] = acc;"
+COUNT = f"int empty = 0; for (int s = 0; s < num_splits; ++s) empty += {LSE_AT} == NEG_INF;"
 
 ANSWERS = [
     # threads
@@ -96,6 +97,24 @@ ANSWERS = [
     Wrong("lse not written", ((LSE, "}\n"),), "unwritten", "lse"),
     # splits without keys
     Wrong("0 times NaN", ((GUARD, "acc"),), "empty_split", "0 times NaN"),
+    Wrong(
+        "1000 too much where only some splits are empty",
+        ((OUT, f"{COUNT} {OUT.replace('acc', 'acc + (empty > 0 && empty < num_splits ? 1000.0f : 0.0f)')}"),),
+        "empty_split",
+        "must give what they give alone",
+    ),
+    Wrong(
+        "plain mean where only some splits are empty",
+        (
+            (
+                OUT,
+                f"{COUNT} if (empty > 0 && empty < num_splits) {{ acc = 0.0f; {SPLITS} if ({LSE_AT} > NEG_INF) "
+                f"{ADD.replace('weight', '1.0f / (num_splits - empty)')} }} }} {OUT}",
+            ),
+        ),
+        "plain_mean",
+        "only adds a weight of 0",
+    ),
     Wrong("-inf minus -inf", ((WEIGHT, f"const float weight = expf({LSE_AT} - m);"),), "all_empty", "-inf minus -inf"),
     Wrong(
         "0 / 0 hidden by the guard, lse of nothing",

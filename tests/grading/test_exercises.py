@@ -1,6 +1,8 @@
 """Every exercise is complete: contract, solution, starter, hints, inputs that expose, and an oracle that is right."""
 
+import math
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from course_lib import checklist
 from course_lib.errors import CourseError
 from course_lib.grading.exercise import inputs, registry, submissions
 from course_lib.grading.judge.judge import prepare
+from course_lib.grading.judge.tolerance import SCORE_ULPS, ToleranceTooWideError
 
 ALL = registry.all()
 WITH_INPUTS = [name for name, exercise in ALL.items() if exercise.rules]  # the others judge a property
@@ -54,8 +57,43 @@ def test_oracle_and_baseline_agree_on_form(exercise_id):
                 continue
             assert prepared.ref[name].dtype == torch.float64
             assert tuple(prepared.ref[name].shape) == tuple(prepared.base[name].shape) == tuple(shape)
-            assert str(prepared.base[name].dtype) == f"torch.{dtype}"
+            assert str(prepared.base[name].dtype) in (f"torch.{dtype}", f"torch.{prepared.case.dtype}")
             assert not torch.isnan(prepared.ref[name]).any() and not torch.isnan(prepared.base[name]).any()
+
+
+@pytest.mark.parametrize("exercise_id", WITH_INPUTS)
+def test_it_says_how_large_its_scores_are(exercise_id):
+    exercise = ALL[exercise_id]
+    rules = set(exercise.rules.values())
+    assert (exercise.largest_score is not None) == bool(rules & set(SCORE_ULPS))
+    assert (exercise.terms is not None) == ("backward" in rules)
+
+
+@pytest.mark.parametrize("exercise_id", WITH_INPUTS)
+def test_no_poison_enters_a_tolerance(exercise_id):
+    """Inputs that hold NaN hold 1e30 (in half 6e4) in its place: the oracle does not look, and no tolerance moves."""
+    exercise = ALL[exercise_id]
+
+    def make_inputs(case, gen):
+        tensors = exercise.make_inputs(case, gen)
+        return {name: _with_numbers(x) if x.dtype.is_floating_point else x for name, x in tensors.items()}
+
+    changed = prepare(replace(exercise, make_inputs=make_inputs), 4)
+    for before, after in zip(prepare(exercise, 4), changed, strict=True):
+        for name, ref in before.ref.items():
+            assert torch.equal(ref, after.ref[name]), "the oracle reads poison"
+            one, other = before.tolerances[name], after.tolerances[name]
+            assert (one.largest, one.mean) == (other.largest, other.mean), f"{before.case.name}, {name}"
+
+
+def _with_numbers(tensor):
+    return tensor.nan_to_num(nan=min(1e30, torch.finfo(tensor.dtype).max / 2), posinf=math.inf, neginf=-math.inf)
+
+
+def test_a_stale_number_in_a_tolerance_is_an_error_of_the_course():
+    exercise = replace(ALL["09.1"], largest_score=lambda case, inputs: 1e30)
+    with pytest.raises(ToleranceTooWideError, match=r"09\.1, case .*, output out"):
+        prepare(exercise, 1)
 
 
 def test_the_oracle_of_a_masked_softmax_is_torchs():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course_lib.grading.exercise import inputs
-from course_lib.grading.judge.tolerance import compare, tolerance
+from course_lib.grading.judge.tolerance import ToleranceTooWideError, compare, require_small, tolerance
 from course_lib.reference import softmax as reference
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -102,6 +102,54 @@ def test_a_log_sum_exp_may_be_off_by_ulps_of_its_scores():
     one_off = (ref + 2 * ulp).float()
     assert judged(one_off, ref, base, "lse", score=100.0).passed
     assert not judged((ref + 40 * ulp).float(), ref, base, "lse", score=100.0).passed
+
+
+def backward_case():
+    """(reference, baseline, terms): terms of 1 000 that cancel in the first element and not in the second."""
+    ref = torch.tensor([0.001, 2000.0], dtype=torch.float64)
+    return ref, ref.float(), torch.tensor([1000.0, 1.0], dtype=torch.float64)
+
+
+def test_a_backward_tolerance_grows_with_the_terms_of_each_element():
+    ref, base, terms = backward_case()
+    tol = tolerance(ref, base, base.dtype, "backward", largest_score=100.0, terms=terms)
+    ulp = 2.0**-17  # of numbers between 64 and 128
+    assert tol.at(0) - tol.at(1) == pytest.approx(4 * ulp * 999.0)
+    assert tol.largest == tol.at(0)
+    options = {"largest_score": 100.0, "terms": terms}
+    cancelled = compare(
+        (ref + torch.tensor([2 * ulp * 1000.0, 0.0])).float(), ref, base, base.dtype, "backward", **options
+    )
+    assert cancelled.passed and cancelled.nearest == pytest.approx((2 * ulp * 1000.0, tol.at(0)), rel=1e-3)
+    elsewhere = compare(
+        (ref + torch.tensor([0.0, 2 * ulp * 1000.0])).float(), ref, base, base.dtype, "backward", **options
+    )
+    assert not elsewhere.passed and elsewhere.index == (1,) and elsewhere.allowed == tol.at(1)
+
+
+def test_a_backward_tolerance_needs_the_terms():
+    ref, base, _ = backward_case()
+    with pytest.raises(ValueError, match="terms"):
+        tolerance(ref, base, base.dtype, "backward", largest_score=100.0)
+
+
+def test_elements_that_hold_anything_do_not_enter_the_tolerance():
+    _, ref, base = case()
+    unread = torch.zeros(ref.shape, dtype=torch.bool)
+    unread[3] = True
+    stale_ref, stale_base = (torch.where(unread, 1e30, tensor) for tensor in (ref, base))
+    clean = tolerance(ref, base, base.dtype, "weights", largest_score=3.0, unread=unread)
+    assert tolerance(stale_ref, stale_base, base.dtype, "weights", largest_score=3.0, unread=unread) == clean
+    assert tolerance(stale_ref, stale_base, base.dtype, "weights", largest_score=3.0).largest > 1e20
+
+
+@pytest.mark.parametrize("rule", ["weights", "lse"])
+def test_a_tolerance_that_is_not_small_is_refused(rule):
+    _, ref, base = case()
+    require_small(tolerance(ref, base, base.dtype, rule, largest_score=100.0), ref, base, rule)
+    for score in (1e6, 1e30):
+        with pytest.raises(ToleranceTooWideError, match="values of at most"):
+            require_small(tolerance(ref, base, base.dtype, rule, largest_score=score), ref, base, rule)
 
 
 def test_base_2_forms_pass_near_100():

@@ -64,7 +64,8 @@ class Exercise:
     ledger_rule: Callable[..., Any] | None = None  # (case, ledger) -> Diagnosis or None: judges the way
     accept: Callable[..., Any] | None = None  # (case, inputs, outputs) -> Diagnosis or None: judges a property
     unread: Callable[..., dict[str, Any]] | None = None  # (case, inputs) -> output: bool, where it may hold anything
-    restored: Callable[..., dict[str, Any]] | None = None  # (case, inputs) -> what bytes and scales stand for: float
+    largest_score: Callable[..., float] | None = None  # (case, inputs) -> largest |score| that the oracle reads
+    terms: Callable[..., dict[str, Any]] | None = None  # for "backward": output -> sum of |terms|
 
 
 def exercise(task_file, **judged):

@@ -1,6 +1,6 @@
 """Whole attention in one CUDA kernel: naive, and with grouped query heads.
 
-May import: spec, protocol, probes, reference, the shared cases and readings of attention.
+May import: spec, magnitude, protocol, probes, reference, the shared cases and readings of attention.
 """
 
 import math
@@ -8,7 +8,7 @@ import math
 import torch
 
 from ...reference import attention as reference
-from ..exercise import probes
+from ..exercise import magnitude, probes
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
@@ -112,6 +112,7 @@ NAIVE = Exercise(
     make_inputs=_inputs, make_run=_naive_run,
     oracle=lambda case, tensors: _naive(*(tensor.double() for tensor in tensors.values())),
     baseline=lambda case, tensors: _naive(*tensors.values()), rules={"probs": "weights", "out": "weights"},
+    largest_score=magnitude.of_attention(),
     hints=(
         "Four steps with a barrier between them: scores and the maximum, exponentials and their sum, division, "
         "weighted sum. In the first three a thread takes keys, in the last one columns.",
@@ -217,6 +218,7 @@ GROUPED = Exercise(
     oracle=lambda case, tensors: _grouped(reference.attention_lse, case, tensors),
     baseline=lambda case, tensors: _grouped(reference.rounded_attention_lse, case, tensors),
     rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_attention(),
     hints=(
         "How many query heads share one key-value head? Which of them are neighbours?",
         "With 6 query heads on 3: 0 0 1 1 2 2. In a batch entry there are num_kv_heads heads of k, each "

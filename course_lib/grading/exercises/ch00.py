@@ -1,10 +1,10 @@
 """Chapter 00, the driving question: its one exercise, attention for a single query in torch.
 
-May import: spec, protocol, reference, attention_cases, attention_readings, probes.
+May import: spec, magnitude, protocol, reference, attention_cases, attention_readings, probes.
 """
 
 from ...reference import attention as reference
-from ..exercise import probes
+from ..exercise import magnitude, probes
 from ..exercise.spec import Case, Exercise
 from ..processes.protocol import Ref, Run
 from ..subjects.attention.cases import qkv
@@ -68,6 +68,7 @@ ATTENTION_ROW = Exercise(
     oracle=lambda case, tensors: _one_row(reference.attention, tensors),
     baseline=lambda case, tensors: _one_row(reference.rounded_attention, tensors),
     rules={"out": "weights"},
+    largest_score=magnitude.of_attention(),
     hints=(
         "Read the formula aloud and put a finger on the line for each word. Which word has no line?",
         "The scores are products of head_dim numbers. The formula divides them by something before the softmax.",

@@ -1,12 +1,13 @@
 """The combine kernel of chapter 09 in CUDA: which splits and rows were read, and by which lanes.
 
-May import: spec, protocol, verdict, evidence (as data), decode_partials, attention_readings.
+May import: spec, magnitude, protocol, verdict, evidence (as data), decode_partials, attention_readings.
 """
 
 import math
 
 import torch
 
+from ..exercise import magnitude
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
@@ -189,6 +190,7 @@ COMBINE_CUDA = Exercise(
     oracle=cases.oracle,
     baseline=cases.baseline,
     rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_inputs("partial_lse"),
     hints=(
         "Your 09.1 in two parts: few numbers, one a split, that all threads need; then many, one a column, that nobody "
         "shares. Who does the first part, and what has to happen before the second begins?",

@@ -44,13 +44,13 @@ def _run(case, tensors):
     return Run(case.name, tensors, outputs, arguments, grid=(num_kv_heads, batch_size, 1), constants=constants)
 
 
-def _attention(dtype, out_dtype):
+def _attention(dtype):
     """(case, tensors) -> {"out", "lse"}, computed in `dtype`."""
 
     def of(case, tensors):
         found = cases.attention_over(tensors, [[(0, length)] for length in cases.seq_lens(case)], dtype)
         out, lse = (found[name][0] for name in ("partial_out", "partial_lse"))
-        return {"out": out.to(out_dtype), "lse": lse if dtype == torch.float64 else lse.float()}
+        return {"out": out, "lse": lse}
 
     return of
 
@@ -203,9 +203,10 @@ GROUPED = Exercise(
     ),
     make_inputs=_inputs,
     make_run=_run,
-    oracle=_attention(torch.float64, torch.float64),
-    baseline=_attention(torch.float16, torch.float16),
+    oracle=_attention(torch.float64),
+    baseline=_attention(torch.float16),
     rules={"out": "weights", "lse": "lse"},
+    largest_score=cases.largest_score,
     hints=(
         "With one query a head, q k^T is a vector times a matrix, once for each head. Which heads multiply the same "
         "matrix, and what are their vectors together?",

@@ -164,6 +164,7 @@ LENGTHS_TRITON = Exercise(
     oracle=_attention(torch.float64),
     baseline=_attention(torch.float32),
     rules={"partial_out": "weights", "partial_lse": "lse"},
+    largest_score=cases.largest_score,
     hints=(
         "Write down which keys each of 4 splits has when a sequence has 20 and a tile 16. Which splits have none, and "
         "what do your m and l hold when a loop does not run?",

@@ -101,6 +101,7 @@ SPLIT_CUDA = Exercise(
     oracle=lambda case, tensors: cases.attention_over(tensors, _windows(case), torch.float64),
     baseline=lambda case, tensors: cases.attention_over(tensors, _windows(case), torch.float32),
     rules={"partial_out": "weights", "partial_lse": "lse"},
+    largest_score=cases.largest_score,
     hints=(
         "Take a lecture kernel for a whole sequence and ask of each line which keys it speaks of. Only two numbers "
         "change: where the walk begins and where it ends.",

@@ -1,8 +1,9 @@
 """The exercise of chapter 09 in torch: partial results of splits, combined.
 
-May import: spec, protocol, decode_partials, the names that are off.
+May import: spec, magnitude, protocol, decode_partials, the names that are off.
 """
 
+from ..exercise import magnitude
 from ..exercise.spec import Exercise
 from ..processes.protocol import Ref, Run
 from ..subjects.decode import partials as cases
@@ -49,6 +50,7 @@ COMBINE_TORCH = Exercise(
     oracle=cases.oracle,
     baseline=cases.baseline,
     rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_inputs("partial_lse"),
     hints=(
         "A split's out is a mean over its keys. What must each split be multiplied by so that adding them up gives the "
         "sum over all keys, and where have you stored that number?",

@@ -1,8 +1,9 @@
 """The gradients of q and k in Triton, an exercise of chapter 07.
 
-May import: spec, flash2_gradients, flash2_pairs, flash_cases, flash_masks.
+May import: spec, magnitude, flash2_gradients, flash2_pairs, flash_cases, flash_masks.
 """
 
+from ..exercise import magnitude
 from ..exercise.spec import Exercise, Probe
 from ..subjects.flash_attention import masks as masks
 from ..subjects.flash_attention.cases import BLOCK_M, BLOCK_N
@@ -69,6 +70,8 @@ D_Q_D_K = Exercise(
     oracle=gradients.oracle("d_q", "d_k"),
     baseline=gradients.baseline("d_q", "d_k"),
     rules={"d_q": "backward", "d_k": "backward"},
+    largest_score=magnitude.of_attention(),
+    terms=gradients.terms("d_q", "d_k"),
     hints=(
         "Both halves need the same tile of d_S, once with the queries at rest and once with the keys. Write it in four "
         "lines for d_q first.",

@@ -1,8 +1,9 @@
 """The gradient of v in Triton, an exercise of chapter 07.
 
-May import: spec, flash2_gradients, flash2_pairs, flash_cases.
+May import: spec, magnitude, flash2_gradients, flash2_pairs, flash_cases.
 """
 
+from ..exercise import magnitude
 from ..exercise.spec import Exercise, Probe
 from ..subjects.flash_attention.cases import BLOCK_N
 from ..subjects.flash_attention_2 import gradients as gradients
@@ -61,6 +62,8 @@ D_V = Exercise(
     oracle=gradients.oracle("d_v"),
     baseline=gradients.baseline("d_v"),
     rules={"d_v": "backward"},
+    largest_score=magnitude.of_attention(),
+    terms=gradients.terms("d_v"),
     hints=(
         "d_v of a key is a sum over all queries that saw it, of all heads that share it. So who walks over what now?",
         "Two loops, over the query heads kv_head * num_q_per_kv and following, and over tiles of queries. In each: the "

@@ -1,8 +1,9 @@
 """The forward pass of chapter 07 in Triton.
 
-May import: spec, flash_cases, flash2_cases, flash_kernels, flash2_readings.
+May import: spec, magnitude, flash_cases, flash2_cases, flash_kernels, flash2_readings.
 """
 
+from ..exercise import magnitude
 from ..exercise.spec import Exercise
 from ..subjects.flash_attention import cases as cases
 from ..subjects.flash_attention import diagnostics as readings
@@ -66,8 +67,9 @@ FORWARD_TRITON = Exercise(
     make_inputs=cases.heads_inputs,
     make_run=lambda case, tensors: flash2_cases.forward_run(case, tensors, constants={"BLOCK_D": 32}),
     oracle=cases.oracle(),
-    baseline=flash2_cases.baseline(),
+    baseline=cases.baseline(),
     rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_attention(),
     hints=(
         "Your 07.1 without its outer loop: the grid is the outer loop. What is left are addresses, and what is not "
         "there.",

@@ -1,6 +1,6 @@
 """The exercise of chapter 07 on log-sum-exp: from a state in base 2 to out and a natural logarithm.
 
-May import: spec, protocol, verdict, inputs, notation, the readings of attention and log-sum-exp.
+May import: spec, magnitude, protocol, verdict, inputs, notation, the readings of attention and log-sum-exp.
 """
 
 import math
@@ -8,7 +8,7 @@ import math
 import torch
 
 from ...notation import LOG2_E
-from ..exercise import inputs
+from ..exercise import inputs, magnitude
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
@@ -150,6 +150,7 @@ LOG_SUM_EXP = Exercise(
     oracle=lambda case, tensors: _finished(**{name: tensor.double() for name, tensor in tensors.items()}),
     baseline=lambda case, tensors: _finished(**tensors),
     rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_inputs("m_log2"),
     hints=(
         "m_log2 is a logarithm to the base 2. What turns it into a natural one, and does l need the same?",
         "lse = ln(2 ** m_log2 * l). Take that apart before you compute it: the power overflows at scores of 100.",

@@ -1,10 +1,12 @@
 """Tile skipping, the exercise of chapter 07: what each query saw, and which tiles of keys were read.
 
-May import: spec, verdict, evidence (as data), flash_cases, flash2_cases, flash_masks, flash_readings, flash2_readings.
+May import: spec, magnitude, verdict, evidence (as data), flash_cases, flash2_cases, flash_masks, flash_readings,
+flash2_readings.
 """
 
 import math
 
+from ..exercise import magnitude
 from ..exercise.spec import Exercise
 from ..report.verdict import Diagnosis
 from ..subjects.attention.diagnostics import near
@@ -153,8 +155,9 @@ SKIPPING = Exercise(
     make_inputs=cases.heads_inputs,
     make_run=_run,
     oracle=cases.oracle(causal=True),
-    baseline=flash2_cases.baseline(causal=True),
+    baseline=cases.baseline(causal=True),
     rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_attention(causal=True),
     hints=(
         "Draw 4 queries and 6 keys in tiles of 2 by 2, and shade what each query sees. Where does the walk of each "
         "tile of queries end?",

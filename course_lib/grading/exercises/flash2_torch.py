@@ -1,10 +1,12 @@
 """The exercise of chapter 07 in torch: Q tiles outside, and what the two loops move.
 
-May import: spec, protocol, verdict, reference, flash_cases, flash_readings, flash2_readings, the names that are off.
+May import: spec, magnitude, protocol, verdict, reference, flash_cases, flash_readings, flash2_readings, the names that
+are off.
 """
 
 import torch
 
+from ..exercise import magnitude
 from ..exercise.spec import Exercise
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
@@ -131,6 +133,7 @@ LOOP_ORDER = Exercise(
     oracle=_with_moved(cases.oracle(), torch.float64),
     baseline=_with_moved(cases.baseline(), torch.float32),
     rules={"out": "weights", "lse": "lse", "moved": "exact"},
+    largest_score=magnitude.of_attention(),
     hints=(
         "Which of m, l and the rows of out belong to the tile of queries that you hold, and how long do you hold it?",
         "m, l and acc begin anew for each tile of queries and live in plain variables. Only after the last tile of "

@@ -1,8 +1,9 @@
 """The forward pass of chapter 07 on tensor cores, one warp for 16 queries.
 
-May import: spec, flash_cases, flash2_cases, flash2_fragments, flash2_readings, flash_masks, flash_readings.
+May import: spec, magnitude, flash_cases, flash2_cases, flash2_fragments, flash2_readings, flash_masks, flash_readings.
 """
 
+from ..exercise import magnitude
 from ..exercise.spec import Exercise
 from ..subjects.flash_attention import cases as cases
 from ..subjects.flash_attention import diagnostics as readings
@@ -81,8 +82,9 @@ WARP_TILE = Exercise(
     make_inputs=_inputs,
     make_run=_run,
     oracle=cases.oracle(),
-    baseline=flash2_cases.baseline(),
+    baseline=cases.baseline(),
     rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_attention(),
     hints=(
         "Four parts in a loop over tiles of 16 keys: load k and v, scores by mma, the softmax of 07.1 on what each "
         "lane holds, and weights times v by mma. Write the scores first and store them into out to look at them.",

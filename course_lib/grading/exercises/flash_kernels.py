@@ -1,8 +1,9 @@
 """The kernels of chapter 06: FlashAttention-1 in CUDA, and its causal form in Triton.
 
-May import: spec, flash_cases, flash_masks, flash_readings.
+May import: spec, magnitude, flash_cases, flash_masks, flash_readings.
 """
 
+from ..exercise import magnitude
 from ..exercise.spec import Exercise
 from ..subjects.flash_attention import cases as cases
 from ..subjects.flash_attention import diagnostics as readings
@@ -82,6 +83,7 @@ FORWARD_CUDA = Exercise(
     oracle=cases.oracle(),
     baseline=cases.baseline(),
     rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_attention(),
     hints=(
         "Outside a loop over tiles of K and V, with two barriers; inside, each thread walks over its rows q_row = "
         "threadIdx.x, threadIdx.x + BLOCK_M, … Only k_smem and v_smem are shared.",
@@ -147,6 +149,7 @@ CAUSAL_TRITON = Exercise(
     oracle=cases.oracle(causal=True),
     baseline=cases.baseline(causal=True),
     rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_attention(causal=True),
     hints=(
         "Draw the grid of tiles for 4 queries and 6 keys, in tiles of 2 by 2. Which tiles hold no visible pair? Which "
         "hold some and not all?",

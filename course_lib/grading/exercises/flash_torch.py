@@ -1,12 +1,12 @@
 """The exercises of chapter 06 in torch: the update of one tile, the forward pass of one head.
 
-May import: spec, protocol, inputs, verdict, reference, flash_cases, flash_readings, the names that are off.
+May import: spec, magnitude, protocol, inputs, verdict, reference, flash_cases, flash_readings, the names that are off.
 """
 
 import torch
 
 from ...reference import softmax as reference
-from ..exercise import inputs
+from ..exercise import inputs, magnitude
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
@@ -153,6 +153,7 @@ UPDATE = Exercise(
     oracle=lambda case, tensors: _updated({name: tensor.double() for name, tensor in tensors.items()}),
     baseline=lambda case, tensors: _updated(tensors),
     rules={"m_new": "exact", "l_new": "weights", "out_new": "weights"},
+    largest_score=magnitude.of_inputs("m", "scores"),
     hints=(
         "Three lines of chapter 03 give m_new, alpha and l_new. out is a mean of l keys: how much does it weigh beside "
         "the new keys?",
@@ -222,6 +223,7 @@ FORWARD_TORCH = Exercise(
     oracle=cases.oracle(),
     baseline=cases.baseline(),
     rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_attention(),
     hints=(
         "Two loops around the update of 06.1. Which of m, l and out belong to the tile of queries that you hold?",
         "rows = slice(q_start, q_start + block_m): read m[rows], l[rows], out[rows], update them, write them back.",

@@ -1,6 +1,6 @@
 """Scale, mask and softmax in one kernel, in CUDA and in Triton: one contract, one set of cases, one reading.
 
-May import: spec, protocol, inputs, reference, the shared readings of attention and of log-sum-exp.
+May import: spec, protocol, inputs, magnitude, reference, the shared readings of attention and of log-sum-exp.
 """
 
 import math
@@ -9,7 +9,7 @@ import torch
 
 from ...reference import attention as reference
 from ...reference.softmax import rounded_log_sum_exp, rounded_softmax
-from ..exercise import inputs
+from ..exercise import inputs, magnitude
 from ..exercise.spec import Case, Exercise, Probe
 from ..processes.protocol import Ref, Run
 from ..report.verdict import Diagnosis
@@ -39,8 +39,16 @@ def _scores(case, gen):
     return {"scores": scaled / case.options["scale"]}
 
 
+def _scaled(case, scores):
+    return reference.masked(scores * case.options["scale"], causal=bool(case.options["causal"]))
+
+
+def _largest_score(case, tensors):
+    return magnitude.largest(_scaled(case, tensors["scores"]))
+
+
 def _judged(case, scores):
-    scaled = reference.masked(scores * case.options["scale"], causal=bool(case.options["causal"]))
+    scaled = _scaled(case, scores)
     return {"probs": rounded_softmax(scaled), "lse": rounded_log_sum_exp(scaled)}
 
 
@@ -202,7 +210,8 @@ _SHARED = {
     "size_lines": 20, "minutes": 25, "make_inputs": _scores,
     "oracle": lambda case, tensors: _judged(case, tensors["scores"].double()),
     "baseline": lambda case, tensors: _judged(case, tensors["scores"]),
-    "rules": {"probs": "weights", "lse": "lse"}, "probes": _probes(), "diagnose": _diagnose, "bound_bytes": _bound,
+    "rules": {"probs": "weights", "lse": "lse"}, "largest_score": _largest_score,
+    "probes": _probes(), "diagnose": _diagnose, "bound_bytes": _bound,
     "tile": lambda case: (1, WARP_SIZE),
 }  # fmt: skip
 _CONTRACT = (

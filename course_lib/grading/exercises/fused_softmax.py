@@ -1,12 +1,12 @@
 """The fused row softmax of chapter 02, in Triton and in CUDA: the row is read once and stays on chip.
 
-May import: spec, verdict, probes, the shared cases and readings of softmax.
+May import: spec, magnitude, verdict, probes, the shared cases and readings of softmax.
 """
 
 import math
 from dataclasses import replace
 
-from ..exercise import probes
+from ..exercise import magnitude, probes
 from ..exercise.spec import Exercise
 from ..report.verdict import Diagnosis
 from ..subjects.softmax import cases as cases
@@ -134,6 +134,7 @@ FUSED_TRITON = Exercise(
     oracle=cases.softmax_oracle,
     baseline=cases.softmax_baseline,
     rules={"out": "weights"},
+    largest_score=magnitude.of_inputs("x"),
     forbidden=("triton.language.softmax",),
     hints=(
         "Load the whole row as one tile, do everything with that tile, store it. Four lines of arithmetic stand "
@@ -176,6 +177,7 @@ FUSED_CUDA = Exercise(
     oracle=cases.softmax_oracle,
     baseline=cases.softmax_baseline,
     rules={"out": "weights"},
+    largest_score=magnitude.of_inputs("x"),
     hints=(
         "Three loops over the thread's own columns: fetch the row and find the maximum; exponentials and their sum; "
         "divide and write. Between the loops stand block_max and block_sum.",

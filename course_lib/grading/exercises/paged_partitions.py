@@ -267,6 +267,7 @@ PARTITIONS = Exercise(
     oracle=cases.oracle,
     baseline=cases.baseline,
     rules={"out": "weights", "lse": "lse"},
+    largest_score=cases.largest_score,
     hints=(
         "Bounds: where does partition `part` begin, where does it end when the sequence ends first, and how many have "
         "a key at all? Reduction: it is chapter 03's merge, of several states at once.",

@@ -45,6 +45,7 @@ TILES = Exercise(
     oracle=cases.oracle,
     baseline=cases.baseline,
     rules={"out": "weights", "lse": "lse"},
+    largest_score=cases.largest_score,
     hints=(
         "A page is a tile of PAGE_SIZE keys that lie side by side. How many pages has a sequence, and which of them is "
         "not full?",

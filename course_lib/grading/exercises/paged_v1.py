@@ -45,6 +45,7 @@ V1 = Exercise(
     oracle=cases.oracle,
     baseline=cases.baseline,
     rules={"out": "weights", "lse": "lse"},
+    largest_score=cases.largest_score,
     hints=(
         "Write it first as if a sequence lay in one piece: a loop over keys, m, l and acc. What changes when key 5 "
         "lies in page 2 of the pool?",

@@ -1,9 +1,9 @@
 """The kernels of chapter 03: one warp a row, one program a row, log-sum-exp, masked rows.
 
-May import: spec, probes, the shared cases and readings of softmax.
+May import: spec, magnitude, probes, the shared cases and readings of softmax.
 """
 
-from ..exercise import probes
+from ..exercise import magnitude, probes
 from ..exercise.spec import Exercise
 from ..subjects.softmax import cases as cases
 from ..subjects.softmax.diagnostics import diagnose_softmax
@@ -45,6 +45,7 @@ ONLINE_TILE = Exercise(
     oracle=cases.softmax_oracle,
     baseline=cases.softmax_baseline,
     rules={"out": "weights"},
+    largest_score=magnitude.of_inputs("x"),
     hints=(
         "A loop over tiles that keeps m and l, then a second loop that writes. Every load and store needs a mask.",
         "What stands beyond the end of the row must change neither m nor l: load it as -inf. And m - m_new must not "
@@ -99,6 +100,7 @@ LOG_SUM_EXP = Exercise(
     oracle=cases.lse_oracle,
     baseline=cases.lse_baseline,
     rules={"lse": "lse"},
+    largest_score=magnitude.of_inputs("x"),
     hints=(
         "Each thread keeps (m, l) of its columns, in float. Then two reductions over the block: first the maximum, "
         "then "
@@ -170,6 +172,7 @@ MASKED = Exercise(
     oracle=cases.masked_oracle,
     baseline=cases.masked_baseline,
     rules={"out": "weights", "lse": "lse"},
+    largest_score=cases.masked_largest_score,
     hints=(
         "How many keys does a row see? One formula with q_row, seq_lens_kv[batch] and seq_len_q; it may give 0 or "
         "less.",

@@ -1,12 +1,12 @@
 """The exercises of chapter 03 in torch: merging two states, softmax times values in tiles, a counter-example.
 
-May import: spec, protocol, inputs, verdict, tolerance, reference, the shared readings.
+May import: spec, magnitude, protocol, inputs, verdict, tolerance, reference, the shared readings.
 """
 
 import torch
 
 from ...reference import softmax as reference
-from ..exercise import inputs
+from ..exercise import inputs, magnitude
 from ..exercise.spec import Case, Exercise
 from ..processes.protocol import Ref, Run
 from . import torch_readings as readings
@@ -91,6 +91,7 @@ MERGE = Exercise(
     oracle=_merge_oracle,
     baseline=_merge_baseline,
     rules={"m": "exact", "l": "weights"},
+    largest_score=magnitude.of_inputs("m_a", "m_b"),
     hints=(
         "The new maximum is simple. Both sums were made relative to an older maximum: what does each need?",
         "A sum relative to m_a becomes a sum relative to m when it is multiplied by exp(m_a - m). The same for b.",
@@ -163,6 +164,7 @@ WEIGHTED_SUM = Exercise(
     oracle=lambda case, tensors: {"out": reference.weighted_sum(**tensors)},
     baseline=lambda case, tensors: {"out": reference.rounded_weighted_sum(**tensors)},
     rules={"out": "weights"},
+    largest_score=magnitude.of_inputs("scores"),
     hints=(
         "Three things run along: m, l and acc. When the maximum grows, what must happen to the other two?",
         "alpha = exp(m - m_new) multiplies l and acc alike; then the tile's own terms are added. Divide once, at the "

@@ -9,7 +9,7 @@ import math
 import re
 import secrets
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from ..processes.protocol import ChildTask, Run, RunResult
 from ..report.verdict import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS, CaseOutcome, FirstWrong, Verdict
 from . import diagnosis, remarks
 from .evidence import SECOND_POISON, CaseEvidence, Evidence, read_alone
-from .tolerance import compare
+from .tolerance import Tolerance, ToleranceTooWideError, require_small, tolerance, within
 
 WALL_SECONDS = {"cpu": 20.0, "gpu": 60.0}
 _MAP_LIMIT = 128  # rows and columns of an error map that a verdict carries
@@ -39,6 +39,7 @@ class Prepared:
     base: dict[str, Any]
     run: Run
     unread: dict[str, Any]  # output -> bool tensor: elements that may hold anything
+    tolerances: dict[str, Tolerance] = field(default_factory=dict)
 
 
 def prepare(exercise, seed):
@@ -130,7 +131,29 @@ def _prepare_case(exercise, case, seed, *salt):
     tensors = exercise.make_inputs(case, inputs.generator(seed, exercise.id, *salt))
     run = replace(exercise.make_run(case, tensors), name=" ".join(salt), schedules=case.schedules)
     unread = exercise.unread(case, tensors) if exercise.unread else {}
-    return Prepared(case, tensors, exercise.oracle(case, tensors), exercise.baseline(case, tensors), run, unread)
+    ref, base = exercise.oracle(case, tensors), exercise.baseline(case, tensors)
+    prepared = Prepared(case, tensors, ref, base, run, unread)
+    return replace(prepared, tolerances=_tolerances(exercise, prepared))
+
+
+def _dtype(run, output):
+    return getattr(torch, run.outputs[output][1])
+
+
+def _tolerances(exercise, prepared):
+    """output -> Tolerance, small beside the values it judges; without `largest_score` no score term is added."""
+    case, run = prepared.case, prepared.run
+    score = exercise.largest_score(case, prepared.inputs) if exercise.largest_score else 0.0
+    terms = exercise.terms(case, prepared.inputs) if exercise.terms else {}
+    found = {}
+    for (name, right), rounded in zip(prepared.ref.items(), prepared.base.values(), strict=True):
+        rule, only = exercise.rules[name], {"terms": terms.get(name), "unread": prepared.unread.get(name)}
+        found[name] = tolerance(right, rounded, _dtype(run, name), rule, largest_score=score, **only)
+        try:
+            require_small(found[name], right, rounded, rule, **only)
+        except ToleranceTooWideError as error:
+            raise ToleranceTooWideError(f"{exercise.id}, case {case.name!r}, output {name}: {error}") from None
+    return found
 
 
 class _Session:
@@ -190,19 +213,11 @@ class _Session:
         return case
 
     def _comparisons(self, p, outputs):
-        meant = p.inputs if self.exercise.restored is None else self.exercise.restored(p.case, p.inputs)
-        score, rules = _largest_score(meant), self.exercise.rules
-        return {
-            name: compare(
-                read_alone(outputs.get(name), ref, p.unread.get(name)),
-                ref,
-                base,
-                base.dtype,
-                rules[name],
-                largest_score=score,
-            )
-            for (name, ref), base in zip(p.ref.items(), p.base.values(), strict=True)
-        }
+        found = {}
+        for name, ref in p.ref.items():
+            out = read_alone(outputs.get(name), ref, p.unread.get(name))
+            found[name] = within(out, ref, _dtype(p.run, name), p.tolerances[name])
+        return found
 
     def probe(self, evidence, seed):
         """Run the exercise's probes and put their readings into the evidence."""
@@ -222,16 +237,6 @@ def _missing_here(result):
     """What this machine lacks to run the answer, in words, or None."""
     faults = [result.fault, *(run.fault for run in result.runs)]
     return next((f.message for f in faults if f is not None and f.kind == "not_verified_here"), None)
-
-
-def _largest_score(tensors):
-    """Largest finite magnitude among the float inputs."""
-    largest = 0.0
-    for value in tensors.values():
-        if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
-            finite = value[torch.isfinite(value)]
-            largest = max(largest, finite.abs().max().item() if finite.numel() else 0.0)
-    return largest
 
 
 def _say_pass(verdict, exercise, evidence):
@@ -266,8 +271,7 @@ def _point_at_values(verdict, exercise, case):
     name, wrong = next((n, c) for n, c in case.comparisons.items() if not c.passed)
     if wrong.index is None:
         return
-    tolerance = wrong.tolerance.largest if wrong.tolerance else 0.0
-    verdict.first_wrong = FirstWrong(case.case.name, name, wrong.index, wrong.got, wrong.expected, tolerance)
+    verdict.first_wrong = FirstWrong(case.case.name, name, wrong.index, wrong.got, wrong.expected, wrong.allowed)
     ratio = wrong.ratio.reshape(-1, wrong.ratio.shape[-1]) if wrong.ratio.dim() > 1 else wrong.ratio.reshape(1, -1)
     tile = exercise.tile(case.case) if exercise.tile else tuple(ratio.shape)
     top, left = _window(wrong.index, wrong.ratio.shape, tile)
@@ -296,5 +300,6 @@ def _outcome(case):
     worst = max(errors, key=lambda c: (not c.passed, c.max_error), default=None)
     outcome = CaseOutcome(case.case.name, shape, case.passed)
     if worst is not None:
-        outcome = replace(outcome, max_error=worst.max_error, tolerance=worst.tolerance.largest)
+        error, allowed = worst.nearest
+        outcome = replace(outcome, max_error=error, tolerance=allowed)
     return replace(outcome, note="" if case.passed else diagnosis.case_note(case))

@@ -1,6 +1,6 @@
 """Cases, inputs and results of decode attention: one query a head, keys in splits, sequences of any length.
 
-May import: spec, reference, attention.cases, flash_attention.cases.
+May import: spec, magnitude, reference, attention.cases, flash_attention.cases.
 """
 
 import math
@@ -8,6 +8,7 @@ import math
 import torch
 
 from ....reference import attention as reference
+from ...exercise import magnitude
 from ...exercise.spec import Case
 from ..attention.cases import qkv
 from ..flash_attention.cases import BLOCK_N, FIRST, LATER
@@ -59,6 +60,12 @@ def decode_inputs(case, gen):
         for name in ("k", "v"):
             tensors[name] = tensors[name].masked_fill(behind[:, None, :, None], math.nan)
     return tensors
+
+
+def largest_score(case, tensors):
+    """Largest score over the keys that exist; what follows a sequence is poison."""
+    q, k = tensors["q"], tensors["k"]
+    return max(magnitude.of_pairs(q[b, :, None], k[b, :, :length]) for b, length in enumerate(seq_lens(case)))
 
 
 def attention_over(tensors, windows, dtype):

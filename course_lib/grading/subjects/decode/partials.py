@@ -237,12 +237,33 @@ def _by_empty(evidence):
             f"out must be 0 and lse -inf; {said}. {why}.",
         )
     count, total = int(empty[:, row].sum()), len(empty)
+    start = (
+        f"Right where every split has keys. In the case {found.case.name!r} {count} of {total} splits of row {row} are "
+        f"empty, partial_lse -inf, and {said}"
+    )
+    if not math.isfinite(comparison.got):
+        return Diagnosis(
+            "empty_split",
+            f"{start}. The weight exp(-inf) is 0, but partial_out may hold NaN there, and 0 times NaN is NaN: leave "
+            "such a split out.",
+        )
+    if name == "out" and count + 1 < total and near(comparison.got, _plain_mean(found, comparison.index)):
+        return Diagnosis(
+            "plain_mean",
+            f"{start}: that is the plain mean of the {total - count} others. They are weighed by exp(partial_lse) "
+            "there as everywhere; an empty split only adds a weight of 0.",
+        )
     return Diagnosis(
         "empty_split",
-        f"Right where every split has keys. In the case {found.case.name!r} {count} of {total} splits of row {row} are "
-        f"empty, partial_lse -inf, and {said}. The weight exp(-inf) is 0, but partial_out may hold NaN there, and 0 "
-        "times NaN is NaN: leave such a split out.",
+        f"{start}. An empty split weighs exp(-inf) = 0: the {total - count} others must give what they give alone.",
     )
+
+
+def _plain_mean(found, index):
+    """The mean of an element of partial_out over the splits of its row that have keys."""
+    row, column = index
+    with_keys = found.inputs["partial_lse"][:, row] > NEG_INF
+    return found.inputs["partial_out"].double()[with_keys, row, column].mean().item()
 
 
 def _no_key(found):

@@ -1,11 +1,10 @@
 """Cases and runs of FlashAttention-2's order: a program for each tile of queries, no state in global memory.
 
-May import: protocol, inputs, reference, flash_attention.cases.
+May import: protocol, flash_attention.cases.
 """
 
 import torch
 
-from ....reference import attention as reference
 from ...processes.protocol import Ref, Run
 from ..flash_attention import cases as cases
 from ..flash_attention.cases import BLOCK_M, BLOCK_N
@@ -21,16 +20,6 @@ def forward_run(case, tensors, *, flags=(), block_m=BLOCK_M, constants=None, **e
     defines = {"HEAD_DIM": head_dim, "BLOCK_M": block_m, "BLOCK_N": BLOCK_N} | (constants or {})
     grid = (-(-num_q // block_m), num_heads, batch_size)
     return Run(case.name, tensors, outputs, arguments, grid=grid, constants=defines, **extra)
-
-
-def baseline(causal=False):
-    """(case, tensors) -> {"out", "lse"}: every intermediate rounded to the dtype of the inputs, lse kept in float32."""
-
-    def rounded(case, tensors):
-        out, lse = reference.rounded_attention_lse(**tensors, causal=causal)
-        return {"out": out, "lse": lse.to(torch.float32)}
-
-    return rounded
 
 
 def bound(case):

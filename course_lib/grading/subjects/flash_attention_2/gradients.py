@@ -87,6 +87,11 @@ def baseline(*names):
     return lambda case, tensors: _chosen(names, gradients.rounded_gradients_from_lse, case, tensors)
 
 
+def terms(*names):
+    """(case, tensors) -> the magnitudes of what the named gradients are sums of."""
+    return lambda case, tensors: _chosen(names, gradients.gradient_terms, case, tensors)
+
+
 def _chosen(names, function, case, tensors):
     found = function(**tensors, causal=case.options["causal"])
     return {name: dict(zip(("d_q", "d_k", "d_v"), found, strict=True))[name] for name in names}

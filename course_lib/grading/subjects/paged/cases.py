@@ -3,12 +3,13 @@
 The pages of a sequence lie in no order and what no token holds is NaN, but for page 0, which holds what a sequence left
 there that has ended. A table goes on behind its sequence, with pages of nobody or with -1.
 
-May import: spec, protocol, inputs (by attention.cases), reference, torch.
+May import: spec, protocol, magnitude, inputs (by attention.cases), reference, torch.
 """
 
 import torch
 
 from ....reference import attention, paged
+from ...exercise import magnitude
 from ...exercise.spec import Case
 from ...processes.protocol import Ref
 from ..attention.cases import qkv
@@ -158,6 +159,15 @@ def baseline(case, tensors):
             row = attention.rounded_attention_lse(q[b, :, None], k, v)
             out[b], lse[b] = row[0][:, 0], row[1][:, 0]
     return {"out": out, "lse": lse}
+
+
+def largest_score(case, tensors):
+    """Largest score over the tokens of each sequence; other slots and pages are poison."""
+    found = [0.0]
+    for b, seq_len in enumerate(tensors["seq_lens"].tolist()):
+        k = paged.gathered(tensors["k_pages"], tensors["block_table"][b], seq_len, layout=layout(case))
+        found.append(magnitude.of_pairs(tensors["q"][b, :, None], k))
+    return max(found)
 
 
 def bound(case):

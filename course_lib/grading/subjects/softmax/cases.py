@@ -1,12 +1,12 @@
 """Cases, inputs and runs that the softmax exercises share.
 
-May import: spec, protocol, inputs, reference.
+May import: spec, protocol, inputs, magnitude, reference.
 """
 
 import torch
 
 from ....reference import softmax as reference
-from ...exercise import inputs
+from ...exercise import inputs, magnitude
 from ...exercise.spec import Case
 from ...processes.protocol import Ref, Run
 
@@ -115,6 +115,12 @@ def masked_baseline(_case, tensors):
     """{"out", "lse"} in the dtype of the scores."""
     out, lse = reference.rounded_masked_softmax(tensors["scores"], tensors["seq_lens_kv"])
     return {"out": out, "lse": lse}
+
+
+def masked_largest_score(_case, tensors):
+    """Largest score at the keys that a row sees; those at other keys are poison."""
+    scores = tensors["scores"]
+    return magnitude.largest(scores[reference.visible_keys(tensors["seq_lens_kv"], *scores.shape[1:])])
 
 
 def masked_run(case, tensors):
