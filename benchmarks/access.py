@@ -1,120 +1,132 @@
 """Bandwidth of global memory by access pattern and by working set, with the micro-kernels of kernels_cu/access.
 
-    python3 -m benchmarks.access --out benchmarks/results/h200/access.csv --commit $(git rev-parse --short HEAD)
+    python3 -m benchmarks.access --out benchmarks/results/h200/access.csv
+    python3 -m benchmarks.access --dry      tiny sizes on a CPU, to try the script
 
 pattern rows: one launch over a matrix far larger than L2; `useful_gbps` counts the bytes that the kernel asked for,
 read and written, `moved_gbps` the 32-byte sectors that such a pattern touches.
-working_set rows: the same float4 copy again and again over one buffer pair, no flush: what fits in L2 stays there.
+working_set rows: the same float4 copy repeated over one buffer pair, without a flush: a working set that fits stays in
+L2.
 """
 
-import argparse
-import csv
-import os
 import sys
-from pathlib import Path
 
 import torch
 
-from benchmarks.harness.about import versions
+from benchmarks.harness import Benchmark, main, microseconds
 from course_lib import cuda, measure
 
-COLUMNS = ["kind", "case", "kernel", "working_set_bytes", "median_us", "low_us", "high_us", "useful_gbps", "moved_gbps"]
-COLUMNS += ["device", "driver", "torch", "triton", "cupy", "commit", "date"]
-N = 1 << 26  # floats written: 256 MiB
+NUM_FLOATS, DRY_NUM_FLOATS = 1 << 26, 1 << 10  # written: 256 MiB
 BLOCK = 256
+STRIDES, OFFSETS = (1, 2, 4, 8, 16, 32), (0, 1, 8)
+WORKING_SETS, DRY_WORKING_SETS = tuple(1 << exponent for exponent in range(20, 31)), (1 << 14,)  # bytes
+REPEATS, NUM_SAMPLES = 20, 25  # copies in one graph, so that launches cost nothing; replays
 
 
-def patterns():
-    """(case, kernel, arguments, useful bytes, moved bytes) of every pattern; results are checked before timing."""
-    for stride in (1, 2, 4, 8, 16, 32):
-        n = N if stride <= 8 else N // 4
-        kernel = cuda.load("access/01_global_stride.cu", defines={"STRIDE": stride})
-        x, out = torch.randn(n * stride, device="cuda"), torch.empty(n, device="cuda")
-        yield f"stride_{stride}", kernel, (x, out, n), n, 8 * n, (4 * min(stride, 8) + 4) * n, x[::stride]
-    for offset in (0, 1, 8):
-        kernel = cuda.load("access/02_global_offset.cu", defines={"OFFSET": offset})
-        x, out = torch.randn(N + offset, device="cuda"), torch.empty(N, device="cuda")
-        moved = (4 if offset % 8 == 0 else 5) * N + 4 * N
-        yield f"offset_{offset}", kernel, (x, out, N), N, 8 * N, moved, x[offset:]
-    kernel = cuda.load("access/03_global_vector.cu")
-    x, out = torch.randn(N, device="cuda"), torch.empty(N, device="cuda")
-    yield "float4", kernel, (x, out, N // 4), N // 4, 8 * N, 8 * N, x
+def loads(dry):
+    cases = [*(f"stride_{stride}" for stride in STRIDES), *(f"offset_{offset}" for offset in OFFSETS), "float4"]
+    sets = DRY_WORKING_SETS if dry else WORKING_SETS
+    return [{"kind": "pattern", "case": case} for case in cases] + [
+        {"kind": "working_set", "case": f"{num_bytes >> 20} MiB", "working_set_bytes": num_bytes} for num_bytes in sets
+    ]
 
 
-def row(kind, case, kernel, timing, working_set, useful, moved):
-    """One row of the CSV."""
-    return {
-        "kind": kind,
-        "case": case,
-        "kernel": kernel,
-        "working_set_bytes": working_set,
-        "median_us": f"{timing.median_ms * 1e3:.2f}",
-        "low_us": f"{timing.low_ms * 1e3:.2f}",
-        "high_us": f"{timing.high_ms * 1e3:.2f}",
-        "useful_gbps": f"{useful / timing.median_ms / 1e6:.0f}",
-        "moved_gbps": f"{moved / timing.median_ms / 1e6:.0f}",
+def pattern(case, num_floats, device):
+    """(kernel, arguments, threads, wanted output, useful bytes, moved bytes) of a pattern."""
+    name, _, number = case.rpartition("_")
+    step = int(number) if name else 0
+    if name == "stride":
+        n = num_floats if step <= 8 else num_floats // 4
+        kernel = cuda.load("access/01_global_stride.cu", defines={"STRIDE": step})
+        x, useful, moved = torch.randn(n * step, device=device), 8 * n, (4 * min(step, 8) + 4) * n
+        return kernel, (x, torch.empty(n, device=device), n), n, x[::step], useful, moved
+    n, out = num_floats, torch.empty(num_floats, device=device)
+    if name == "offset":
+        kernel = cuda.load("access/02_global_offset.cu", defines={"OFFSET": step})
+        x, moved = torch.randn(n + step, device=device), (4 if step % 8 == 0 else 5) * n + 4 * n
+        return kernel, (x, out, n), n, x[step:], 8 * n, moved
+    x = torch.randn(n, device=device)
+    return cuda.load("access/03_global_vector.cu"), (x, out, n // 4), n // 4, x, 8 * n, 8 * n
+
+
+def copied(kernel, arguments, threads, want):
+    """The function that launches a copy, after a run that was checked; None where the copy is wrong."""
+    arguments[1].fill_(float("nan"))
+
+    def run():
+        kernel(-(-threads // BLOCK), BLOCK, *arguments)
+
+    run()
+    return run if torch.equal(arguments[1], want) else None
+
+
+def pattern_row(load, options):
+    """The row of a pattern, timed with L2 flushed."""
+    num_floats = DRY_NUM_FLOATS if options.dry else NUM_FLOATS
+    kernel, arguments, threads, want, useful, moved = pattern(load["case"], num_floats, options.device)
+    run = copied(kernel, arguments, threads, want)
+    row = load | {"kernel": kernel.name, "working_set_bytes": useful}
+    if run is None or options.dry:
+        return row | {"note": "" if run else "wrong: not timed"}
+    return row | speed(measure.median_time(run, num_runs=options.runs, on_gpu=True), useful, moved)
+
+
+def working_set_row(load, options):
+    """The row of a working set: medians of graphs of REPEATS copies."""
+    kernel, num_bytes = cuda.load("access/03_global_vector.cu"), load["working_set_bytes"]
+    n = num_bytes // 2 // 16
+    x, out = torch.randn(4 * n, device=options.device), torch.empty(4 * n, device=options.device)
+    run = copied(kernel, (x, out, n), n, x)
+    row = load | {"kernel": kernel.name}
+    if run is None or options.dry:
+        return row | {"note": "" if run else "wrong: not timed"}
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(REPEATS):
+            run()
+    samples = sorted(replayed(graph) for _ in range(NUM_SAMPLES))
+    quarter = NUM_SAMPLES // 4
+    timing = measure.Timing(samples[2 * quarter], samples[quarter], samples[3 * quarter], NUM_SAMPLES, "gpu")
+    return row | speed(timing, num_bytes, num_bytes)
+
+
+def replayed(graph):
+    """Milliseconds of one copy of the graph, which is warm: it has just run."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    graph.replay()
+    start.record()
+    graph.replay()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / REPEATS
+
+
+def speed(timing, useful, moved):
+    """Columns of a timed row."""
+    rates = {"useful_gbps": useful, "moved_gbps": moved}
+    return microseconds(timing, digits=2) | {
+        column: f"{num_bytes / timing.median_ms / 1e6:.0f}" for column, num_bytes in rates.items()
     }
 
 
-def pattern_rows():
-    """A row for every pattern, timed with L2 flushed."""
-    for case, kernel, arguments, threads, useful, moved, want in patterns():
-        grid = -(-threads // BLOCK)
-        arguments[1].fill_(float("nan"))
-        kernel(grid, BLOCK, *arguments)
-        if not torch.equal(arguments[1], want):
-            sys.exit(f"{case} copied something else: nothing wrong is timed")
-        timing = measure.median_time(lambda: kernel(grid, BLOCK, *arguments), on_gpu=True)  # noqa: B023 - called here
-        yield row("pattern", case, kernel.name, timing, useful, useful, moved)
+def rows_of(load, options):
+    """The one row of a pattern or working set."""
+    yield (pattern_row if load["kind"] == "pattern" else working_set_row)(load, options)
 
 
-def working_set_rows():
-    """A row for every size from 1 MiB to 1 GiB: 20 copies in one CUDA graph, so that launches cost nothing."""
-    kernel, repeats = cuda.load("access/03_global_vector.cu"), 20
-    for exponent in range(20, 31):
-        num_bytes = 1 << exponent
-        n = num_bytes // 2 // 16
-        x, out = torch.randn(4 * n, device="cuda"), torch.empty(4 * n, device="cuda")
-        kernel(-(-n // BLOCK), BLOCK, x, out, n)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(repeats):
-                kernel(-(-n // BLOCK), BLOCK, x, out, n)
-        samples = []
-        for _ in range(25):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            graph.replay()
-            start.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            samples.append(start.elapsed_time(end) / repeats)
-        samples.sort()
-        timing = measure.Timing(samples[12], samples[6], samples[18], len(samples), "gpu")
-        yield row("working_set", f"{num_bytes >> 20} MiB", kernel.name, timing, num_bytes, num_bytes, num_bytes)
-
-
-def main():
-    """Time everything and write the CSV."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
-    options = parser.parse_args()
-    torch.manual_seed(0)
-    about = versions(options.commit, also=("cupy",))
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, middle half in low_us to high_us; python3 -m benchmarks.access\n")
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for rows in (pattern_rows(), working_set_rows()):
-            for found in rows:
-                writer.writerow(found | about)
-                print(
-                    f"{found['kind']:<12} {found['case']:<10} {found['median_us']:>9} us "
-                    f"useful {found['useful_gbps']:>6} GB/s, moved {found['moved_gbps']:>6} GB/s"
-                )
-
+BENCHMARK = Benchmark(
+    __doc__,
+    __file__,
+    "medians of CUDA events, middle half in low_us to high_us",
+    keys=("kind", "case", "kernel", "working_set_bytes"),
+    values=("median_us", "low_us", "high_us", "useful_gbps", "moved_gbps", "note"),
+    loads=loads,
+    rows=rows_of,
+    shown=("median_us", "useful_gbps", "moved_gbps"),
+    quick={"case": ("stride_1", "stride_8", "offset_1", "float4")},
+    runs=25,
+    packages=("cupy",),
+)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(BENCHMARK))

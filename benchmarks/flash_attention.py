@@ -1,66 +1,80 @@
 """Time every FlashAttention-2 kernel of the course beside SDPA's flash and cuDNN backends, forward and backward.
 
-    python3 -m benchmarks.flash_attention --out benchmarks/results/h200/flash_attention.csv --commit …
-    python3 -m benchmarks.flash_attention --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
+    python3 -m benchmarks.flash_attention --out benchmarks/results/h200/flash_attention.csv
+    python3 -m benchmarks.flash_attention --dry      tiny sizes on a CPU, to try the script
 
-16,384 tokens and num_heads * head_dim = 2048 in every row, as FlashAttention's own benchmark has it. All variants of
-one size are timed in turns, run after run, so that a change of the clock meets all of them; L2 is flushed before each
-run, and the GPU is kept busy while the launch is being queued, so that no host time is counted. FLOP: 4 B H N^2 D
-forward, 2.5 times that backward, half of it when causal. Every variant is checked against float64 before it is timed.
+16,384 tokens and num_heads * head_dim = 2048 in every row, as in FlashAttention's own benchmark. All variants of one
+size are timed in turns, so that a change of the clock affects all of them; L2 is flushed before each run, and the GPU
+is kept busy while the launch is being queued, so that no host time is counted. FLOP: 4 B H N^2 D forward, 2.5 times
+that backward, half of it when causal. Every variant is checked against float64 before it is timed.
 """
 
-import argparse
-import csv
-import os
 import sys
-from pathlib import Path
+from functools import partial
 
 import torch
 
-from benchmarks import ROOT
-from benchmarks.harness.about import COLUMNS as ABOUT
-from benchmarks.harness.about import versions
+from benchmarks.harness import Benchmark, Variants, in_languages, largest_error, main
 from benchmarks.harness.sdpa import BACKENDS, sdpa
-from benchmarks.harness.turns import timed_in_turns
 from course_lib.ops import flash_attention_2 as ops
 
 NUM_TOKENS, MODEL_DIM = 16384, 2048
 SEQ_LENS = (1024, 2048, 4096, 8192, 16384)
-LADDER = ("02_mma", "03_swizzled", "04_pipelined", "10_heavy_first")
-TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5}  # of the outputs; gradients: relative to the largest
-COLUMNS = [
-    "variant", "language", "direction", "batch_size", "num_heads", "head_dim", "seq_len", "causal", "dtype",
-    "median_us", "low_us", "high_us", "tflops", "ratio_to_sdpa_flash", "max_error", "note", *ABOUT,
-]  # fmt: skip
+FLOAT32 = "01_loop_order"  # in CUDA it takes float32 alone: loop_order.py times it
+TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-5}  # of outputs
+PEER = ("sdpa_flash", "torch")
 
 
-def forwards(size, dry):
+def loads(dry):
+    """Every size: all lengths in bfloat16, one length in float16."""
+    if dry:
+        sizes = [(64, 70, causal, "float32") for causal in (0, 1)]
+    else:
+        sizes = [
+            (head_dim, seq_len, causal, dtype)
+            for dtype in ("bfloat16", "float16")
+            for head_dim in (64, 128)
+            for causal in (0, 1)
+            for seq_len in (SEQ_LENS if dtype == "bfloat16" else (4096,))
+        ]
+    return [
+        {
+            "direction": direction, "batch_size": 1 if dry else NUM_TOKENS // seq_len,
+            "num_heads": 2 if dry else MODEL_DIM // head_dim, "head_dim": head_dim, "seq_len": seq_len,
+            "causal": causal, "dtype": dtype,
+        }
+        for direction in ("forward", "backward")
+        for head_dim, seq_len, causal, dtype in sizes
+    ]  # fmt: skip
+
+
+def ours(dry):
+    """[(variant, language)] of the forward kernels that take the dtype of a load; float32 (dry) has Triton alone."""
+    names = [name for name in in_languages("flash_attention_2", ops.VARIANTS) if name != (FLOAT32, "cuda")]
+    return [(variant, language) for variant, language in names if not dry or language == "triton"]
+
+
+def forwards(causal, dry):
     """{(variant, language): function(q, k, v) -> out}."""
-    causal = size["causal"]
-    found = {}
-    if not dry:
-        found |= {(name, "torch"): sdpa(backend, causal) for name, backend in BACKENDS.items()}
-        for variant in LADDER:
-            found[f"flash_attention_2/{variant}", "cuda"] = lambda q, k, v, variant=variant: ops.flash_attention_2(
-                q, k, v, causal=causal, variant=variant
-            )[0]
-    found["flash_attention_2/01_loop_order", "triton"] = lambda q, k, v: ops.flash_attention_2(
-        q, k, v, causal=causal, variant="01_loop_order", language="triton"
-    )[0]
-    found["flash_attention_2/10_heavy_first", "triton"] = lambda q, k, v: ops.flash_attention_lse(
-        q, k, v, causal=causal, backend="triton"
-    )[0]
-    return found
+
+    def course(q, k, v, variant, language):
+        return ops.flash_attention_2(q, k, v, causal=causal, variant=variant, language=language)[0]
+
+    return peers(causal, dry) | {
+        (f"flash_attention_2/{variant}", language): partial(course, variant=variant, language=language)
+        for variant, language in ours(dry)
+    }
 
 
-def backwards(size, dry):
+def backwards(causal, dry):
     """{(variant, language): function(q, k, v) -> out, to be differentiated}."""
-    causal = size["causal"]
-    found = {} if dry else {(name, "torch"): sdpa(backend, causal) for name, backend in BACKENDS.items()}
-    found["flash_attention_2_backward/01_two_walks", "triton"] = lambda q, k, v: ops.flash_attention(
-        q, k, v, causal=causal, backend="triton"
-    )
-    return found
+    course = partial(ops.flash_attention, causal=causal, backend="triton")
+    return peers(causal, dry) | {(ops.STEM_BACKWARD, "triton"): course}
+
+
+def peers(causal, dry):
+    """{(backend, "torch"): function(q, k, v) -> out}; none in a dry run, since a CPU has no such backends."""
+    return {} if dry else {(name, "torch"): sdpa(backend, causal) for name, backend in BACKENDS.items()}
 
 
 def wanted(tensors, causal, grad_out=None):
@@ -75,119 +89,55 @@ def wanted(tensors, causal, grad_out=None):
 
 def error_of(got, want):
     """Largest error of the last head, for gradients relative to the largest number; infinity when anything is NaN."""
-    worst = 0.0
-    for mine, right in zip(got, want, strict=True):
-        if not torch.isfinite(mine).all():
-            return float("inf")
-        scale = right.abs().max().item() if len(want) > 1 else 1.0
-        worst = max(worst, (mine[-1, -1].double() - right).abs().max().item() / scale)
-    return worst
+    pairs = [(mine[-1, -1], right) for mine, right in zip(got, want, strict=True)]
+    return largest_error(got, pairs, scale=(lambda right: right.abs().max().item()) if len(want) > 1 else None)
 
 
-def calls_of(size, direction, tensors, dry):
-    """({name: function without arguments}, {name: error}, {name: why it is missing}), checked against float64."""
-    q, k, v = tensors
-    grad_out = torch.randn_like(q) if direction == "backward" else None
-    want = wanted(tensors, size["causal"], grad_out)
-    limit = TOLERANCE[size["dtype"]] * (2 if grad_out is not None else 1)
-    calls, errors, missing = {}, {}, {}
-    for name, function in (forwards if grad_out is None else backwards)(size, dry).items():
-        try:
-            if grad_out is None:
-                call = lambda function=function: function(q, k, v)  # noqa: E731
-                got = (call(),)
-            else:
-                leaves = [x.detach().requires_grad_() for x in tensors]
-                out = function(*leaves)
-                call = lambda out=out, leaves=leaves: torch.autograd.grad(out, leaves, grad_out, retain_graph=True)  # noqa: E731
-                got = call()
-        except RuntimeError as error:  # a backend that does not exist here
-            missing[name] = str(error).strip().splitlines()[0]
-            continue
-        errors[name] = error_of(got, want)
-        if not errors[name] <= limit:
-            missing[name] = f"wrong by {errors[name]:.1e}: not timed"
-            continue
-        calls[name] = call
-    return calls, errors, missing
+def call_of(function, tensors, grad_out):
+    """The function to time: the forward pass, or with grad_out the backward pass alone."""
+    if grad_out is None:
+        return lambda: (function(*tensors),)
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    out = function(*leaves)
+    return lambda: torch.autograd.grad(out, leaves, grad_out, retain_graph=True)
 
 
-def rows_of(size, direction, options):
+def rows_of(load, options):
     """The rows of one size and direction."""
-    num_heads = MODEL_DIM // size["head_dim"] if not options.dry else 2
-    batch_size = max(1, NUM_TOKENS // size["seq_len"]) if not options.dry else 1
-    shape = (batch_size, num_heads, size["seq_len"], size["head_dim"])
-    tensors = [torch.randn(shape, device=options.device, dtype=getattr(torch, size["dtype"])) for _ in range(3)]
-    calls, errors, missing = calls_of(size, direction, tensors, options.dry)
-    times = {} if options.dry else timed_in_turns(calls, options.runs)
-    flop = 4 * batch_size * num_heads * size["seq_len"] ** 2 * size["head_dim"] * (0.5 if size["causal"] else 1.0)
-    flop *= 2.5 if direction == "backward" else 1.0
-    peer = times.get(("sdpa_flash", "torch"))
-    for name in [*calls, *missing]:
-        row = {"variant": name[0], "language": name[1], "direction": direction, "batch_size": batch_size}
-        row |= {"num_heads": num_heads} | size | {"causal": int(size["causal"]), "note": missing.get(name, "")}
-        if name in errors:
-            row["max_error"] = f"{errors[name]:.1e}"
-        if name in times:
-            median, low, high = times[name]
-            row |= {"median_us": f"{median * 1e3:.1f}", "low_us": f"{low * 1e3:.1f}", "high_us": f"{high * 1e3:.1f}"}
-            row["tflops"] = f"{flop / median / 1e9:.1f}"
-            row["ratio_to_sdpa_flash"] = f"{peer[0] / median:.3f}" if peer else ""
-        yield row
+    shape = tuple(load[name] for name in ("batch_size", "num_heads", "seq_len", "head_dim"))
+    tensors = [torch.randn(shape, device=options.device, dtype=getattr(torch, load["dtype"])) for _ in range(3)]
+    backward = load["direction"] == "backward"
+    grad_out = torch.randn_like(tensors[0]) if backward else None
+    check = partial(error_of, want=wanted(tensors, load["causal"], grad_out))
+    limit = TOLERANCE[load["dtype"]] * (2 if backward else 1)
+    variants = Variants(options)
+    for name, function in (backwards if backward else forwards)(load["causal"], options.dry).items():
+        columns = dict(zip(("variant", "language"), name, strict=True))
+        variants.add(columns, partial(call_of, function, tensors, grad_out), check, limit, optional=name[1] == "torch")
+    yield from variants.timed(load, speed)
 
 
-def sizes(options):
-    """Every size: all lengths in bf16, one length in fp16."""
-    if options.dry:
-        return [{"head_dim": 64, "seq_len": 70, "causal": causal, "dtype": "float32"} for causal in (False, True)]
-    return [
-        {"head_dim": head_dim, "seq_len": seq_len, "causal": causal, "dtype": dtype}
-        for dtype in ("bfloat16", "float16")
-        for head_dim in (64, 128)
-        for causal in (False, True)
-        for seq_len in (SEQ_LENS if dtype == "bfloat16" else (4096,))
-    ]
+def speed(row, median_ms, times):
+    """Columns of a timed row: the rate, and how it compares with SDPA's flash backend."""
+    flop = 4 * row["batch_size"] * row["num_heads"] * row["seq_len"] ** 2 * row["head_dim"]
+    flop *= (0.5 if row["causal"] else 1.0) * (2.5 if row["direction"] == "backward" else 1.0)
+    ratio = f"{times[PEER].median_ms / median_ms:.3f}" if PEER in times else ""
+    return {"tflops": f"{flop / median_ms / 1e9:.1f}", "ratio_to_sdpa_flash": ratio}
 
 
-def parsed():
-    """The command line; a dry run may not write where the course keeps its numbers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
-    parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--dry", action="store_true", help="tiny sizes on the CPU; the rows are worth nothing")
-    options = parser.parse_args()
-    if options.dry and (ROOT / "benchmarks") in options.out.resolve().parents:
-        parser.error("a dry run measures nothing: give --out a place outside benchmarks/")
-    if not options.dry and not torch.cuda.is_available():
-        parser.error("no NVIDIA GPU is visible; --dry tries the script on a CPU")
-    options.device = "cpu" if options.dry else "cuda"
-    return options
-
-
-def main():
-    """Check and time everything, write the CSV; exit code 1 when a kernel of the course was wrong."""
-    options = parsed()
-    torch.manual_seed(0)
-    about = versions(options.commit, on_gpu=not options.dry)
-    wrong = 0
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, variants in turns, L2 flushed; python3 -m benchmarks.flash_attention\n")
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for direction in ("forward", "backward"):
-            for size in sizes(options):
-                for row in rows_of(size, direction, options):
-                    writer.writerow(row | about)
-                    wrong += "wrong" in row["note"]
-                    speed = f"{row.get('tflops', ''):>6} TFLOP/s  {row.get('ratio_to_sdpa_flash', ''):>6}"
-                    where = f"{direction:<8} {size['dtype']:<8} d={size['head_dim']:<3} causal={row['causal']}"
-                    name = f"{row['language']:<6} {row['variant']:<33}"
-                    print(f"{where} N={size['seq_len']:<5} {name} {row['note'] or speed}", flush=True)
-                file.flush()
-    return 1 if wrong else 0
-
+BENCHMARK = Benchmark(
+    __doc__,
+    __file__,
+    "medians of CUDA events, variants in turns, L2 flushed",
+    keys=(
+        "variant", "language", "direction", "batch_size", "num_heads", "head_dim", "seq_len", "causal", "dtype",
+    ),
+    values=("median_us", "low_us", "high_us", "tflops", "ratio_to_sdpa_flash", "max_error", "note"),
+    loads=loads,
+    rows=rows_of,
+    shown=("median_us", "tflops", "ratio_to_sdpa_flash"),
+    quick={"seq_len": (1024, 4096, 16384), "dtype": ("bfloat16",)},
+)  # fmt: skip
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(BENCHMARK))

@@ -1,41 +1,40 @@
 """Time attention step by step against one fused kernel, over sequence length; rows for chapter 00.
 
-    python3 -m benchmarks.naive_attention --out benchmarks/results/h200/naive_attention.csv --commit …
+    python3 -m benchmarks.naive_attention --out benchmarks/results/h200/naive_attention.csv
     python3 -m benchmarks.naive_attention --dry --out /tmp/dry.csv      tiny sizes on a CPU, to try the script
 
 naive       four torch kernels: scores, scale, softmax, weights times v; the N x N matrix goes through memory
 sdpa_flash  scaled_dot_product_attention with the flash backend, named, so that no other one is taken
 sdpa_cudnn  the same with cuDNN's
 
-Every variant is checked against float64 in the same run, at every size, before it is timed. The naive one is left out,
-with the reason in `note`, where its two matrices would need more than --limit-gib.
+Every variant is checked against float64 in the same run, at every size, before it is timed. `peak_bytes` is what was
+allocated beyond the inputs. The naive variant is left out, with the reason in `note`, where its two matrices would
+need more than --limit-gib.
 """
 
-import argparse
-import csv
-import os
 import sys
-from pathlib import Path
+from functools import partial
 
 import torch
 
-from benchmarks import ROOT
-from benchmarks.harness.about import COLUMNS as ABOUT
-from benchmarks.harness.about import versions
+from benchmarks.harness import Benchmark, alone, largest_error, main
 from benchmarks.harness.sdpa import BACKENDS, sdpa
 from course_lib import measure
 
-HEADS = 16
-SEQ_LENS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
-HEAD_DIMS = (64, 128)
-DTYPES = ("float16", "bfloat16")
-DRY = {"seq_lens": (64, 96, 256), "head_dims": (64,), "dtypes": ("float32",)}
+NUM_HEADS = 16
+SEQ_LENS, DRY_SEQ_LENS = (512, 1024, 2048, 4096, 8192, 16384, 32768), (64, 96, 256)
 TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 CHECKED_ROWS = 64  # query rows of the first head that are compared with float64
-COLUMNS = [
-    "variant", "language", "batch_size", "num_heads", "head_dim", "seq_len", "dtype", "median_us", "low_us", "high_us",
-    "peak_bytes", "formula_bytes", "tflops", "max_error", "note", *ABOUT,
-]  # fmt: skip
+
+
+def loads(dry):
+    dtypes, head_dims = (("float32",), (64,)) if dry else (("float16", "bfloat16"), (64, 128))
+    return [
+        {"batch_size": 1, "num_heads": NUM_HEADS, "head_dim": head_dim, "seq_len": seq_len, "dtype": dtype}
+        for dtype in dtypes
+        for head_dim in head_dims
+        for seq_len in (DRY_SEQ_LENS if dry else SEQ_LENS)
+    ]
 
 
 def naive(q, k, v):
@@ -46,97 +45,62 @@ def naive(q, k, v):
     return probs @ v
 
 
-def error_of(function, q, k, v):
-    """Largest error of the checked rows against float64; everything must be finite."""
-    out = function(q, k, v)
-    if not torch.isfinite(out).all():
-        return float("inf")
+def variants_of(dry):
+    """{name: function(q, k, v) -> out}; a CPU has no cuDNN."""
+    peers = {name: sdpa(backend) for name, backend in BACKENDS.items() if not dry or name == "sdpa_flash"}
+    return {"naive": naive} | peers
+
+
+def error_of(out, tensors):
+    """Largest error of the checked rows against float64; infinity when anything is not finite."""
+    q, k, v = tensors
     want = naive(q[:, :1, :CHECKED_ROWS].double(), k[:, :1].double(), v[:, :1].double())
-    return (out[:, :1, :CHECKED_ROWS].double() - want).abs().max().item()
+    return largest_error((out,), [(out[:, :1, :CHECKED_ROWS], want)])
 
 
-def row_of(variant, function, tensors, cost, dtype, num_runs):
-    """One row: checked, then peak memory, then the median time."""
-    on_gpu = tensors[0].is_cuda
-    error = error_of(function, *tensors)
-    if not error <= TOLERANCE[dtype]:
-        sys.exit(f"{variant} is wrong by {error} at {cost}, {dtype}: nothing wrong is timed")
-    torch.cuda.empty_cache() if on_gpu else None
-    peak = measure.peak_bytes(lambda: function(*tensors), on_gpu=on_gpu)
-    timing = measure.median_time(lambda: function(*tensors), num_runs=num_runs, on_gpu=on_gpu)
-    return {
-        "median_us": f"{timing.median_ms * 1e3:.1f}",
-        "low_us": f"{timing.low_ms * 1e3:.1f}",
-        "high_us": f"{timing.high_ms * 1e3:.1f}",
-        "peak_bytes": peak,
-        "tflops": f"{cost.flop / timing.median_ms / 1e9:.2f}",
-        "max_error": f"{error:.1e}",
-    }
+def rows_of(load, options):
+    """The rows of one size, naive first."""
+    element = torch.finfo(getattr(torch, load["dtype"])).bits // 8
+    cost = measure.AttentionCost(load["seq_len"], load["head_dim"], NUM_HEADS, element)
+    shape = (1, NUM_HEADS, load["seq_len"], load["head_dim"])
+    tensors = [torch.randn(shape, device=options.device, dtype=getattr(torch, load["dtype"])) for _ in range(3)]
+    needed = 2 * cost.matrix_bytes / 2**30
+    for variant, function in variants_of(options.dry).items():
+        is_naive = variant == "naive"
+        row = load | {"variant": variant, "language": "torch"}
+        row["formula_bytes"] = cost.step_by_step_bytes if is_naive else cost.fewest_bytes
+        if is_naive and needed > options.limit_gib:
+            limit = f"the limit of this run is {options.limit_gib} GiB"
+            yield row | {"note": f"two matrices take {needed:.0f} GiB; {limit}"}
+            continue
+        prepare = partial(partial, function, *tensors)
+        check, limit = partial(error_of, tensors=tensors), TOLERANCE[load["dtype"]]
+        yield row | alone(prepare, check, limit, options, derived=partial(speed, cost.flop))
 
 
-def rows_of(cost, dtype, variants, options):
-    """Rows of one size, naive first."""
-    shape = (1, cost.num_heads, cost.seq_len, cost.head_dim)
-    tensors = [torch.randn(shape, device=options.device, dtype=getattr(torch, dtype)) for _ in range(3)]
-    for variant, function in variants.items():
-        step_by_step = variant == "naive"
-        row = {
-            "variant": variant, "language": "torch", "batch_size": 1, "num_heads": cost.num_heads,
-            "head_dim": cost.head_dim, "seq_len": cost.seq_len, "dtype": dtype,
-            "formula_bytes": cost.step_by_step_bytes if step_by_step else cost.fewest_bytes,
-        }  # fmt: skip
-        if step_by_step and 2 * cost.matrix_bytes > options.limit_gib * 2**30:
-            needed = 2 * cost.matrix_bytes / 2**30
-            row["note"] = f"two matrices take {needed:.0f} GiB; the limit of this run is {options.limit_gib} GiB"
-        else:
-            try:
-                row |= row_of(variant, function, tensors, cost, dtype, options.runs)
-            except RuntimeError as error:  # the named backend does not exist here
-                row["note"] = str(error).strip().splitlines()[0]
-        yield row
+def speed(flop, median_ms):
+    """Columns of a timed row."""
+    return {"tflops": f"{flop / median_ms / 1e9:.2f}"}
 
 
-def parsed():
-    """The command line; a dry run may not write where the course keeps its numbers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
-    parser.add_argument("--runs", type=int, default=15)
+def arguments(parser):
     parser.add_argument("--limit-gib", type=int, default=24, help="memory that the naive matrices may take")
-    parser.add_argument("--dry", action="store_true", help="tiny sizes on the CPU; the rows are worth nothing")
-    options = parser.parse_args()
-    if options.dry and (ROOT / "benchmarks") in options.out.resolve().parents:
-        parser.error("a dry run measures nothing: give --out a place outside benchmarks/")
-    options.device = "cpu" if options.dry else "cuda"
-    if not options.dry and not torch.cuda.is_available():
-        parser.error("no NVIDIA GPU is visible; --dry tries the script on a CPU")
-    return options
 
 
-def main():
-    """Time everything and write the CSV."""
-    options = parsed()
-    torch.manual_seed(0)
-    sizes = DRY if options.dry else {"seq_lens": SEQ_LENS, "head_dims": HEAD_DIMS, "dtypes": DTYPES}
-    variants = {"naive": naive} | {name: sdpa(backend) for name, backend in BACKENDS.items()}
-    if options.dry:
-        del variants["sdpa_cudnn"]
-    about = versions(options.commit, on_gpu=not options.dry)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("# medians of CUDA events, L2 flushed between runs; peak_bytes: allocated beyond the inputs; ")
-        file.write("python3 -m benchmarks.naive_attention\n")
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for dtype in sizes["dtypes"]:
-            for head_dim in sizes["head_dims"]:
-                for seq_len in sizes["seq_lens"]:
-                    cost = measure.AttentionCost(seq_len, head_dim, HEADS, torch.finfo(getattr(torch, dtype)).bits // 8)
-                    for row in rows_of(cost, dtype, variants, options):
-                        writer.writerow(row | about)
-                        said = row.get("note") or f"{row['median_us']:>9} us {row['tflops']:>7} TFLOP/s"
-                        print(f"{dtype:<9} d={head_dim:<4} N={seq_len:<6} {row['variant']:<11} {said}", flush=True)
-
+BENCHMARK = Benchmark(
+    __doc__,
+    __file__,
+    "medians of CUDA events, L2 flushed between runs; peak_bytes: allocated beyond the inputs",
+    keys=("variant", "language", "batch_size", "num_heads", "head_dim", "seq_len", "dtype"),
+    values=(
+        "median_us", "low_us", "high_us", "peak_bytes", "formula_bytes", "tflops", "max_error", "note",
+    ),
+    loads=loads,
+    rows=rows_of,
+    shown=("median_us", "tflops", "peak_bytes"),
+    quick={"seq_len": (1024, 8192), "dtype": ("bfloat16",)},
+    arguments=arguments,
+)  # fmt: skip
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(BENCHMARK))

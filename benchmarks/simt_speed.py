@@ -2,17 +2,17 @@
 
     pip install "numba>=0.61"
     python3 -m benchmarks.simt_speed --out benchmarks/results/cpu/simt_speed.csv
+    python3 -m benchmarks.simt_speed --dry      one small size, one run each
 
 The kernel is softmax/02_online: one block a row, online (m, l), the row read twice. Numba's simulator has no warp
 shuffles, so its twin merges the states of all threads through shared memory, which is less work for it, not more; the
 same twin in CUDA C++ is timed on the SIMT machine as well. Every engine is checked against float64 before it is timed;
-compiling is not in the time, and the median of several runs counts. The date's machine speaks for itself only: compare
-inside one run.
+compiling is not in the time, and the median of several runs counts. Rows of one run compare with each other, not with
+those of another machine.
 """
 
-import argparse
-import csv
 import datetime
+import functools
 import os
 import platform
 import statistics
@@ -23,14 +23,16 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import ROOT
-from benchmarks.run import commit
+from benchmarks.harness import Benchmark, largest_error, main
+from benchmarks.harness.about import package
 from course_lib import cuda, profile_triton
 from course_lib.triton_kernels import softmax as triton_softmax
 
 BLOCK = 128
-SIZES = ((8, 1024), (64, 1024), (64, 4096))
+NUMBA = "numba simulator, shared memory"
+SIZES, DRY_SIZES = ((8, 1024), (64, 1024), (64, 4096)), ((2, 256),)  # num_rows, num_cols
 SECONDS = 3.0  # of timing for each engine and size, at least one run
+TOLERANCE = 1e-6
 
 SHARED_SOURCE = r"""
 extern "C" __global__ void __launch_bounds__(BLOCK)
@@ -91,12 +93,13 @@ def numba_simulator():
     return lambda x, out: kernel[x.shape[0], BLOCK](x.numpy(), out.numpy(), x.shape[1])
 
 
+@functools.cache
 def engines():
-    """Pairs (name of the engine and kernel, function (x, out)); Numba first, the others are compared with it."""
+    """[(name of the engine and kernel, function (x, out))]; Numba first, the others are compared with it."""
     shuffles = cuda.load("softmax/02_online.cu", defines={"BLOCK": BLOCK})
     shared = cuda.compile(SHARED_SOURCE, defines={"BLOCK": BLOCK})
-    return [
-        ("numba simulator, shared memory", numba_simulator()),
+    found = [
+        (NUMBA, numba_simulator()),
         ("simt fast, shared memory", simt(shared, checked=False)),
         ("simt checked, shared memory", simt(shared, checked=True)),
         ("simt fast, 02_online", simt(shuffles, checked=False)),
@@ -104,32 +107,46 @@ def engines():
         ("triton interpreter, 02_online", triton_interpreter(ledger=False)),
         ("triton interpreter with ledger, 02_online", triton_interpreter(ledger=True)),
     ]
+    return [(name, run) for name, run in found if run is not None]
 
 
-def measure(run, num_rows, num_cols):
-    """(times in ms, largest error against float64); raises when the error is no rounding error."""
-    x = torch.randn(num_rows, num_cols, generator=torch.Generator().manual_seed(num_cols))
-    out = torch.full_like(x, float("nan"))
-    run(x, out)
-    error = float((out.double() - x.double().softmax(1)).abs().max())
-    if not error <= 1e-6:
-        raise SystemExit(f"the result is wrong by {error:g}; nothing is timed")
+def loads(dry):
+    sizes = DRY_SIZES if dry else SIZES
+    return [{"num_rows": num_rows, "num_cols": num_cols, "block": BLOCK} for num_rows, num_cols in sizes]
+
+
+def timed(run, x, out, seconds):
+    """Times of single runs in ms, as many as fit into `seconds`, at least one."""
     times, began = [], time.perf_counter()
-    while not times or time.perf_counter() - began < SECONDS:
+    while not times or time.perf_counter() - began < seconds:
         start = time.perf_counter()
         run(x, out)
         times.append(1e3 * (time.perf_counter() - start))
-    return times, error
+    return times
 
 
-def machine(commit):
-    """What every row says about the machine and the software."""
-    import triton
+def rows_of(load, options):
+    """The rows of one size, an engine a row."""
+    num_rows, num_cols = load["num_rows"], load["num_cols"]
+    x = torch.randn(num_rows, num_cols, generator=torch.Generator().manual_seed(num_cols))
+    numba_ms = None
+    for name, run in engines():
+        out = torch.full_like(x, float("nan"))
+        run(x, out)
+        error = largest_error((out,), [(out, x.double().softmax(1))])
+        row = load | {"engine": name, "max_error": f"{error:.2g}"}
+        if not error <= TOLERANCE:
+            yield row | {"note": f"wrong by {error:g}: not timed"}
+            continue
+        times = timed(run, x, out, 0.0 if options.dry else SECONDS)
+        median = statistics.median(times)
+        numba_ms = median if name == NUMBA else numba_ms
+        row |= {"runs": len(times), "times_numba": f"{numba_ms / median:.4g}" if numba_ms else ""}
+        yield row | {"median_ms": f"{median:.4g}", "low_ms": f"{min(times):.4g}", "high_ms": f"{max(times):.4g}"}
 
-    try:
-        from numba import __version__ as numba_version
-    except ImportError:
-        numba_version = ""
+
+def machine(options):
+    """The machine and the software, as columns."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     return {
@@ -137,11 +154,9 @@ def machine(commit):
         "cores": os.cpu_count(),
         "load_before": f"{os.getloadavg()[0]:.1f}",  # other work on the machine: processes waiting for a core
         "python": platform.python_version(),
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-        "numba": numba_version,
+        **{name: package(name) for name in ("torch", "triton", "numba")},
         "compiler": compiler(),
-        "commit": commit,
+        "commit": options.commit,
         "date": datetime.date.today().isoformat(),
     }
 
@@ -153,50 +168,19 @@ def compiler():
     return done.stdout.splitlines()[0] if done.stdout else name
 
 
-def main():
-    """Time every engine at every size and write the rows."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/cpu/simt_speed.csv")
-    parser.add_argument("--commit", default=None)
-    options = parser.parse_args()
-    about = machine(options.commit or commit())
-    rows, contestants = [], [(name, run) for name, run in engines() if run is not None]
-    for num_rows, num_cols in SIZES:
-        slowest = None
-        for name, run in contestants:
-            times, error = measure(run, num_rows, num_cols)
-            median = statistics.median(times)
-            if name.startswith("numba"):
-                slowest = median
-            rows.append(
-                {
-                    "engine": name,
-                    "num_rows": num_rows,
-                    "num_cols": num_cols,
-                    "block": BLOCK,
-                    "runs": len(times),
-                    "median_ms": f"{median:.4g}",
-                    "low_ms": f"{min(times):.4g}",
-                    "high_ms": f"{max(times):.4g}",
-                    "times_numba": f"{slowest / median:.4g}" if slowest else "",
-                    "max_error": f"{error:.2g}",
-                    **about,
-                }
-            )
-            print(
-                f"{num_rows:>4} x {num_cols:<6} {name:<42} {median:10.3f} ms  {rows[-1]['times_numba']:>7}", flush=True
-            )
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write(
-            "# median wall time of one launch, compiling excluded; times_numba: Numba's median over this one's; "
-        )
-        file.write("python3 -m benchmarks.simt_speed\n")
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return 0
-
+BENCHMARK = Benchmark(
+    __doc__,
+    __file__,
+    "median wall time of one launch, compiling excluded; times_numba: Numba's median over this one's",
+    keys=("engine", "num_rows", "num_cols", "block"),
+    values=("runs", "median_ms", "low_ms", "high_ms", "times_numba", "max_error", "note"),
+    loads=loads,
+    rows=rows_of,
+    shown=("median_ms", "times_numba"),
+    compared=("median_ms",),
+    origin=machine,
+    gpu=False,
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(BENCHMARK))

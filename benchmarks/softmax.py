@@ -1,128 +1,85 @@
-"""Time the softmax kernels of chapter 03 on the GPU in hand: CUDA, Triton, torch, and the copy that none can beat.
+"""Time the softmax kernels of chapter 03: CUDA, Triton, torch, and a copy of the same bytes, which is the limit.
 
-    python3 -m benchmarks.softmax --out benchmarks/results/h200/softmax.csv --commit $(git rev-parse --short HEAD)
+    python3 -m benchmarks.softmax --out benchmarks/results/h200/softmax.csv
+    python3 -m benchmarks.softmax --dry      tiny sizes on a CPU, to try the script
 
 Every variant is checked against float64 in the same run before it is timed. `gbps` counts the fewest bytes that a
 softmax must move (read x once, write out once) over the median time, so that all rows compare with the copy of those
 bytes; a kernel that reads twice cannot reach it where the row does not stay in a cache.
 """
 
-import argparse
-import csv
-import os
 import sys
-from pathlib import Path
+from functools import partial
 
 import torch
 
-from benchmarks.harness.about import versions
-from course_lib import measure
+from benchmarks.harness import Benchmark, Variants, in_languages, largest_error, launched, main
 from course_lib.ops import softmax as ops
 
-NUMBERS = 1 << 27  # of each matrix: 512 MiB in float32, several times any L2
-WIDTHS = (128, 512, 1024, 4096, 16384, 65536)
-VARIANTS = [
-    (variant, language)
-    for variant in ("01_three_pass", "02_online", "03_online_warp")
-    for language in ("cuda", "triton")
-]
-COLUMNS = [
-    "variant",
-    "language",
-    "num_rows",
-    "num_cols",
-    "dtype",
-    "median_us",
-    "low_us",
-    "high_us",
-    "gbps",
-    "copy_percent",
-    "max_error",
-    "device",
-    "driver",
-    "torch",
-    "triton",
-    "cupy",
-    "commit",
-    "date",
-]
+NUMBERS, DRY_NUMBERS = 1 << 27, 1 << 12  # of each matrix; 512 MiB in float32, several times any L2
+WIDTHS, DRY_WIDTHS = (128, 512, 1024, 4096, 16384, 65536), (128, 1024)
+VARIANTS = ops.VARIANTS[:3]  # 04 and 05 compute something else
+CHECKED_ROWS = 64
+TOLERANCE = 1e-5
+COPY = ("copy", "torch")
 
 
-def checked(variant, language, x, want):
-    """(function to time, largest error against float64 on the rows that `want` holds)."""
-    if language == "torch":
-        out = torch.empty_like(x)
-
-        def run():
-            torch.softmax(x, dim=-1, out=out)
-    else:
-        launch = ops.plan(x, variant=variant, language=language)
-        out, run = launch.outputs[0], launch.run
-    out.fill_(float("nan"))
-    run()
-    error = (out[: len(want)].double() - want).abs().max().item()
-    if not error <= 1e-5 or not torch.isfinite(out).all():
-        sys.exit(f"{variant} in {language} is wrong by {error} at {tuple(x.shape)}: nothing wrong is timed")
-    return run, error
+def loads(dry):
+    numbers, widths = (DRY_NUMBERS, DRY_WIDTHS) if dry else (NUMBERS, WIDTHS)
+    return [{"num_rows": numbers // width, "num_cols": width, "dtype": "float32"} for width in widths]
 
 
-def rows_of(num_cols, num_runs):
-    """Rows for one width: the copy first, then every variant."""
-    num_rows = NUMBERS // num_cols
-    x = torch.randn(num_rows, num_cols, device="cuda")
-    want = x[:64].double().softmax(-1)
-    other = torch.empty_like(x)
+def torch_softmax(x):
+    """The function that computes torch's softmax and returns (out,)."""
+    out = torch.full_like(x, float("nan"))
+    return lambda: (torch.softmax(x, dim=-1, out=out),)
+
+
+def planned(x, variant, language):
+    """The function that launches a variant and returns its outputs."""
+    return launched(ops.plan(x, variant=variant, language=language))
+
+
+def error_of(outputs, want):
+    """Error of the checked rows."""
+    return largest_error(outputs, [(outputs[0][: len(want)], want)])
+
+
+def rows_of(load, options):
+    """The rows of one width: the copy first, then every variant."""
+    x = torch.randn(load["num_rows"], load["num_cols"], device=options.device)
+    other, check = torch.empty_like(x), partial(error_of, want=x[:CHECKED_ROWS].double().softmax(-1))
+    variants = Variants(options)
+
+    def add(name, prepare, *check):
+        variants.add(dict(zip(("variant", "language"), name, strict=True)), prepare, *check)
+
+    add(COPY, lambda: lambda: other.copy_(x))
+    add(("torch.softmax", "torch"), partial(torch_softmax, x), check, TOLERANCE)
+    for name in in_languages("softmax", VARIANTS):
+        add(name, partial(planned, x, *name), check, TOLERANCE)
     num_bytes = 2 * x.numel() * x.element_size()
-    candidates = [("copy", "torch", lambda: other.copy_(x), None)]
-    candidates += [("torch.softmax", "torch", *checked(None, "torch", x, want))]
-    candidates += [(variant, language, *checked(variant, language, x, want)) for variant, language in VARIANTS]
-    copy_ms, rows = None, []
-    for variant, language, run, error in candidates:
-        timing = measure.median_time(run, num_runs=num_runs, on_gpu=True)
-        copy_ms = copy_ms or timing.median_ms
-        rows.append(
-            {
-                "variant": variant,
-                "language": language,
-                "num_rows": num_rows,
-                "num_cols": num_cols,
-                "dtype": "float32",
-                "median_us": f"{timing.median_ms * 1e3:.1f}",
-                "low_us": f"{timing.low_ms * 1e3:.1f}",
-                "high_us": f"{timing.high_ms * 1e3:.1f}",
-                "gbps": f"{num_bytes / timing.median_ms / 1e6:.0f}",
-                "copy_percent": f"{100 * copy_ms / timing.median_ms:.1f}",
-                "max_error": "" if error is None else f"{error:.1e}",
-            }
-        )
-    return rows
+    yield from variants.timed(load, partial(speed, num_bytes))
 
 
-def main():
-    """Time everything and write the CSV."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--commit", default=os.environ.get("COMMIT", "unknown"))
-    parser.add_argument("--runs", type=int, default=25)
-    options = parser.parse_args()
-    torch.manual_seed(0)
-    about = versions(options.commit, also=("cupy",))
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write(
-            "# medians of CUDA events, L2 flushed between runs, middle half in low_us to high_us; "
-            "python3 -m benchmarks.softmax\n"
-        )
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for num_cols in WIDTHS:
-            for row in rows_of(num_cols, options.runs):
-                writer.writerow(row | about)
-                print(
-                    f"{row['num_cols']:>6} {row['variant']:<15} {row['language']:<7} {row['median_us']:>9} us "
-                    f"{row['gbps']:>5} GB/s {row['copy_percent']:>6} % of copy"
-                )
+def speed(num_bytes, row, median_ms, times):
+    """Columns of a timed row: the rate, and its share of the copy's."""
+    percent = 100 * times[COPY].median_ms / median_ms
+    return {"gbps": f"{num_bytes / median_ms / 1e6:.0f}", "copy_percent": f"{percent:.1f}"}
 
+
+BENCHMARK = Benchmark(
+    __doc__,
+    __file__,
+    "medians of CUDA events, variants in turns, L2 flushed, middle half in low_us to high_us",
+    keys=("variant", "language", "num_rows", "num_cols", "dtype"),
+    values=("median_us", "low_us", "high_us", "gbps", "copy_percent", "max_error", "note"),
+    loads=loads,
+    rows=rows_of,
+    shown=("median_us", "gbps", "copy_percent"),
+    runs=25,
+    packages=("cupy",),
+)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(BENCHMARK))

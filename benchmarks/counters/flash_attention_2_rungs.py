@@ -1,22 +1,25 @@
 """What Nsight Compute sees of every rung of kernels_cu/flash_attention_2, and of SDPA's flash kernel beside them.
 
-    python3 -m benchmarks.counters.flash_attention_2_rungs --out …/h200/flash_attention_2_rungs.csv --commit …
+    python3 -m benchmarks.counters.flash_attention_2_rungs --out …/h200/flash_attention_2_rungs.csv
 
-The script starts itself under ncu (``--launch`` runs every rung once). Counters, not times: ncu replays a launch and
-leaves the clock alone, so a time belongs into flash_attention.csv. bfloat16, 16,384 tokens, num_heads * head_dim =
-2048, every query sees every key.
+The case file starts itself under ncu (``--launch`` runs every rung once). Counters, not times: ncu replays a launch and
+leaves the clock alone, so a time belongs in flash_attention.csv. bfloat16, 16,384 tokens, num_heads * head_dim = 2048,
+every query sees every key.
 """
 
 import sys
 
-from benchmarks.counters import ncu
+from benchmarks.counters.ncu import Counters, main
+from course_lib.cuda.steps import step
+from course_lib.ops import flash_attention_2 as ops
 
 NUM_TOKENS, MODEL_DIM, SEQ_LEN = 16384, 2048, 4096
 HEAD_DIMS = (128, 64)
-LADDER = ("02_mma", "03_swizzled", "04_pipelined", "10_heavy_first")
-PEER = "sdpa_flash"
+FLOAT32 = "01_loop_order"  # has no tensor cores: flash_attention_1.py and loop_order.py time it
+FAMILY, PEER = "flash_attention_2", "sdpa_flash"
+PEER_KERNEL = "flash_fwd_kernel"
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
-# column of the CSV -> metric of Nsight Compute. A stall column: warps that wait for that reason, an issued instruction
+# column of the CSV -> metric of Nsight Compute. A stall: warps that wait for that reason per issued instruction
 METRICS = {
     "instructions": "smsp__inst_executed.sum",
     "tensor_instructions": "sm__inst_executed_pipe_tensor.sum",
@@ -42,49 +45,46 @@ METRICS = {
 }
 
 
+def rungs():
+    """The stems of the rungs."""
+    return [f"{FAMILY}/{variant}" for variant in ops.VARIANTS if variant != FLOAT32]
+
+
+def kernels():
+    """The names of the functions that ncu watches."""
+    return tuple(dict.fromkeys([*(step(stem).kernels[0] for stem in rungs()), PEER_KERNEL]))
+
+
 def cases():
-    """[(variant, head_dim)] in the order in which they are launched."""
-    return [(variant, head_dim) for head_dim in HEAD_DIMS for variant in (*LADDER, PEER)]
+    """Every rung and the peer at each head_dim, in the order of launch."""
+    names = [*rungs(), PEER]
+    return [{"variant": name, "head_dim": head_dim, "seq_len": SEQ_LEN} for head_dim in HEAD_DIMS for name in names]
 
 
-def launch():
-    """Run every case once, in order; ncu watches."""
+def launch(case):
+    """Run one rung, or the peer, once."""
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    from course_lib.ops import flash_attention_2
+    from benchmarks.harness.sdpa import BACKENDS, sdpa
 
-    torch.manual_seed(0)
-    for variant, head_dim in cases():
-        shape = (NUM_TOKENS // SEQ_LEN, MODEL_DIM // head_dim, SEQ_LEN, head_dim)
-        q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-        if variant == PEER:
-            with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-                torch.nn.functional.scaled_dot_product_attention(q, k, v)
-        else:
-            flash_attention_2.plan(q, k, v, variant=variant).run()
-        torch.cuda.synchronize()
+    shape = (NUM_TOKENS // SEQ_LEN, MODEL_DIM // case["head_dim"], SEQ_LEN, case["head_dim"])
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    if case["variant"] == PEER:
+        sdpa(BACKENDS[PEER])(q, k, v)
+    else:
+        ops.plan(q, k, v, variant=case["variant"].removeprefix(f"{FAMILY}/")).run()
 
 
-def main():
-    """Read the counters and write the CSV."""
-    parser = ncu.parser(__doc__)
-    options = parser.parse_args()
-    if options.launch:
-        return launch()
-    if not options.out:
-        parser.error("--out: where to write the rows")
-    command = ncu.command(__file__, ["flash_attention_2_kernel", "flash_fwd_kernel"], METRICS)
-    found = ncu.read(command, METRICS, digits=3)
-    if len(found) != len(cases()):
-        sys.exit(f"ncu saw {[kernel for kernel, _ in found]}; {len(cases())} launches were expected")
-    rows = []
-    for (variant, head_dim), (_, row) in zip(cases(), found, strict=True):
-        name = variant if variant == PEER else f"flash_attention_2/{variant}"
-        rows.append({"variant": name, "head_dim": head_dim, "seq_len": SEQ_LEN} | row)
-    ncu.write(__file__, options, rows)
-    return 0
-
+COUNTERS = Counters(
+    __doc__,
+    __file__,
+    kernels(),
+    METRICS,
+    cases,
+    launch,
+    compared=("instructions", "registers_per_thread", "ldmatrix_conflicts", "percent_tensor"),
+    digits=3,
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(COUNTERS))

@@ -1,14 +1,16 @@
 """What Nsight Compute sees of every step of kernels_cu/matmul: traffic at each level, and how busy each unit is.
 
-    python3 -m benchmarks.counters.matmul_counters --out …/h200/matmul_counters.csv --commit …
+    python3 -m benchmarks.counters.matmul_counters --out …/h200/matmul_counters.csv
 
-The script starts itself under ncu (``--launch`` runs every step once). Counters, not times: ncu replays a launch and
-leaves the clock alone, so a time belongs into matmul.csv. One size for all steps, square, random numbers.
+The case file starts itself under ncu (``--launch`` runs every step once). Counters, not times: ncu replays a launch and
+leaves the clock alone, so a time belongs in matmul.csv. One size for all steps, square, random numbers.
 """
 
 import sys
 
-from benchmarks.counters import ncu
+from benchmarks.counters.ncu import Counters, main
+from benchmarks.harness import in_languages
+from course_lib.ops.matmul import HALF_VARIANTS, VARIANTS, plan_matmul
 
 SIZE = 2048
 TRITON_TILES = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3}  # autotune must not run
@@ -34,51 +36,23 @@ METRICS = {
 }
 
 
-def steps():
-    """[(variant, language)] in the order in which they are launched."""
-    from course_lib.ops.matmul import VARIANTS
+def cases():
+    """Every step, in the order of launch."""
+    steps = in_languages("matmul", VARIANTS)
+    return [{"variant": variant, "language": language, "size": SIZE} for variant, language in steps]
 
-    return [*((variant, "cuda") for variant in VARIANTS), ("08_pipelined", "triton")]
 
-
-def launch(size):
-    """Run every step once, in order; ncu watches."""
+def launch(case):
+    """Run one step once."""
     import torch
 
-    from course_lib.ops.matmul import HALF_VARIANTS, plan_matmul
-
-    torch.manual_seed(0)
-    a, b = (torch.randn(size, size, device="cuda") for _ in range(2))
-    for variant, language in steps():
-        operands = (a.half(), b.half()) if variant in HALF_VARIANTS else (a, b)
-        plan_matmul(*operands, variant=variant, language=language, tiles=_tiles(language)).run()
-    torch.cuda.synchronize()
+    dtype = torch.float16 if case["variant"] in HALF_VARIANTS else torch.float32
+    a, b = (torch.randn(case["size"], case["size"], device="cuda").to(dtype) for _ in range(2))
+    tiles = TRITON_TILES if case["language"] == "triton" else None
+    plan_matmul(a, b, variant=case["variant"], language=case["language"], tiles=tiles).run()
 
 
-def _tiles(language):
-    return TRITON_TILES if language == "triton" else None
-
-
-def main():
-    """Read the counters and write the CSV."""
-    parser = ncu.parser(__doc__)
-    parser.add_argument("--size", type=int, default=SIZE)
-    options = parser.parse_args()
-    if options.launch:
-        return launch(options.size)
-    if not options.out:
-        parser.error("--out: where to write the rows")
-    command = ncu.command(__file__, ["matmul_kernel"], METRICS, "--size", str(options.size))
-    found = [row for _, row in ncu.read(command, METRICS)]
-    if len(found) != len(steps()):
-        sys.exit(f"ncu saw {len(found)} launches; {len(steps())} were expected")
-    rows = [
-        {"variant": variant, "language": language, "size": options.size} | row
-        for (variant, language), row in zip(steps(), found, strict=True)
-    ]
-    ncu.write(__file__, options, rows)
-    return 0
-
+COUNTERS = Counters(__doc__, __file__, ("matmul_kernel",), METRICS, cases, launch)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(COUNTERS))

@@ -1,19 +1,21 @@
 """Read memory counters with Nsight Compute on the GPU in hand and keep them as CSV.
 
-    python3 -m benchmarks.counters.read_counters --out tests/simt/data/h200_counters.csv --commit …
+    python3 -m benchmarks.counters.read_counters --out tests/simt/data/h200_counters.csv
 
 The script starts itself under ncu (``--launch`` runs the cases of counter_cases.py once each), so one command makes the
-file; its head says which command, device, driver and versions made it.
+file; its head names that command, device, driver and versions.
 """
 
-import csv
 import datetime
 import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks import ROOT
 from benchmarks.counters import ncu
+from benchmarks.counters.compare_counters import READINGS
+from benchmarks.counters.counter_cases import CASES
+from benchmarks.harness.about import commit, driver
+from benchmarks.harness.rows import stored
 
 # column of the CSV -> metric of Nsight Compute
 METRICS = {
@@ -37,42 +39,27 @@ METRICS = {
 }
 
 
-def launch():
-    """Run every case once, in order; ncu watches."""
-    from benchmarks.counters.counter_cases import CASES
-
-    for case in CASES:
-        case.launch("cuda").run()
-
-
 def head(command, commit):
     """Comment lines that say where the readings come from."""
     import torch
-
-    from benchmarks.harness.about import driver
 
     version = subprocess.run([command[0], "--version"], capture_output=True, text=True, check=False).stdout
     shown = " ".join([Path(command[0]).name, *command[1:-4], "python3", *command[-3:]])
     build = [line for line in version.splitlines() if "Version" in line]
     return [
-        f"# device {torch.cuda.get_device_name()} · driver {driver()} · torch {torch.__version__} · "
+        f"device {torch.cuda.get_device_name()} · driver {driver()} · torch {torch.__version__} · "
         f"CUDA {torch.version.cuda}",
-        f"# Nsight Compute {build[0].strip() if build else 'unknown'}",
-        f"# commit {commit} · {datetime.date.today().isoformat()}",
-        f"# {shown}",
+        f"Nsight Compute {build[0].strip() if build else 'unknown'}",
+        f"commit {commit} · {datetime.date.today().isoformat()}",
+        shown,
     ]
 
 
 def main():
     """Read the counters and write the CSV."""
-    parser = ncu.parser(__doc__)
-    parser.set_defaults(out=ROOT / "tests" / "simt" / "data" / "h200_counters.csv")
-    options = parser.parse_args()
+    options = ncu.parser_of(__doc__, __file__).parse_args()
     if options.launch:
-        launch()
-        return
-    from benchmarks.counters.counter_cases import CASES
-
+        return ncu.run_all(lambda case: case.launch("cuda").run(), CASES)
     command = ncu.command(__file__, sorted({case.kernel for case in CASES}), METRICS)
     found = ncu.read(command, METRICS)
     expected = [case.kernel for case in CASES]
@@ -81,15 +68,13 @@ def main():
     missing = [column for column in METRICS if any(row[column] == "" for _, row in found)]
     if missing:
         sys.exit(f"ncu has no number for {', '.join(missing)} on this card")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("\n".join(head(command, options.commit)) + "\n")
-        writer = csv.DictWriter(file, ["case", "kernel", *METRICS], lineterminator="\n")
-        writer.writeheader()
+    out = options.out or READINGS
+    with stored(out, head(command, options.commit or commit()), ["case", "kernel", *METRICS]) as write:
         for case, (kernel, row) in zip(CASES, found, strict=True):
-            writer.writerow({"case": case.name, "kernel": kernel} | row)
-    print(f"{len(found)} readings in {options.out}")
+            write({"case": case.name, "kernel": kernel} | row)
+    print(f"{len(found)} readings in {out}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,8 +7,8 @@ import csv
 import platform
 import sys
 
-from benchmarks.harness.about import module_of, package
-from benchmarks.run import ROOT, commit, folder_name
+from benchmarks import ROOT
+from benchmarks.harness.about import commit, folder_name, module_of, package
 from course_lib import device
 
 

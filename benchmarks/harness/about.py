@@ -1,13 +1,14 @@
 """What every stored row says about the machine and the software that made it.
 
-    from benchmarks.harness.about import COLUMNS, versions      the scripts of this folder; COLUMNS end their own
     row | versions(options.commit)
 
-May import: the standard library and torch, so that a script with no Triton at hand still says so in its row.
+May import: the standard library and torch, so that a machine without Triton can still describe itself.
 """
 
 import datetime
 import importlib
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -21,6 +22,24 @@ COLUMNS = ["device", "driver", "torch", "triton", "commit", "date"]
 def module_of(path):
     """The name under which ``python -m`` runs a file of this package."""
     return ".".join(Path(path).resolve().relative_to(ROOT).with_suffix("").parts)
+
+
+def folder_name(name):
+    """A card's folder under results: "NVIDIA H200" -> "h200", "NVIDIA GeForce RTX 4090" -> "rtx-4090"."""
+    words = re.sub(r"NVIDIA|GeForce|Tesla", " ", name).lower()
+    return re.sub(r"[^a-z0-9]+", "-", words).strip("-")
+
+
+def commit():
+    """$COMMIT, or the short name of the current commit; "unknown" outside a clone."""
+    if os.environ.get("COMMIT"):
+        return os.environ["COMMIT"]
+    try:
+        command = ["git", "rev-parse", "--short", "HEAD"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 def driver():
@@ -47,7 +66,7 @@ def versions(commit, *, on_gpu=True, also=()):
     Parameters
     ----------
     commit : str, short name of the commit whose code is measured
-    on_gpu : bool; False for a dry run, whose rows are worth nothing and say so
+    on_gpu : bool; False for a dry run, whose rows are not measurements
     also : names of packages, for example ("cupy",)
 
     Returns

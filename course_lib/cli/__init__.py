@@ -8,7 +8,7 @@
     course reset 03.2             the starter cell again; yours is kept in work/
     course build [NN …]           notebooks from chapters/
     course exercises check DIR    a teacher's exercises against the checklist; `build DIR` makes their notebook
-    course bench …                measure this machine
+    course bench [NAME …]         measure this machine; NAME: one case file of benchmarks/
 
 `course --exercises DIR grade …` takes exercises from DIR too, as COURSE_EXERCISES=DIR does.
 
@@ -214,7 +214,10 @@ def _reset(options):
 
 
 def _bench(words):
-    if not (_ROOT / "benchmarks").is_dir():
-        print(f"course: {_ROOT / 'benchmarks'} is missing", file=sys.stderr)
+    """Measure everything, or one case file: `course bench decode --dry` is `python -m benchmarks.decode --dry`."""
+    name, rest = (words[0], words[1:]) if words and not words[0].startswith("-") else ("all", words)
+    path = _ROOT / "benchmarks" / f"{name.replace('.', '/')}.py"
+    if not path.is_file():
+        print(f"course: {path} is missing; benchmarks/README.md lists the case files", file=sys.stderr)
         return BAD_REQUEST
-    return subprocess.run([sys.executable, "-m", "benchmarks.run", *words], cwd=_ROOT).returncode
+    return subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *rest], cwd=_ROOT).returncode

@@ -3,12 +3,12 @@
 import base64
 import csv
 import json
-import sys
 
 import pytest
 import torch
 
 from benchmarks import naive_attention
+from benchmarks.harness import main
 from course_lib import measure, viz
 from course_lib.book.chapters import read_chapter
 from course_lib.cli import doctor
@@ -170,8 +170,7 @@ def test_the_doctors_card_says_what_is_missing_and_keeps_paths_short(root):
 
 def test_the_benchmark_writes_its_rows_in_a_dry_run(root, tmp_path, monkeypatch, capsys):
     def run(out):
-        monkeypatch.setattr(sys, "argv", ["naive_attention.py", "--dry", "--runs", "2", "--out", str(out)])
-        naive_attention.main()
+        assert main(naive_attention.BENCHMARK, ["--dry", "--runs", "2", "--out", str(out)]) == 0
 
     run(tmp_path / "rows.csv")
     lines = (tmp_path / "rows.csv").read_text().splitlines()
