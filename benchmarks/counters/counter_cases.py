@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from benchmarks.inputs import direct, heads, random
+from course_lib.ops.examples.inputs import direct, heads, random
+from course_lib.ops.examples.micro_kernels import copies, divergent_rows, tiles
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Case:
 
     def launch(self, device):
         """The Launch of course_lib.ops, its tensors on "cuda" or "cpu", not yet run."""
-        launch = direct(device, self.path, self.kernel, self.grid, self.block, self.make, self.defines)
+        stem = self.path.removesuffix(".cu")
+        launch = direct(device, stem, self.grid, self.block, self.make, self.defines, self.kernel)
         return replace(launch, outputs=())  # none of them counts as unwritten
 
 
@@ -58,17 +60,6 @@ class Planned:
     def launch(self, device):
         """The Launch, its tensors on "cuda" or "cpu", not yet run."""
         return self.plan(device)
-
-
-def _copy(n, factor=1, extra=0, width=1):
-    """Arguments (x, out, n) of a global copy."""
-    return lambda: (torch.arange((n * factor + extra) * width, dtype=torch.float32), torch.zeros(n * width), n)
-
-
-def _tile(blocks, width=1):
-    """Arguments (x, out) of a copy through shared memory."""
-    n = 32 * blocks * width
-    return lambda: (torch.arange(n, dtype=torch.float32), torch.zeros(n))
 
 
 def _rows(num_rows, num_cols, dtype=torch.float32, lse=False):
@@ -179,7 +170,7 @@ _STRIDES = [
         "global_stride_kernel",
         8,
         128,
-        _copy(N, factor=stride),
+        copies(N, factor=stride),
         {"STRIDE": stride},
     )
     for stride in (1, 2, 4, 8, 32)
@@ -191,7 +182,7 @@ _SHARED = [
         "shared_stride_kernel",
         32,
         32,
-        _tile(32),
+        tiles(32),
         {"STRIDE": stride},
     )
     for stride in (1, 2, 4, 32, 33)
@@ -323,7 +314,7 @@ CASES = [
         "global_stride_kernel",
         8,
         128,
-        _copy(N - 21),
+        copies(N - 21),
         {"STRIDE": 1},
     ),
     Case(
@@ -332,21 +323,21 @@ CASES = [
         "global_offset_kernel",
         8,
         128,
-        _copy(N, extra=1),
+        copies(N, extra=1),
         {"OFFSET": 1},
     ),
-    Case("global_float4", "access/03_global_vector.cu", "global_vector_kernel", 8, 128, _copy(N, width=4)),
+    Case("global_float4", "access/03_global_vector.cu", "global_vector_kernel", 8, 128, copies(N, width=4)),
     *_SHARED,
-    Case("shared_broadcast", "access/05_shared_broadcast.cu", "shared_broadcast_kernel", 32, 32, _tile(32)),
-    Case("shared_float2", "access/06_shared_vector.cu", "shared_float2_kernel", 32, 32, _tile(32, width=2)),
-    Case("shared_float4", "access/06_shared_vector.cu", "shared_float4_kernel", 32, 32, _tile(32, width=4)),
+    Case("shared_broadcast", "access/05_shared_broadcast.cu", "shared_broadcast_kernel", 32, 32, tiles(32)),
+    Case("shared_float2", "access/06_shared_vector.cu", "shared_float2_kernel", 32, 32, tiles(32, width=2)),
+    Case("shared_float4", "access/06_shared_vector.cu", "shared_float4_kernel", 32, 32, tiles(32, width=4)),
     Case(
         "divergent_rows",
         "access/07_divergent_rows.cu",
         "divergent_rows_kernel",
         4,
         32,
-        lambda: (torch.arange(128 * 40, dtype=torch.float32), torch.zeros(128), 40),
+        divergent_rows,
     ),
     *_INDEXED,
     *_CHAPTER_03,

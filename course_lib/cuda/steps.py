@@ -136,6 +136,25 @@ def architectures(text):
     return tuple(arch for arch in ARCHITECTURES if int(re.sub(r"\D", "", arch)) >= smallest)
 
 
+def support(text, machine):
+    """What a file does on a machine of the support matrix.
+
+    Parameters
+    ----------
+    text : str, the file
+    machine : str, "cpu" or an architecture
+
+    Returns
+    -------
+    (state, note) : ("emulated", ""), ("compiles", "") or ("refused", "needs compute capability 8.0"); the gate's tests
+        build every file for all of these
+    """
+    if machine == "cpu":
+        return "emulated", ""
+    promised = {arch.removesuffix("a") for arch in architectures(text)}
+    return ("compiles", "") if machine in promised else ("refused", f"needs {needs(text)}")
+
+
 def variants(text):
     """The macro sets to compile a file with: one dict for each ``// gate:`` line, or one empty dict."""
     lines = re.findall(r"^// gate:(.*)$", text, re.MULTILINE)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from benchmarks.launches import launches
+from course_lib.ops.examples import examples
 
-NAMES = [stem for stem, language in launches("cpu") if language == "cuda"]
+NAMES = [example.name for example in examples("cpu") if example.language == "cuda"]
 # relative to the largest number: float32 differs by the order of sums, halves by their own rounding as well
 TOLERANCE = {
     torch.float32: 2e-5,
@@ -19,15 +19,21 @@ TOLERANCE = {
 CLOCKS = "bandwidth/02_pointer_chase"  # its first output is a time
 
 
-@pytest.mark.parametrize("stem", NAMES)
-def test_engines_agree(stem, monkeypatch):
-    mine = launches("cuda")[stem, "cuda"]()
+def planned(device, name):
+    """The launch of one example, not yet run."""
+    [example] = [example for example in examples(device) if example.name == name]
+    return example.plan()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_engines_agree(name, monkeypatch):
+    mine = planned("cuda", name)
     mine.run()
     monkeypatch.setenv("COURSE_ENGINE", "cpu")
-    other = launches("cpu")[stem, "cuda"]()
+    other = planned("cpu", name)
     other.run()
     for on_gpu, on_cpu in zip(mine.outputs, other.outputs, strict=True):
-        if stem == CLOCKS:
+        if name.startswith(CLOCKS):
             on_gpu, on_cpu = on_gpu[1:], on_cpu[1:]
         scale = max(1.0, on_cpu.double().nan_to_num(posinf=0.0, neginf=0.0).abs().max().item())
         limit = TOLERANCE[on_cpu.dtype] * scale
@@ -36,7 +42,7 @@ def test_engines_agree(stem, monkeypatch):
 
 def test_every_triton_twin_runs():
     """One process holds either Triton's interpreter or its compiler: the numbers are compared in test_triton.py."""
-    for (_, language), make in launches("cuda").items():
-        if language == "triton":
-            make().run()
+    for example in examples("cuda"):
+        if example.language == "triton":
+            example.plan().run()
     torch.cuda.synchronize()

@@ -46,7 +46,7 @@ def sanitize(tool, *command):
     ("tool", "language"), [("memcheck", "all"), ("racecheck", "cuda"), ("initcheck", "all"), ("synccheck", "all")]
 )
 def test_every_kernel_is_clean(tool, language):
-    code, output = sanitize(tool, "-m", "benchmarks.launches", "--language", language)
+    code, output = sanitize(tool, "-m", "course_lib.ops.examples", "--language", language)
     assert code == 0, output[-3000:]
 
 

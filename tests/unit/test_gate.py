@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from course_lib.cuda import gate, nvrtc, signature, simt, source
+from course_lib.book.pages.overview import CARDS
+from course_lib.cuda import gate, nvrtc, signature, simt, source, steps
 from course_lib.errors import CompileError
 
 FILES = gate.kernel_files()
@@ -11,31 +12,29 @@ FILES = gate.kernel_files()
 
 @pytest.mark.parametrize("path", FILES, ids=[f"{path.parent.name}/{path.stem}" for path in FILES])
 def test_kernel_compiles_for_every_promised_architecture(path):
-    if gate.compiled_before(path):  # the same text, headers and compiler: nothing else can come out
-        states = {row["machine"] for row in gate.stored_support() if row["file"] == f"{path.parent.name}/{path.name}"}
-        assert states == set(gate.MACHINES)
+    if gate.compiled_before(path):  # the same text, headers and compilers: nothing else can come out
         return
+    gate.build_on_cpu(path)
     rows = gate.check_file(path)
-    assert {row.arch for row in rows} == set(gate.architectures(path.read_text(encoding="utf-8")))
     for row in rows:
         assert 0 < row.resources.registers <= 255
         assert row.resources.spill_bytes == 0, f"{row.path} spills {row.resources.spill_bytes} bytes on {row.arch}"
-    stored = [row for row in gate.stored_support() if row["file"] == path.relative_to(gate.KERNELS_ROOT).as_posix()]
-    assert stored == gate.support(path, rows), "what runs where has changed: python -m course_lib.cuda.gate --write"
+    assert gate.is_clean(path, rows)
 
 
 def test_a_file_is_compiled_again_when_anything_has_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(gate, "KERNELS_ROOT", tmp_path)
     monkeypatch.setattr(gate, "COMPILED", tmp_path / "compiled.csv")
-    path = tmp_path / "k.cu"
+    path = tmp_path / "family" / "k.cu"
+    path.parent.mkdir()
     text = '#include "common/constants.cuh"\n' + KERNEL.format(needs="compute capability 9.0a")
     path.write_text(text)
     assert not gate.compiled_before(path)
-    rows = [gate.Row(f"{tmp_path.name}/k.cu", "k", "sm_90a", "-DN=8", nvrtc.Resources(8, 32, 0), "", 0.1)]
-    gate.write_compiled(rows, gate.COMPILED)
+    gate.store({("family/k", "cuda"): gate.digest(path), ("family/k", "triton"): "other"})
     assert gate.compiled_before(path)
-    path.write_text(text + "// more")
-    assert not gate.compiled_before(path)
+    for changed in (text + "// more", text.replace("-DN=8", "-DN=16"), text.replace("9.0a", "8.0")):
+        path.write_text(changed)
+        assert not gate.compiled_before(path)
     path.write_text(text)
     with monkeypatch.context() as other:
         other.setattr(source, "included_files", lambda *_, **__: {tmp_path / "constants.cuh": "changed"})
@@ -46,15 +45,20 @@ def test_a_file_is_compiled_again_when_anything_has_changed(tmp_path, monkeypatc
     assert gate.compiled_before(path)
 
 
-def test_what_spills_or_is_missing_is_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(gate, "KERNELS_ROOT", tmp_path)
-    monkeypatch.setattr(gate, "COMPILED", tmp_path / "compiled.csv")
+def test_what_spills_or_is_missing_is_not_clean(tmp_path):
     path = tmp_path / "k.cu"
     path.write_text(KERNEL.format(needs="compute capability 9.0a"))
-    spills = gate.Row(f"{tmp_path.name}/k.cu", "k", "sm_90a", "-DN=8", nvrtc.Resources(8, 32, 4), "", 0.1)
-    for rows in ([spills], []):
-        gate.write_compiled(rows, gate.COMPILED)
-        assert not gate.compiled_before(path)
+    row, spilling = (
+        gate.Row("k.cu", "k", "sm_90a", "-DN=8", nvrtc.Resources(8, 32, spilled), "", 0.1) for spilled in (0, 4)
+    )
+    assert gate.is_clean(path, [row])
+    assert not gate.is_clean(path, [spilling]) and not gate.is_clean(path, [])
+
+
+def test_the_command_compiles_what_it_is_asked_for(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["gate", "vector/01"])
+    gate.main()
+    assert "vector/01_add.cu add_kernel" in capsys.readouterr().out
 
 
 def test_there_are_kernels():
@@ -130,22 +134,19 @@ def test_notes_of_the_compiler_are_kept():
     assert "unused" in nvrtc.compile_cubin(source, arch="sm_90").notes
 
 
-def test_what_is_refused_says_what_it_needs(tmp_path, monkeypatch):
-    monkeypatch.setattr(gate, "KERNELS_ROOT", tmp_path)
-    path = tmp_path / "k.cu"
-    path.write_text(KERNEL.format(needs="compute capability 9.0"))
-    states = {row["machine"]: (row["state"], row["note"]) for row in gate.support(path, gate.check_file(path))}
+def test_what_is_refused_says_what_it_needs():
+    states = {machine: steps.support(KERNEL.format(needs="compute capability 9.0"), machine) for machine in CARDS}
     assert states["cpu"] == ("emulated", "") and states["sm_90"] == ("compiles", "")
     assert states["sm_75"] == states["sm_89"] == ("refused", "needs compute capability 9.0")
 
 
-def test_what_the_machine_cannot_compile_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(gate, "KERNELS_ROOT", tmp_path)
+def test_what_the_machine_cannot_compile_is_refused(tmp_path):
     path = tmp_path / "k.cu"
     path.write_text(
         '// Needs     compute capability 8.0\nextern "C" __global__ void k(float* x) { asm("bar.sync 0;" : y); }'
     )
-    assert gate.support(path, [])[0]["state"] == "refused"
+    with pytest.raises(CompileError):
+        gate.build_on_cpu(path)
 
 
 CONSTANTS = """extern "C" __global__ void k(float* x) {

@@ -8,18 +8,15 @@ from course_lib.book.chapters import ROOT, chapter_files, read_chapter
 from course_lib.book.pages import PAGES, PICTURES, between, chapter_map, filled, overview, verdict
 
 PLAN = "number,title,needs,helped_by\n00,Start,,\n41,Before,00,\n42,Add,41,00\n43,After,42 00,\n"
-STATES = """file,machine,state,note
-add/01_add.cu,cpu,emulated,
-add/01_add.cu,sm_75,refused,needs compute capability 8.0
-add/01_add.cu,sm_80,compiles,
-add/02_other.cu,sm_80,compiles,
-"""
+NEEDS = "// Needs     compute capability 8.0\n"
 
 
 @pytest.fixture
 def planned_course(tiny_course, monkeypatch):
     (tiny_course / "chapters" / "plan.csv").write_text(PLAN)
-    (tiny_course / "kernels_cu" / "support.csv").write_text(STATES)
+    kernel = tiny_course / "kernels_cu" / "add" / "01_add.cu"
+    kernel.write_text(NEEDS + kernel.read_text())
+    kernel.with_name("02_other.cu").write_text(NEEDS.replace("8.0", "9.0"))
     monkeypatch.setattr(overview, "SHORT_CUTS", {"only adding": "42"})
     return tiny_course
 
@@ -40,7 +37,7 @@ def test_the_map_shows_what_needs_what(planned_course):
 def test_what_is_refused_says_why_and_other_chapters_kernels_do_not_count(planned_course):
     text = overview.support_table(planned_course)
     assert "| 42 | 1 CUDA file | emulated | refused<sup>1</sup> | compiles |" in text
-    assert "<sup>1</sup> Refused: add/01_add.cu: needs compute capability 8.0." in text
+    assert "<sup>1</sup> Refused: add/01_add.cu: needs compute capability 8.0." in text and "02_other" not in text
 
 
 def test_the_plan_holds_every_chapter_with_its_own_number():

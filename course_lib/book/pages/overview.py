@@ -1,15 +1,16 @@
 """The course at a glance: chapters and their state, what needs what, what runs where.
 
 Titles and prerequisites come from chapters/plan.csv, the state from the files that are there, the support matrix from
-kernels_cu/support.csv (written by the compile gate) and from what Triton's gate compiles.
+the headers of the kernel files, which the compile gates hold to their word.
 
-May import: errors, chapters, exercises, cuda.gate, triton.aot, triton_kernels.
+May import: errors, chapters, exercises, cuda.steps, triton.aot.
 """
 
 import csv
 import re
 from pathlib import Path
 
+from ...cuda.steps import steps, support
 from .. import exercises
 from ..chapters import chapter_files, read_chapter
 
@@ -78,11 +79,7 @@ def short_cuts(root):
 
 def support_table(root):
     """The support matrix, chapter x machine: what compiles, what is emulated, what is refused and why."""
-    path = Path(root) / "kernels_cu" / "support.csv"
-    if not path.is_file():
-        return ""
-    with path.open(newline="", encoding="utf-8") as file:
-        states = list(csv.DictReader(file))
+    states = _states(root)
     rows, notes = [], []
     for chapter in chapter_files(root):
         text = exercises.expand(chapter.read_text(encoding="utf-8"), chapter.name[:2], root)
@@ -103,6 +100,18 @@ def support_table(root):
     return "\n\n".join([markdown_table(("", "", *CARDS.values()), rows), *legend])
 
 
+def _states(root):
+    """{file, machine, state, note} of every kernel file on every card."""
+    kernels = Path(root) / "kernels_cu"
+    states = []
+    for path in sorted(kernels.glob("*/*.cu")):
+        text, file = path.read_text(encoding="utf-8"), path.relative_to(kernels).as_posix()
+        for machine in CARDS:
+            state, note = support(text, machine)
+            states.append({"file": file, "machine": machine, "state": state, "note": note})
+    return states
+
+
 def _cell(rows, notes):
     """One cell of CUDA: the state of most files, and a note for each reason why one is refused."""
     states = {row["state"] for row in rows} - {"refused"}
@@ -116,16 +125,14 @@ def _cell(rows, notes):
 
 def _triton(notes):
     """The cells of a Triton row: compiled for every architecture, with what Triton itself says of the old one."""
-    from ...triton.aot import support
+    from ...triton import aot
 
-    old = _note(f"Triton: {support('sm_75')}.", notes)
+    old = _note(f"Triton: {aot.support('sm_75')}.", notes)
     return ["compiles" + (_raised(old) if machine == "sm_75" else "") for machine in CARDS if machine != "cpu"]
 
 
 def _twins(stems):
     """How many Triton twins belong to these stems."""
-    from ...cuda.steps import steps
-
     return len({twin for step in steps() if step.stem in stems for twin in step.twins})
 
 

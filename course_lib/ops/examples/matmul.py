@@ -1,0 +1,16 @@
+"""(37 x 40) times (40 x 53), and times (40 x 56) where rows are copied 16 bytes at a time."""
+
+from .. import matmul as ops
+from . import of_steps
+from .inputs import random
+
+SMALL_TILES = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32}  # several tiles, and nothing for autotune to time
+
+
+def examples(device):
+    for variant, (*_, dtype) in ops.VARIANTS.items():
+        size_n = 56 if variant == "08_pipelined" else 53
+        pair = random(device, 37, 40, dtype=dtype), random(device, 40, size_n, dtype=dtype, seed=1)
+        yield from of_steps("matmul", (variant,), ops.plan_matmul, pair, languages=("cuda",))
+        tiles = {"tiles": SMALL_TILES, "languages": ("triton",)}
+        yield from of_steps("matmul", (variant,), ops.plan_matmul, pair, **tiles)

@@ -1,0 +1,59 @@
+"""Three sequences in pages of 3 tokens: reading them, writing into them, copying them, in 16 bits and in 8."""
+
+from functools import partial
+
+import torch
+
+from .. import paged as ops
+from .. import paged_prefill, paged_quantised
+from . import Example, of_steps
+from .inputs import paged_cache, random
+
+SLOTS = 7, -1, 0, 5, 2  # of five new tokens; one is not stored
+
+
+def examples(device):
+    cases = ("", 4, 64, torch.float16), ("bfloat16, head_dim 128", 8, 128, torch.bfloat16)
+    for case, num_heads, head_dim, dtype in cases:
+        cache = paged_cache(device, num_heads=num_heads, head_dim=head_dim, dtype=dtype)
+        yield from of_steps("paged", ops.DECODE_VARIANTS, ops.plan, cache, case=case, split_len=16)
+        yield from _prefill(device, cache, case)
+        yield from _writes(device, cache, case)
+        yield from _bytes(device, cache, case)
+
+
+def _both(stem, plan, case):
+    return [Example(stem, language, partial(plan, language=language), case) for language in ("cuda", "triton")]
+
+
+def _prefill(device, cache, case):
+    """A sequence without new tokens, one with its last three, one with all forty."""
+    starts = torch.tensor([0, 0, 3, 43], dtype=torch.int32, device=device)
+    new = random(device, 43, *cache[0].shape[1:], dtype=cache[0].dtype, seed=5)
+    inputs = (new, *cache[1:], starts)
+    return of_steps("paged", paged_prefill.VARIANTS, paged_prefill.plan, inputs, case=case, max_seq_len_q=40)
+
+
+def _new_tokens(device, like):
+    return [random(device, 5, *like.shape[2:], dtype=like.dtype, seed=seed) for seed in (3, 4)]
+
+
+def _writes(device, cache, case):
+    pools, slots = [pool.clone() for pool in cache[1:3]], torch.tensor(SLOTS, device=device)
+    store = partial(ops.plan_reshape_and_cache, *_new_tokens(device, pools[0]), *pools, slots)
+    copies = torch.tensor([[0, 4], [2, 1]], device=device)
+    copy = partial(ops.plan_copy_pages, *(pool.clone() for pool in pools), copies)
+    return [*_both("paged/01_reshape_and_cache", store, case), *_both("paged/07_copy_pages", copy, case)]
+
+
+def _bytes(device, cache, case):
+    """Pools of int8; the scales of unused slots are NaN."""
+    shape, generator = cache[1].shape, torch.Generator().manual_seed(6)
+    pools = [torch.randint(-127, 128, shape, generator=generator).to(torch.int8).to(device) for _ in range(2)]
+    used = cache[1][..., 0].isfinite()
+    scales = [(random(device, *shape[:3], seed=seed).abs() / 50).where(used, torch.nan) for seed in (7, 8)]
+    read = partial(paged_quantised.plan, cache[0], *pools, *scales, *cache[3:], split_len=16)
+    own = [x.clone() for x in (*pools, *scales)]
+    slots = torch.tensor(SLOTS, device=device)
+    write = partial(paged_quantised.plan_write, *_new_tokens(device, cache[1]), *own, slots)
+    return [*_both("paged/06_quantised_kv", read, case), *_both("paged/08_quantised_write", write, case)]
