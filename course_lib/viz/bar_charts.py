@@ -22,16 +22,17 @@ def bytes_bars(reads, writes, *, bound=None, title=""):
     limit = "" if bound is None else f" The lower bound is {bound:,} bytes."
     figure = Picture(7.5, 0.55 * len(reads) + 1.3, f"Bytes of global memory by kernel. {alt_text}.{limit}")
     axes = figure.subplots()
-    names, unit = list(reads), 2**20
-    read, written = ([tensor_bytes[name] / unit for name in names] for tensor_bytes in (reads, writes))
+    names = list(reads)
+    unit, unit_name = (2**20, "MiB") if max(reads[name] + writes[name] for name in names) >= 2**20 else (2**10, "KiB")
+    read, written = ([num_bytes[name] / unit for name in names] for num_bytes in (reads, writes))
     axes.barh(names, read, color=BLUE, label="read", height=0.62, **_OUTLINE)
     axes.barh(names, written, left=read, color=ORANGE, hatch=HATCHES[1], label="written", height=0.62, **_OUTLINE)
     totals = [a + b for a, b in zip(read, written, strict=True)]
     for row, total in enumerate(totals):
-        _value(axes, total, row, f"{total:.2f} MiB")
+        _value(axes, total, row, f"{total:.2f} {unit_name}")
     if bound is not None:
         _ceiling(axes, bound / unit, "lower bound")
-    _finish(axes, title, "MiB of global memory")
+    _finish(axes, title, f"{unit_name} of global memory")
     axes.set_xlim(0, 1.2 * max(totals))
     return figure
 

@@ -11,6 +11,7 @@ from .style import BLUE, DASHES, GREY, INK, MARKERS, ORANGE, PALE, SERIES, VERMI
 _LEAST_GAP = 0.055  # between the names of two lines, as a share of the axis
 _COLUMNS = 2  # panels side by side in `split_curves`
 _NEAR = 6.0  # labels of two roofline points less than this factor apart would overlap
+_NAME_BOX = {"facecolor": "white", "pad": 0.6, "lw": 0}  # hides lines that would cross a name
 _RING = {"markersize": 12, "markerfacecolor": "none", "markeredgecolor": VERMILION, "markeredgewidth": 1.8}
 
 
@@ -44,13 +45,25 @@ def curves(series, *, x, y, title="", reference=None):
     top = max([value for points in series.values() for _, value in points] + ([reference[0]] if reference else []))
     axes.set_ylim(0, 1.08 * top)
     if reference:
-        axes.axhline(reference[0], color=GREY, linewidth=1, linestyle=":")
-        axes.text(ticks[-1], reference[0] + 0.012 * top, reference[1], fontsize=9, color=INK, va="bottom", ha="right")
+        _draw_reference(axes, *reference, series, ticks, top)
     _name_lines(axes, series)
     name_axes(axes, x, y, title)
     clean(axes)
     grid_lines(axes, "y")
     return figure
+
+
+def _draw_reference(axes, value, name, series, ticks, top):
+    """A dotted line with its name at the end, right or left, whose points are farther from it."""
+
+    def clearance(ends):
+        near = [y for points in series.values() for x, y in points if x in ends]
+        return min((abs(y - value - 0.03 * top) for y in near), default=top)
+
+    right = clearance(ticks[len(ticks) // 2 :]) >= min(clearance(ticks[: len(ticks) // 2]), 0.07 * top)
+    axes.axhline(value, color=GREY, linewidth=1, linestyle=":")
+    place = {"x": ticks[-1] if right else ticks[0], "ha": "right" if right else "left"}
+    axes.text(y=value + 0.012 * top, s=name, fontsize=9, color=INK, va="bottom", **place)
 
 
 def _tick_names(ticks):
@@ -131,8 +144,9 @@ def _draw_sweep(axes, number, length, points, floor):
             axes.plot([count], [us], marker="o", linestyle="none", **_RING)
     if floor:
         axes.plot([counts[0], counts[-1]], [floor, floor], color=SERIES[number % 5], linewidth=1, linestyle=":")
-    name = f"  {length // 1024}k" if length % 1024 == 0 else f"  {length:,}"
-    axes.annotate(name, (counts[-1], times[-1]), fontsize=8.5, color=INK, va="center", annotation_clip=False)
+    name = f"{length // 1024}k" if length % 1024 == 0 else f"{length:,}"
+    look = {"bbox": _NAME_BOX, "va": "center", "annotation_clip": False}
+    axes.annotate(name, (counts[-1], times[-1]), (7, 0), textcoords="offset points", fontsize=8.5, color=INK, **look)
 
 
 def _sweep_scales(axes, counts):
@@ -174,7 +188,8 @@ def roofline(machine, points, *, peak_tflops, memory_gbps):
         look = {"color": SERIES[number % 5], "markersize": 8, "markeredgecolor": INK}
         axes.plot(intensity, height, MARKERS[number % 5], markerfacecolor="none" if reached is None else None, **look)
         look = _point_label(intensity, height >= peak_tflops, intensities)
-        axes.annotate(name, (intensity, height), textcoords="offset points", fontsize=9, color=INK, **look)
+        look |= {"textcoords": "offset points", "bbox": _NAME_BOX}
+        axes.annotate(name, (intensity, height), fontsize=9, color=INK, **look)
     axes.axvline(ridge, color=GREY, linewidth=0.8, linestyle=":")
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(None, peak_tflops * 3))
     name_axes(axes, "FLOP per byte of memory traffic", "TFLOP/s", machine)

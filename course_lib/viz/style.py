@@ -7,6 +7,7 @@ meaning alone: a hatch, an outline or a word repeats it.
 import base64
 import io
 from contextlib import contextmanager
+from operator import sub
 
 from matplotlib import rcParams
 from matplotlib.figure import Figure
@@ -20,7 +21,22 @@ DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v")
 _DPI = 170  # sharp on a high-density screen; displayed at 100 CSS pixels an inch
 _CSS_PIXELS_PER_INCH = 100
-_NUM_COLOURS = 64  # enough for flat pictures, and the file shrinks to a third
+_NUM_COLOURS = 128  # enough for flat pictures, and the file shrinks to a third
+_NAMED = (
+    BLUE,
+    ORANGE,
+    GREEN,
+    PURPLE,
+    SKY,
+    VERMILION,
+    LIGHT_BLUE,
+    LIGHT_ORANGE,
+    LIGHT_GREEN,
+    INK,
+    GREY,
+    PALE,
+    "#FFFFFF",
+)
 
 
 class Picture(Figure):
@@ -45,7 +61,9 @@ class Picture(Figure):
             self.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
         buffer.seek(0)
         small = io.BytesIO()
-        image = Image.open(buffer).convert("RGB").quantize(_NUM_COLOURS, dither=Image.Dither.NONE)
+        image = Image.open(buffer).convert("RGB")
+        image = image.quantize(_NUM_COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        image.putpalette(_exact(image.getpalette()))
         image.save(small, "PNG", optimize=True)
         return small.getvalue()
 
@@ -53,6 +71,14 @@ class Picture(Figure):
         width, height = (round(inches * _CSS_PIXELS_PER_INCH) for inches in self.get_size_inches())
         data = {"image/png": base64.b64encode(self.png()).decode(), "text/plain": self.alt_text}
         return data, {"image/png": {"alt": self.alt_text, "width": width, "height": height}}
+
+
+def _exact(palette):
+    """`palette` [r, g, b, r, …] with the named colours as they are, which quantising changes by 1 or 2."""
+    named = [tuple(bytes.fromhex(colour[1:])) for colour in _NAMED]
+    entries = zip(*[iter(palette)] * 3, strict=True)
+    near = (next((name for name in named if max(map(abs, map(sub, entry, name))) <= 2), entry) for entry in entries)
+    return [channel for entry in near for channel in entry]
 
 
 @contextmanager

@@ -12,7 +12,6 @@ _LOOKS = {
     MASKED: {"facecolor": ORANGE, "alpha": 0.55, "hatch": "///"},
     SKIPPED: {"facecolor": "none"},
 }
-_MARKS = {WHOLE: "", MASKED: "mask", SKIPPED: "–"}
 
 
 def mask_picture(seq_len_q=2, seq_len_kv=5):
@@ -90,8 +89,12 @@ def tile_map_picture(seq_len_q=48, seq_len_kv=64, block_m=16, block_n=8):
             width, height = min(block_n, seq_len_kv - x), min(block_m, seq_len_q - y)
             entry = f"{kind}: {unnamed.pop(kind)}" if kind in unnamed else None
             box(axes, (x, y), width, height, edgecolor=GREY, label=entry, **_LOOKS[kind])
-            mark = _MARKS[kind] if height * 5 >= seq_len_q / 2 else ""  # a ragged last row has no room for it
-            label(axes, (x + width / 2, y + height / 2), mark, size=8)
+            if height * 5 < seq_len_q / 2:  # a ragged last row has no room for words
+                continue
+            if kind == MASKED:
+                label(axes, (x + 0.06 * block_n, y + 0.9 * height), "mask", size=8, ha="left", va="bottom")
+            elif kind == SKIPPED:
+                label(axes, (x + width / 2, y + height / 2), "–", size=8)
     _draw_staircase(axes, seq_len_q, seq_len_kv)
     axes.set(xlim=(-0.5, seq_len_kv + 0.5), ylim=(seq_len_q + 0.5, -0.5))
     clean(axes)

@@ -4,9 +4,10 @@ import base64
 import io
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageColor
 
 from course_lib import viz
+from course_lib.viz.style import BLUE, GREEN, ORANGE, PURPLE
 
 ROW = [1, 3, 2, 0, 5, 4, 1, 2]
 MAX_PNG_BYTES = 60_000
@@ -43,6 +44,15 @@ def test_pictures_are_small_and_have_alternative_text(name):
     assert len(picture.alt_text) > 40
     assert image.width > metadata["image/png"]["width"], "not sharp on a high-density screen"
     assert image.convert("RGB").getpixel((0, 0)) == (255, 255, 255), "the background is not white"
+
+
+def test_small_marks_keep_their_colour():
+    """Few pixels are green in this picture, and the file has few colours."""
+    rates = {"step by step": (42, 98), "02_mma": (2000, 70), "03_swizzled": (2000, 229), "05_tuned": (2000, 403)}
+    picture = viz.roofline("a GPU", rates, peak_tflops=989, memory_gbps=4800)
+    image = Image.open(io.BytesIO(picture.png())).convert("RGB")
+    colours = {colour for _, colour in image.getcolors(1 << 20)}
+    assert {ImageColor.getrgb(name) for name in (BLUE, ORANGE, GREEN, PURPLE)} <= colours
 
 
 def test_the_same_data_give_the_same_file():

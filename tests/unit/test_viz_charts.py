@@ -16,6 +16,18 @@ def test_ticks_that_would_touch_have_no_number():
     assert names == [*map(str, range(1, 13)), "", "14", "", "16"]  # 13 and 15 would touch their neighbours
 
 
+def test_few_bytes_are_in_kib():
+    few, many = viz.bytes_bars({"a": 3000}, {"a": 1000}), viz.bytes_bars({"a": 3 << 20}, {"a": 0})
+    assert few.axes[0].get_xlabel() == "KiB of global memory" and few.axes[0].texts[0].get_text() == "  3.91 KiB"
+    assert many.axes[0].get_xlabel() == "MiB of global memory" and many.axes[0].texts[0].get_text() == "  3.00 MiB"
+
+
+def test_the_name_of_a_reference_is_at_the_end_without_points():
+    for points, side in (([(1, 30), (2, 60), (4, 99)], "left"), ([(1, 99), (2, 60), (4, 30)], "right")):
+        axes = viz.curves({"a": points}, x="n", y="%", reference=(100, "copy")).axes[0]
+        assert [text.get_ha() for text in axes.texts if text.get_text() == "copy"] == [side]
+
+
 def test_rates_as_bars():
     picture = viz.rate_bars(
         {"ours": 300.0, "theirs": 350.0, "not measured": None}, marked=("theirs",), lines={"peak": 989}
