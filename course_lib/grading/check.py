@@ -9,7 +9,7 @@ from ..errors import CheckFailed
 from .answer.text import extract
 from .processes import client
 from .records import work
-from .report.verdict import PASS
+from .report.states import PASS
 
 
 def check(exercise_id, answer, *, seed=None, expect=None):
@@ -53,6 +53,6 @@ def hint(exercise_id):
 
     exercise = registry.get_document(exercise_id)
     level = work.next_hint(exercise_id, len(exercise.hints))
-    from .report.text import Hints
+    from .report.hints import Hints
 
     return Hints(exercise_id, exercise.title, tuple(exercise.hints[:level]), len(exercise.hints))

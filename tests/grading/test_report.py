@@ -5,17 +5,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from course_lib.grading.report import summary as reading
-from course_lib.grading.report.verdict import (
-    FAIL,
-    NOT_STARTED,
-    NOT_VERIFIED_HERE,
-    PASS,
-    CaseOutcome,
-    Diagnosis,
-    FirstWrong,
-    Verdict,
-)
+from course_lib.grading.report import summary
+from course_lib.grading.report.states import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
+from course_lib.grading.report.verdict import CaseOutcome, Diagnosis, FirstWrong, Verdict
 
 NAN = float("nan")
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)> \" ' & `code`"
@@ -116,7 +108,7 @@ def test_cards_are_well_formed_and_load_nothing(make):
 @pytest.mark.parametrize("make", ALL)
 def test_state_is_said_by_word_and_symbol_and_to_screen_readers(make):
     verdict = make()
-    symbol = reading.SYMBOLS[verdict.state]
+    symbol = summary.SYMBOLS[verdict.state]
     assert f"{symbol} {verdict.state}" in verdict._repr_html_() and f"{symbol} {verdict.state}" in str(verdict)
     assert f'aria-label="{verdict.state}: ' in verdict._repr_html_()
 
@@ -214,4 +206,4 @@ def test_everything_of_the_learners_is_escaped():
     ],
 )
 def test_numbers_as_a_learner_reads_them(value, word):
-    assert reading.number(value) == word
+    assert summary.number(value) == word

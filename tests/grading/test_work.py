@@ -9,7 +9,8 @@ import torch
 
 from course_lib.grading.answer.text import Answer
 from course_lib.grading.records import predictions, work
-from course_lib.grading.report.verdict import FAIL, NOT_STARTED, PASS, Verdict
+from course_lib.grading.report.states import FAIL, NOT_STARTED, PASS
+from course_lib.grading.report.verdict import Verdict
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,8 @@ import torch
 
 from ..exercise import inputs
 from ..processes.protocol import ChildTask, Run, RunResult
-from ..report.verdict import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS, CaseOutcome, FirstWrong, Verdict
+from ..report.states import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
+from ..report.verdict import CaseOutcome, FirstWrong, Verdict
 from . import diagnosis, remarks
 from .evidence import SECOND_POISON, CaseEvidence, Evidence, read_alone
 from .tolerance import Tolerance, ToleranceTooWideError, require_small, tolerance, within

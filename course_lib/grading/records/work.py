@@ -15,7 +15,7 @@ import time
 import warnings
 from pathlib import Path
 
-from ..report.verdict import FAIL, NOT_STARTED, PASS
+from ..report.states import FAIL, NOT_STARTED, PASS
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -145,10 +145,3 @@ def next_hint(exercise_id, levels):
         entry = books.setdefault(exercise_id, {})
         entry["hints"] = min(entry.get("hints", 0) + 1, levels)
         return entry["hints"]
-
-
-def predict(key, *values, **named):
-    """Keep a guess before the measurement; see predictions.py."""
-    from .predictions import predict as keep
-
-    return keep(key, *values, **named)

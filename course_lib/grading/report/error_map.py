@@ -1,116 +1,90 @@
-"""The error map as an inline SVG: one square an element, tile borders, and a sentence for those who do not see it.
+"""The error map as data: levels of error / tolerance, made coarse enough to show, with tile borders and one sentence.
 
-May import: reading, card.
+May import: nothing of the course.
 """
 
-from . import summary as reading
-from .card import escape
+import math
 
-_MOST_ROWS, _MOST_COLS = 64, 96
-_WIDTH, _HEIGHT = 560, 360  # pixels that the squares may take
-_LEFT, _TOP = 44, 20  # room for the axis numbers
-_GLYPHS = [
-    (),
-    ((0.45, 0.5, 0.1, 0),),
-    ((0.25, 0.5, 0.5, 0),),
-    ((0.25, 0.5, 0.5, 0), (0.5, 0.25, 0, 0.5)),
-    ((0.25, 0.25, 0.5, 0.5), (0.75, 0.25, -0.5, 0.5)),
-]  # strokes (x, y, dx, dy) in a square of side 1
-_WHITE = 'stroke="var(--jp-layout-color0,#fff)" fill="none"'
-_COLOURS = ["var(--m0)", "var(--m1)", "var(--m2)", "var(--m3)", "var(--mn)"]
+# error / tolerance: (upper bound, legend, character in the text)
+LEVELS = (
+    (1.0, "within tolerance", "·"),
+    (10.0, "up to 10 x the tolerance", "░"),
+    (100.0, "up to 100 x", "▒"),
+    (math.inf, "more than 100 x", "█"),
+)
+NOT_A_NUMBER = len(LEVELS)
+NAN_LEGEND, NAN_CHARACTER = "not a number", "N"
 
 
-def render(verdict):
-    """The map of a verdict and its legend as HTML; "" when there is none."""
-    error_map = verdict.error_map
-    levels, steps = reading.coarse(error_map, _MOST_ROWS, _MOST_COLS)
-    width = max(map(len, levels), default=0)
-    if not width:
-        return ""
-    side = int(max(4, min(18, _WIDTH // width, _HEIGHT // len(levels))))
-    down = reading.borders(error_map, 0, steps, len(levels))
-    across = reading.borders(error_map, 1, steps, width)
-    size = (_LEFT + width * side + 2, _TOP + len(levels) * side + 2)
-    parts = [
-        _squares(levels, side),
-        _lines(down, across, side, width, len(levels)),
-        _numbers(down, across, side, steps, reading.first_shown(error_map)),
-    ]
-    summary = reading.map_summary(verdict)
-    picture = (
-        f'<svg role="img" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" '
-        f'aria-label="{escape(summary)}"><title>{escape(summary)}</title>{"".join(parts)}</svg>'
-    )
-    caption = f"<p><span class=lead>Where it is wrong.</span> {escape(summary)}</p>"
-    return caption + picture + _legend(levels, steps, down or across)
+def level(ratio):
+    """Index into LEVELS for one error / tolerance, or NOT_A_NUMBER."""
+    if ratio is None or math.isnan(ratio):
+        return NOT_A_NUMBER
+    return next(index for index, (upper, _, _) in enumerate(LEVELS) if ratio <= upper)
 
 
-def _squares(levels, side, left=_LEFT, top=_TOP):
-    """All squares; worse errors are darker, and carry a dot, a bar, a plus or a cross as well."""
-    inner = side - (side > 5)
-    parts = []
-    for kind in sorted({cell for cells in levels for cell in cells}):
-        corners = [
-            (left + col * side, top + row * side)
-            for row, cells in enumerate(levels)
-            for col, cell in enumerate(cells)
-            if cell == kind
+def has_map(verdict):
+    """Whether there is an error map worth a picture: more than one element."""
+    return bool(verdict.error_map) and sum(map(len, verdict.error_map["ratio"])) > 1
+
+
+def map_summary(verdict):
+    """The error map in one sentence, for those who do not see it; also its caption."""
+    ratio, output = verdict.error_map["ratio"], verdict.error_map["output"]
+    top, left = first_shown(verdict.error_map)
+    wrong = [(row, col) for row, line in enumerate(ratio, top) for col, value in enumerate(line, left) if level(value)]
+    total = sum(map(len, ratio))
+    if not wrong:
+        shown = f"All {total} elements shown are within tolerance"
+        if verdict.first_wrong is None:
+            return f"{shown}."
+        index = ", ".join(str(number) for number in verdict.first_wrong.index)
+        return f"{shown}; the first wrong one, {output}[{index}], lies beyond this map."
+    rows, cols = [row for row, _ in wrong], [col for _, col in wrong]
+    flat = verdict.first_wrong is not None and len(verdict.first_wrong.index) == 1
+    where = f"at {_span('index', cols)}" if flat else f"in {_span('row', rows)} and {_span('column', cols)}"
+    return f"{len(wrong):,} of {total:,} elements of {output} {'is' if len(wrong) == 1 else 'are'} wrong, {where}."
+
+
+def first_shown(error_map):
+    """Row and column of the output at which the map begins."""
+    return tuple(error_map.get("first") or (0, 0))
+
+
+def _span(word, indices):
+    first, last, many = min(indices), max(indices), len(set(indices))
+    if first == last:
+        return f"{word} {first}"
+    gaps = "" if many == last - first + 1 else f", {many} of them"
+    return f"{'indices' if word == 'index' else word + 's'} {first} to {last}{gaps}"
+
+
+def coarse(error_map, most_rows, most_cols):
+    """The map's levels with at most so many rows and columns; a cell shows the worst level of its elements.
+
+    Returns
+    -------
+    levels : list of lists of int
+    steps : (rows, cols) of the output in one cell
+    """
+    ratio = error_map["ratio"]
+    height, width = len(ratio), max(map(len, ratio), default=0)
+    step_row, step_col = max(1, -(-height // most_rows)), max(1, -(-width // most_cols))
+    levels = [
+        [
+            max(level(value) for line in ratio[top : top + step_row] for value in line[left : left + step_col])
+            for left in range(0, width, step_col)
         ]
-        squares = "".join(f"M{x} {y}h{inner}v{inner}h-{inner}z" for x, y in corners)
-        parts.append(f'<path class="squares" d="{squares}" fill="{_COLOURS[kind]}"/>')
-        if side >= 7 and _GLYPHS[kind]:
-            strokes = "".join(_stroke(x, y, inner, kind) for x, y in corners)
-            parts.append(f'<path d="{strokes}" stroke-width="{inner / 8:g}" {_WHITE}/>')
-    return "".join(parts)
+        for top in range(0, height, step_row)
+    ]
+    return levels, (step_row, step_col)
 
 
-def _stroke(x, y, inner, kind):
-    return "".join(
-        f"M{x + inner * at_x:g} {y + inner * at_y:g}l{inner * along:g} {inner * down:g}"
-        for at_x, at_y, along, down in _GLYPHS[kind]
-    )
-
-
-def _lines(down, across, side, width, height):
-    edges = [f"M{_LEFT - 6} {_TOP + row * side - 0.5}H{_LEFT + width * side}" for row in down]
-    edges += [f"M{_LEFT + col * side - 0.5} {_TOP - 6}V{_TOP + height * side}" for col in across]
-    return (
-        f'<path d="{"".join(edges)}" stroke="var(--jp-content-font-color1,#222)" stroke-width="1.2" fill="none"/>'
-        if edges
-        else ""
-    )
-
-
-def _numbers(down, across, side, steps, first):
-    """Indices of the output at the first element and at tile borders, as far apart as they can be read."""
-    texts, last = [], -99
-    for row in [0, *down]:
-        if row * side - last >= 12:
-            last = row * side
-            texts.append(
-                f'<text x="{_LEFT - 9}" y="{_TOP + last + 9}" text-anchor="end">{first[0] + row * steps[0]}</text>'
-            )
-    last = -99
-    for col in [0, *across]:
-        if col * side - last >= 30:
-            last = col * side
-            texts.append(f'<text x="{_LEFT + last + 1}" y="{_TOP - 8}">{first[1] + col * steps[1]}</text>')
-    return "".join(texts)
-
-
-def _legend(levels, steps, has_lines):
-    present = sorted({cell for cells in levels for cell in cells})
-    words = [text for _, text, _ in reading.LEVELS] + [reading.NAN_LEGEND]
-    keys = []
-    for cell in present:
-        box = _squares([[cell]], 14, 0, 0)
-        keys.append(
-            f'<span class="key"><svg width="13" height="13" viewBox="0 0 13 13" aria-hidden="true">{box}'
-            f"</svg>{escape(words[cell])}</span>"
-        )
-    notes = []
-    if steps != (1, 1):
-        notes.append(f"One square stands for {steps[0]} x {steps[1]} elements and shows the worst of them.")
-    if has_lines:
-        notes.append("Lines are tile borders; numbers count the elements of the output.")
-    return f"<p class=faint>{''.join(keys)}{'<br>' if notes else ''}{' '.join(notes)}</p>"
+def borders(error_map, axis, steps, cells):
+    """Cells before which a tile begins, along one axis (0 rows, 1 columns); none when there is one tile only."""
+    tile = error_map.get("tile") or (0, 0)
+    size, step, first = tile[axis], steps[axis], first_shown(error_map)[axis]
+    if not size or size < step:
+        return []
+    inside = range(first // size * size + size, first + cells * step, size)
+    return sorted({(position - first) // step for position in inside} - {0})

@@ -1,13 +1,11 @@
 """The verdict as a card: state, cases, first wrong element, map, diagnosis, hint; after a pass the ledger.
 
-May import: verdict, reading, card, report_map.
+May import: states, summary, error_map, error_map_svg, card.
 """
 
-from . import error_map as report_map
-from . import summary as reading
+from . import error_map, error_map_svg, summary
 from .card import card, escape, folded, inline, paragraphs, span, table
-from .summary import number
-from .verdict import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
+from .states import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
 
 
 def render(verdict):
@@ -28,41 +26,41 @@ def render(verdict):
         NOT_VERIFIED_HERE: [_missing, _remarks, _printed],
     }[verdict.state]
     return card(
-        _head(verdict), "".join(part(verdict) for part in parts), f"{verdict.state}: {reading.heading(verdict)}"
+        _head(verdict), "".join(part(verdict) for part in parts), f"{verdict.state}: {summary.heading(verdict)}"
     )
 
 
 def badge(state):
     """The state as a word with its symbol."""
     kind = state.lower().replace(" ", "")
-    return f'<span class="state {kind}">{reading.SYMBOLS.get(state, "")} {escape(state)}</span>'
+    return f'<span class="state {kind}">{summary.SYMBOLS.get(state, "")} {escape(state)}</span>'
 
 
 def _head(verdict):
-    facts = [reading.count(verdict)]
+    facts = [summary.count(verdict)]
     if verdict.cases:
-        facts += [f"{verdict.seconds:.1f} s", reading.ENGINES.get(verdict.engine, verdict.engine)]
+        facts += [f"{verdict.seconds:.1f} s", summary.ENGINES.get(verdict.engine, verdict.engine)]
     said = " · ".join(fact for fact in facts if fact)
-    return badge(verdict.state) + span("name", reading.heading(verdict)) + span("facts", said)
+    return badge(verdict.state) + span("name", summary.heading(verdict)) + span("facts", said)
 
 
 def _smallest(verdict):
-    case, wrong = reading.smallest_failing(verdict), verdict.first_wrong
+    case, wrong = summary.smallest_failing(verdict), verdict.first_wrong
     if case is None:
         return ""
     text = f"<p>{span('lead', 'Smallest failing case:')} {inline(case.name)} {span('faint', f'({case.shape})')}</p>"
     if wrong is None:
         return text
     row = [
-        f"<code>{escape(reading.element(wrong))}</code>",
-        *(f"<b>{number(value)}</b>" for value in (wrong.got, wrong.expected)),
-        f"± {number(wrong.tolerance)}",
+        f"<code>{escape(summary.element(wrong))}</code>",
+        *(f"<b>{summary.number(value)}</b>" for value in (wrong.got, wrong.expected)),
+        f"± {summary.number(wrong.tolerance)}",
     ]
     return text + table(["first wrong element", "got", "expected", "tolerance"], [row], numeric=(1, 2, 3))
 
 
 def _map(verdict):
-    return report_map.render(verdict) if reading.has_map(verdict) else ""
+    return error_map_svg.render(verdict) if error_map.has_map(verdict) else ""
 
 
 def _diagnosis(verdict):
@@ -101,13 +99,13 @@ def _cases(verdict):
             f"{'✔ passes' if case.passed else '✘ fails'}",
             inline(case.name),
             escape(case.shape),
-            number(case.max_error) if case.max_error is not None else "",
-            number(case.tolerance) if case.tolerance is not None else "",
-            inline(reading.note(verdict, case)),
+            summary.number(case.max_error) if case.max_error is not None else "",
+            summary.number(case.tolerance) if case.tolerance is not None else "",
+            inline(summary.note(verdict, case)),
         ]
         for case in verdict.cases
     ]
-    has_notes = any(reading.note(verdict, case) for case in verdict.cases)
+    has_notes = any(summary.note(verdict, case) for case in verdict.cases)
     head = ["", "case", "shape", "largest error", "allowed", "what happened"][: 6 if has_notes else 5]
     return folded(
         f"All {len(rows)} cases" if len(rows) > 1 else "The case",
@@ -118,7 +116,7 @@ def _cases(verdict):
 def _traffic(verdict):
     rows = [
         [escape(row.what), f"{row.value:,}", f"<span class=faint>{escape(row.against)}</span>"]
-        for row in reading.traffic(verdict)
+        for row in summary.traffic(verdict)
     ]
     if not rows:
         return ""
@@ -130,7 +128,7 @@ def _traffic(verdict):
 def _bound(verdict):
     if not verdict.bound:
         return ""
-    moved, fewest = reading.moved_bytes(verdict), verdict.bound["bytes"]
+    moved, fewest = summary.moved_bytes(verdict), verdict.bound["bytes"]
     longest = max(moved, fewest, 1)
     rows = [
         [

@@ -1,15 +1,13 @@
-"""The verdict: plain data that the text, HTML and JSON reports all read.
+"""The verdict as data, with its text, card and JSON.
 
-May import: nothing of the course (rendering lives in report_text.py and report_html.py).
+May import: states, text, html.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-PASS = "PASS"
-FAIL = "FAIL"
-NOT_STARTED = "NOT STARTED"
-NOT_VERIFIED_HERE = "NOT VERIFIED HERE"
+from . import html, text
+from .states import PASS
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Verdict:
     seconds: float = 0.0
     engine: str = "cpu"
     title: str = ""  # of the exercise
-    excerpt: str = ""  # the learner's lines round the diagnosis, the guilty one marked
+    excerpt: str = ""  # the learner's lines around the diagnosis, its own line marked
 
     @property
     def passed(self):
@@ -66,20 +64,14 @@ class Verdict:
 
     def to_dict(self):
         """The keys of `course grade --json`: exercise, verdict, diagnosis, cases, ledger, seconds, …"""
-        from dataclasses import asdict
-
         data = asdict(self)
         data["verdict"] = data.pop("state")
         return data
 
     def __str__(self):
-        from .text import render
-
-        return render(self)
+        return text.render(self)
 
     __repr__ = __str__
 
     def _repr_html_(self):
-        from .html import render
-
-        return render(self)
+        return html.render(self)
