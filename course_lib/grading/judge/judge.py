@@ -144,7 +144,7 @@ def _dtype(run, output):
 def _tolerances(exercise, prepared):
     """output -> Tolerance, small beside the values it judges; without `largest_score` no score term is added."""
     case, run = prepared.case, prepared.run
-    score = exercise.largest_score(case, prepared.inputs) if exercise.largest_score else 0.0
+    score = exercise.largest_score(case, prepared.inputs) if exercise.largest_score else None
     terms = exercise.terms(case, prepared.inputs) if exercise.terms else {}
     found = {}
     for (name, right), rounded in zip(prepared.ref.items(), prepared.base.values(), strict=True):

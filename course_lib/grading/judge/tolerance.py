@@ -9,7 +9,7 @@ atol  2 * max|((ref + 0.3) - 0.3) - ref|, computed in the output's dtype: one ro
 
 What comes out of exp(score) can be no more exact than the scores: rounding a score once, as log-sum-exp and base-2
 forms do, moves it by half a unit in the last place (ulp). So three rules add a term in u, the float32 ulp of the
-largest score (scores are sums, and sums are float32 in every contract):
+largest score, or of 1 (scores and exponentials are sums, and sums are float32 in every contract):
 
 "lse"       4 u
 "weights"   2 u max|ref|: the exponential turns an absolute error into a relative one
@@ -89,7 +89,7 @@ class Comparison:
         return self.ratio.flatten()[flat].item() * allowed, allowed
 
 
-def tolerance(ref, base, dtype, rule, *, largest_score=0.0, terms=None, unread=None):
+def tolerance(ref, base, dtype, rule, *, largest_score=None, terms=None, unread=None):
     """The rule of this module for one output.
 
     Parameters
@@ -98,7 +98,8 @@ def tolerance(ref, base, dtype, rule, *, largest_score=0.0, terms=None, unread=N
     base : tensor, the baseline's output, in the dtype that it was computed in
     dtype : torch.dtype of the output
     rule : str, "forward", "weights", "lse", "backward" or "exact"
-    largest_score : float, largest finite |score| that the reference reads; used by "lse", "weights" and "backward"
+    largest_score : float, largest finite |score| that the reference reads, for "lse", "weights" and "backward"; None
+        adds no term
     terms : tensor, shape of ref; the sum of the terms' magnitudes, for "backward"
     unread : bool tensor, shape of ref, or None; elements that may hold anything and count for nothing
 
@@ -126,12 +127,12 @@ def _counted(ref, unread):
 
 def _score_error(ref, counted, rule, largest_score, terms):
     """What rounding the scores may do to an element: a float, or a tensor for "backward"."""
-    if rule not in SCORE_ULPS or not bool(counted.any()):
+    if rule not in SCORE_ULPS or largest_score is None or not bool(counted.any()):
         return 0.0
-    error = SCORE_ULPS[rule] * _ulp(largest_score)
+    error = SCORE_ULPS[rule] * _ulp(max(largest_score, 1.0))
     if rule == "weights":
         return error * ref[counted].abs().max().item()
-    if rule == "lse" or error == 0.0:
+    if rule == "lse":
         return error
     if terms is None:
         raise ValueError('the rule "backward" needs the magnitudes of the terms')
@@ -250,7 +251,5 @@ def _floor(ref, dtype):
 
 
 def _ulp(value):
-    """Distance between neighbouring float32 numbers at `value`."""
-    if not value > 0.0:
-        return 0.0
+    """Distance between neighbouring float32 numbers at `value`, a positive number."""
     return 2.0 * UNIT_ROUNDOFF["float32"] * 2.0 ** math.floor(math.log2(value))
