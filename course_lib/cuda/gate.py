@@ -42,6 +42,16 @@ class Row:
     seconds: float
 
 
+def files():
+    """Every file that the gate compiles: the kernel steps, and the answers that exercises keep in their own folders."""
+    return [*kernel_files(), *answers()]
+
+
+def answers():
+    """solutions/*/answer.cu, sorted."""
+    return sorted((KERNELS_ROOT.parent / "solutions").glob("*/answer.cu"))
+
+
 def check_file(path, archs=None):
     """Compile one file for the architectures it promises.
 
@@ -55,7 +65,7 @@ def check_file(path, archs=None):
     rows : list of Row, one for each kernel, variant and architecture
     """
     text = path.read_text(encoding="utf-8")
-    shown = str(path.relative_to(KERNELS_ROOT.parent)) if path.is_relative_to(KERNELS_ROOT) else str(path)
+    shown = str(path.relative_to(KERNELS_ROOT.parent)) if path.is_relative_to(KERNELS_ROOT.parent) else str(path)
     rows = []
     for defines in variants(text):
         for arch in architectures(text):
@@ -98,8 +108,9 @@ def digest(path):
 
 
 def step_of(path):
-    """ "softmax/02_online" for its file."""
-    return path.relative_to(KERNELS_ROOT).with_suffix("").as_posix()
+    """ "softmax/02_online" for its file, "solutions/04_1_tile_with_tails/answer" for an exercise's answer."""
+    root = KERNELS_ROOT if path.is_relative_to(KERNELS_ROOT) else KERNELS_ROOT.parent
+    return path.relative_to(root).with_suffix("").as_posix()
 
 
 def stored():
@@ -148,13 +159,13 @@ def table(rows):
 def main():
     """Compile all files, or those that the arguments name, and print the table."""
     start, wanted = time.perf_counter(), sys.argv[1:]
-    files = [path for path in kernel_files() if not wanted or step_of(path).startswith(tuple(wanted))]
-    rows = [row for path in files for row in check_file(path)]
+    chosen = [path for path in files() if not wanted or step_of(path).startswith(tuple(wanted))]
+    rows = [row for path in chosen for row in check_file(path)]
     print(table(rows))
     for row in rows:
         if row.notes:
             print(f"{row.path} {row.arch}: {row.notes}")
-    print(f"{len(rows)} compilations of {len(files)} files in {time.perf_counter() - start:.1f} s")
+    print(f"{len(rows)} compilations of {len(chosen)} files in {time.perf_counter() - start:.1f} s")
 
 
 if __name__ == "__main__":

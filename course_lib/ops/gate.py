@@ -127,19 +127,18 @@ def main():
     arguments = parser.parse_args()
     before, digests = cuda_gate.stored(), {}
     twins = twin_launches()
+    checks = {(cuda_gate.step_of(path), "cuda"): (cuda_gate.digest, _check_cuda, (path,)) for path in cuda_gate.files()}
     for one in steps():
-        path = cuda_gate.KERNELS_ROOT / f"{one.stem}.cu"
-        checks = {"cuda": (cuda_gate.digest, _check_cuda, (path,))}
         if one.twins:
-            checks["triton"] = digest, _check_triton, (one.stem, twins[one.stem])
-        for language, (digest_of, check, what) in checks.items():
-            key, new = (one.stem, language), digest_of(*what)
-            skipped = arguments.steps and not one.stem.startswith(tuple(arguments.steps))
-            if before.get(key) != new and not skipped:
-                print(f"{one.stem} {language}", flush=True)
-                before[key] = check(*what)
-            if key in before:
-                digests[key] = before[key]
+            checks[one.stem, "triton"] = digest, _check_triton, (one.stem, twins[one.stem])
+    for key, (digest_of, check, what) in checks.items():
+        (stem, language), new = key, digest_of(*what)
+        skipped = arguments.steps and not stem.startswith(tuple(arguments.steps))
+        if before.get(key) != new and not skipped:
+            print(f"{stem} {language}", flush=True)
+            before[key] = check(*what)
+        if key in before:
+            digests[key] = before[key]
     if arguments.write:
         cuda_gate.store(digests)
         print(f"wrote {cuda_gate.COMPILED.name}")

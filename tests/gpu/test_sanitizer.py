@@ -42,11 +42,12 @@ def sanitize(tool, *command):
 
 # Triton's compiler lets several threads write the same number to the same shared word, which racecheck calls a race:
 # how a program uses shared memory is the compiler's business, so racecheck watches the CUDA kernels
+@pytest.mark.parametrize("module", ["course_lib.ops.examples", "course_lib.solved"])
 @pytest.mark.parametrize(
     ("tool", "language"), [("memcheck", "all"), ("racecheck", "cuda"), ("initcheck", "all"), ("synccheck", "all")]
 )
-def test_every_kernel_is_clean(tool, language):
-    code, output = sanitize(tool, "-m", "course_lib.ops.examples", "--language", language)
+def test_every_kernel_is_clean(tool, language, module):
+    code, output = sanitize(tool, "-m", module, "--language", language)
     assert code == 0, output[-3000:]
 
 

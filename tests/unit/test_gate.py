@@ -7,7 +7,7 @@ from course_lib.book.pages.overview import CARDS
 from course_lib.cuda import gate, nvrtc, signature, simt, source, steps
 from course_lib.errors import CompileError
 
-FILES = gate.kernel_files()
+FILES = gate.files()
 
 
 @pytest.mark.parametrize("path", FILES, ids=[f"{path.parent.name}/{path.stem}" for path in FILES])

@@ -102,10 +102,9 @@ def support_table(root):
 
 def _states(root):
     """{file, machine, state, note} of every kernel file on every card."""
-    kernels = Path(root) / "kernels_cu"
-    states = []
-    for path in sorted(kernels.glob("*/*.cu")):
-        text, file = path.read_text(encoding="utf-8"), path.relative_to(kernels).as_posix()
+    root, states = Path(root), []
+    for path in [*sorted(root.glob("kernels_cu/*/*.cu")), *sorted(root.glob("solutions/*/answer.cu"))]:
+        text, file = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix().removeprefix("kernels_cu/")
         for machine in CARDS:
             state, note = support(text, machine)
             states.append({"file": file, "machine": machine, "state": state, "note": note})
