@@ -67,7 +67,7 @@ ANSWERS = [
         "one stride of keys",
         ((f"{KEYS}\n        float dot", "if (const int key = threadIdx.x; key < seq_len_kv) {\n        float dot"),),
         "uninitialised_read",
-        "nobody has written",
+        "has not been written",
     ),
     Wrong(
         "one stride of columns", ((COLUMNS, "if (const int d = threadIdx.x; d < head_dim) {"),), "unwritten", "column"

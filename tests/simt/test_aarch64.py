@@ -111,8 +111,8 @@ class ArmModule(machine.Module):
 
     variables = ()
 
-    def _set_absent_byte(self, byte):
-        raise AssertionError("each launch is a process of its own here; no kernel of this file asks an absent lane")
+    def _set_inactive_byte(self, byte):
+        raise AssertionError("each launch is a process of its own here; no kernel of this file reads an inactive lane")
 
     def __init__(self, path, name, mode, driver):
         self.path, self.name, self.mode, self.driver = path, name, mode, driver

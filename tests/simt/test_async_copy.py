@@ -91,7 +91,7 @@ def test_a_missing_wait(profile, schedule):
     } | {("race", NEXT, FIRST), ("race", NEXT, NEXT)}
     reading = next(one for one in report.races if one.line == READS)
     assert "reads tile_smem[" in reading.message and "while the asynchronous copy that thread (" in reading.message
-    assert f"started at line {FIRST} is under way; it must have been waited for" in reading.message
+    assert f"started at line {FIRST} is still in flight; wait for it first" in reading.message
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

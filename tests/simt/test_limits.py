@@ -38,7 +38,7 @@ def test_declared_and_dynamic_shared_memory_count_together():
 
 
 def test_headers_that_a_gpu_lacks_are_refused_by_their_line():
-    with pytest.raises(CompileError, match="line 2: #include <iostream> has no place") as caught:
+    with pytest.raises(CompileError, match="line 2: #include <iostream> is a host header") as caught:
         _compiled("", before="// prints\n#include <iostream>\n")
     assert caught.value.line == 2
     _compiled("", before="#include <cuda_runtime.h>\n#include <cuda_fp16.h>\n")

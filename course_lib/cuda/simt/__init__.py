@@ -1,7 +1,7 @@
-"""The CPU engine: a SIMT machine that runs CUDA C++ text, counts what it does and says what is wrong with it.
+"""The CPU engine: a SIMT machine that runs CUDA C++, counts its memory traffic and reports errors.
 
-`build` compiles a kernel with the system's C++ compiler against headers that give CUDA's words a meaning; the runtime
-(C++, built once) runs every CUDA thread as a fiber.
+`build` compiles a kernel with the system's C++ compiler against headers that define CUDA's keywords and functions; the
+runtime (C++, built once) runs every CUDA thread as a fiber.
 
 May import: errors.
 """
@@ -18,7 +18,7 @@ __all__ = ["KINDS", "Finding", "Module", "Report", "build"]
 
 
 def build(source, name, parameters, *, defines=None, filename="<cell>", first_line=1, mode="fast"):
-    """A kernel as something that can be launched.
+    """Compile a kernel and load it.
 
     Parameters
     ----------
@@ -26,8 +26,12 @@ def build(source, name, parameters, *, defines=None, filename="<cell>", first_li
     name : str, the kernel; an instance of a template is named as in C++: "softmax<128>"
     parameters : list of signature.Parameter
     defines : dict or None, as with -D
-    filename, first_line : what errors and findings call the text
+    filename, first_line : shown in errors and findings
     mode : "fast" (optimised, for results) or "checked" (for Module.profile)
+
+    Returns
+    -------
+    module : Module
 
     Raises
     ------
@@ -43,7 +47,7 @@ def build(source, name, parameters, *, defines=None, filename="<cell>", first_li
     if module.static_shared > STATIC_SHARED_LIMIT:
         message = (
             f"{name} does not compile: its __shared__ variables take {module.static_shared:,} bytes, and a kernel may "
-            f"declare {STATIC_SHARED_LIMIT:,} (48 KB). More comes as dynamic shared memory: extern __shared__ float "
+            f"declare {STATIC_SHARED_LIMIT:,} (48 KB). Use dynamic shared memory for more: extern __shared__ float "
             f"tile[];, and shared_bytes in the launch."
         )
         raise CompileError(message, filename=filename, log=message)

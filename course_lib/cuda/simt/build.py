@@ -1,7 +1,7 @@
-"""From a kernel's text to a library that the SIMT machine can run.
+"""Build kernel libraries, the runtime and the precompiled header with the system's C++ compiler.
 
-Two ways to compile: fast (optimised, for results) and checked (every access and every basic block calls the runtime).
-What is built is named by a hash of everything that went into it, and found again in the cache.
+Two modes: fast (optimised, for results) and checked (every access and every basic block calls the runtime). A built
+file is named by a hash of everything it depends on.
 
 May import: errors, simt.source, simt.cache.
 """
@@ -34,11 +34,11 @@ COMMON_FLAGS = (
     "-fno-math-errno",
     "-fno-finite-loops",
     "-fno-delete-null-pointer-checks",
-    "-fstack-clash-protection",  # a frame of many pages meets the guard page instead of stepping over it
-    "-ftrivial-auto-var-init=pattern",  # a sum that nobody set to 0 must not be 0 by luck
+    "-fstack-clash-protection",  # touches every page of a large frame, so that it cannot skip the guard page
+    "-ftrivial-auto-var-init=pattern",  # an uninitialised accumulator must not be 0 by chance
     "-pthread",
 )
-# A call that a jump replaces (a last assert, a last barrier) has no return address, and so no line.
+# A tail call (a last assert, a last barrier) becomes a jump without a return address, and so has no line.
 FAST_FLAGS = ("-O2", "-fno-optimize-sibling-calls", "-gdwarf-4", "-g1", "-DSIMT_FAST")
 # No optimisation that merges, splits, moves or duplicates accesses: the ledger counts the source.
 CHECKED_FLAGS = ("-gdwarf-4", "-g1", "-fno-builtin", "-DSIMT_CHECKED", "-fsanitize=thread")
@@ -61,10 +61,11 @@ CHECKED_GCC = (
     "-fno-if-conversion2",
     "-fno-ipa-sra",
     "-fno-ipa-icf",
-    "-fno-section-anchors",  # on Arm, variables are found by their distance from a first one: red zones change it
+    "-fno-section-anchors",  # on Arm, variables are addressed relative to the first one: red zones change the distance
     "--param=tsan-distinguish-volatile=1",
 )
-# Even its -O1 merges branches or selects instead; by default it leaves out blocks and reads that others imply.
+# Even -O1 of clang merges branches or turns them into selects; by default it does not instrument blocks and reads that
+# others imply.
 CHECKED_CLANG = (
     "-O0",
     "-fsanitize-coverage=trace-pc,no-prune",
@@ -79,17 +80,17 @@ WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
 INSTALL = (
     "The SIMT machine needs a C++17 compiler (g++ 12 or newer, or clang++). Install one: "
     "Debian/Ubuntu `sudo apt-get install g++`, conda `conda install -c conda-forge gxx`. "
-    "A compiler elsewhere: set COURSE_CXX to its path."
+    "If a compiler is installed under another path, set COURSE_CXX to it."
 )
 
 
 @functools.cache
 def compiler():
-    """Path, family ("gcc" or "clang") and version line of the C++ compiler.
+    """Return path, family ("gcc" or "clang") and version line of the C++ compiler.
 
     Raises
     ------
-    ToolchainError     there is none; the message says how to get one
+    ToolchainError     no compiler; the message says how to install one
     UnsupportedError   not Linux
     """
     if platform.system() != "Linux":
@@ -103,12 +104,12 @@ def compiler():
             version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
             family = "clang" if "clang" in version.lower() else "gcc"
             return path, family, version.splitlines()[0] if version else name
-    raise ToolchainError(INSTALL if not chosen else f"COURSE_CXX names {chosen!r}, which is not there. {INSTALL}")
+    raise ToolchainError(INSTALL if not chosen else f"COURSE_CXX names {chosen!r}, which does not exist. {INSTALL}")
 
 
 @functools.cache
 def _tree_hash(*folders):
-    """A hash of every file under `folders`: headers and runtime are part of what a build depends on."""
+    """Hash every file under `folders`, by name and contents."""
     digest = hashlib.sha256()
     for folder in folders:
         for path in sorted(Path(folder).rglob("*")):
@@ -117,7 +118,7 @@ def _tree_hash(*folders):
     return digest.hexdigest()
 
 
-# How things are compiled is part of what they depend on.
+# A build depends on how it is made as well.
 _HOW = Path(__file__).read_text() + (HERE / "source.py").read_text()
 
 
@@ -127,7 +128,7 @@ def _hash(*parts):
 
 
 def _flags(mode):
-    """Compiler flags of a mode, for the compiler at hand."""
+    """Return the compiler flags of a mode, for the compiler at hand."""
     family = compiler()[1]
     if mode == "fast":
         return COMMON_FLAGS + FAST_FLAGS + WARNINGS
@@ -135,7 +136,7 @@ def _flags(mode):
 
 
 def _libraries():
-    """What a kernel is linked with. The C++ library comes with the runtime; to search it again is most of a link."""
+    """Return the libraries of a kernel. The runtime brings the C++ library; searching it again takes most of a link."""
     return ("-nodefaultlibs", "-lm", "-lgcc", "-lc", "-lgcc") if compiler()[1] == "gcc" else ("-lm",)
 
 
@@ -144,9 +145,9 @@ def _run(arguments, **options):
 
 
 def runtime_library():
-    """Path of the runtime, compiled on first use (a few seconds, once for each version)."""
+    """Return the path of the runtime, compiled on first use (a few seconds, once for each version)."""
     flags = ("-std=c++17", "-O2", "-gdwarf-4", "-g1", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-pthread")
-    flags += ("-U_FORTIFY_SOURCE",)  # some systems define it: its longjmp takes leaving a fiber's stack for an attack
+    flags += ("-U_FORTIFY_SOURCE",)  # where it is the default: its longjmp refuses to leave a fiber's stack
     key = _hash(compiler()[2], flags, _tree_hash(RUNTIME))
     target = cache_dir() / f"libsimt-{key}.so"
 
@@ -161,7 +162,10 @@ def runtime_library():
 
 
 def _dynamic_shared_object():
-    """An object file with the buffer that every `extern __shared__` array names."""
+    """Return the path of an object file with the buffer behind every `extern __shared__` array.
+
+    It is linked last, so the buffer is at the end of the thread-local segment. Its size is that of DYNAMIC_BYTES.
+    """
     text = (
         'extern "C" { __attribute__((aligned(1024))) __thread unsigned char simt_dynamic_buffer[240 * 1024];\n'
         '__attribute__((visibility("default"))) unsigned char* simt_dynamic_base() { return simt_dynamic_buffer; } }\n'
@@ -177,14 +181,14 @@ def _dynamic_shared_object():
 
 
 def _forced_header(mode):
-    """Path of the header to force in, with its precompiled form beside it."""
+    """Return the path of the header to force in; its precompiled form is in the same folder."""
     flags = _flags(mode)
     key = _hash(compiler()[2], flags, _tree_hash(INCLUDE), INCLUDE)
     folder = cache_dir() / f"header-{mode}-{key}"
     header = folder / "machine.h"
     precompiled = folder / ("machine.h.gch" if compiler()[1] == "gcc" else "machine.h.pch")
     folder.mkdir(exist_ok=True)
-    if not header.exists():  # written once and never touched again: clang compares its time with the precompiled form's
+    if not header.exists():  # written once, never rewritten: clang compares its time with that of the precompiled form
         with tempfile.TemporaryDirectory(dir=folder) as made:
             text = Path(made) / "machine.h"
             text.write_text('#include "simt/machine.h"\n')
@@ -203,12 +207,12 @@ def _forced_header(mode):
 
 
 def checked_key():
-    """Stands for everything that the checked build of a kernel depends on, besides its text."""
+    """Return a key of everything besides its text that the checked build of a kernel depends on."""
     return _hash(compiler()[2], _flags("checked"), _tree_hash(RUNTIME), _tree_hash(INCLUDE))
 
 
 def compile_kernel(source, name, *, defines, filename, first_line, mode):
-    """Path of the kernel's library, built or found in the cache.
+    """Return the path of the kernel's library, from the cache or newly built.
 
     Raises
     ------
@@ -217,42 +221,36 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
     """
     refuse_host_headers(source, name, filename, first_line)
     text = translation_unit(source, name, defines, first_line)
-    runtime, flags = runtime_library(), _flags(mode)
     common = _tree_hash(KERNELS / "common") if (KERNELS / "common").is_dir() else ""
-    key = _hash(compiler()[2], flags, runtime.name, _tree_hash(INCLUDE), common, text)
+    key = _hash(compiler()[2], _flags(mode), runtime_library().name, _tree_hash(INCLUDE), common, text)
     target = cache_dir() / f"kernel-{mode}-{key}.so"
+    if target.exists():
+        with contextlib.suppress(OSError):
+            os.utime(target)  # mark as used now: prune deletes the least recently used
+        return target
 
     def make(path):
         assembly = path.with_suffix(".s")
-        done = _run(
-            [
-                *flags,
-                f"-I{INCLUDE}",
-                f"-I{KERNELS}",
-                "-include",
-                _forced_header(mode),
-                "-S",
-                "-o",
-                assembly,
-                "-x",
-                "c++",
-                "-",
-            ],
-            input=text,
-        )
+        done = _assemble(text, mode, assembly)
         if done.returncode:
             raise compile_error(done.stderr, name, filename)
-        text_of_machine = with_unset_nan(assembly.read_text(), source)
-        assembly.write_text(with_red_zones(text_of_machine) if mode == "checked" else text_of_machine)
-        # linked without the sanitizer's flags: its own runtime must not come in, ours answers the calls
-        dynamic = [_dynamic_shared_object()] if "simt_dynamic_buffer" in text else []
-        done = _run(["-shared", "-nostartfiles", "-o", path, assembly, *dynamic, runtime, *_libraries()])
+        machine_code = with_unset_nan(assembly.read_text(), source)
+        assembly.write_text(with_red_zones(machine_code) if mode == "checked" else machine_code)
+        done = _link(assembly, path, uses_dynamic_shared="simt_dynamic_buffer" in text)
         if done.returncode:
             raise compile_error(done.stderr, name, filename)
 
-    if target.exists():
-        with contextlib.suppress(OSError):
-            os.utime(target)  # used now: prune takes the oldest
-        return target
     prune(cache_dir())
     return build_into(target, make)
+
+
+def _assemble(text, mode, assembly):
+    """Compile a translation unit to assembly text, which can still be edited."""
+    includes = (f"-I{INCLUDE}", f"-I{KERNELS}", "-include", _forced_header(mode))
+    return _run([*_flags(mode), *includes, "-S", "-o", assembly, "-x", "c++", "-"], input=text)
+
+
+def _link(assembly, path, *, uses_dynamic_shared):
+    """Link against the course's runtime, without -fsanitize: the compiler's own sanitizer runtime must not come in."""
+    dynamic = [_dynamic_shared_object()] if uses_dynamic_shared else []
+    return _run(["-shared", "-nostartfiles", "-o", path, assembly, *dynamic, runtime_library(), *_libraries()])

@@ -1,6 +1,6 @@
-"""The folder on disk in which everything built is kept.
+"""The cache folder of built libraries and headers.
 
-What is built is moved into place in one step, so that several processes may build the same thing at once.
+A finished file is moved to its final name in one step, so that several processes may build the same thing at once.
 
 May import: nothing of the course.
 """
@@ -15,7 +15,7 @@ CACHE_BYTES = 256 << 20
 
 
 def cache_dir():
-    """The folder of everything built, created on first use."""
+    """Return the cache folder; it is created on first use."""
     chosen = os.environ.get("COURSE_CACHE_DIR")
     path = Path(chosen) if chosen else Path.home() / ".cache" / "attention-kernel-by-kernel"
     path = path / "simt"
@@ -24,8 +24,8 @@ def cache_dir():
 
 
 def prune(folder):
-    """Keeps the cache below CACHE_BYTES: what was used longest ago goes first, nothing of the last hour."""
-    with os.scandir(folder) as entries:  # every build asks, of thousands of files: pathlib takes ten times as long
+    """Delete the least recently used kernels while the cache exceeds CACHE_BYTES; none used within the last hour."""
+    with os.scandir(folder) as entries:  # thousands of files at every build: pathlib is ten times slower
         kernels = [entry for entry in entries if entry.name.startswith("kernel-") and entry.name.endswith(".so")]
     files = []
     for entry in kernels:
@@ -41,7 +41,7 @@ def prune(folder):
 
 
 def build_into(target, make):
-    """Calls make(temporary path) and moves what it made to `target`, unless `target` is there already."""
+    """Call make(temporary path) and move the result to `target`, unless `target` exists. Returns `target`."""
     if not target.exists():
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             made = Path(folder) / target.name
@@ -51,7 +51,7 @@ def build_into(target, make):
 
 
 def publish_once(path, target):
-    """`path` under the name `target`, unless that exists (FileExistsError); by copy where there are no hard links."""
+    """Give `path` the name `target`, unless that exists (FileExistsError); by copy where there are no hard links."""
     try:
         os.link(path, target)
     except FileExistsError:

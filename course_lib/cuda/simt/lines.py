@@ -1,4 +1,4 @@
-"""Code addresses to the author's lines, and names of what stands in a library, read from its debug information.
+"""Source lines of code addresses, and the variables of a kernel library, read from its debug information and symbols.
 
 May import: nothing of the course.
 """
@@ -25,7 +25,7 @@ class LineTable:
         self._known = {0: (None, None)}  # code address -> (place, caller)
 
     def resolve(self, codes):
-        """Looks up many code addresses in one go; `line` then answers from memory."""
+        """Look up many code addresses with one call of addr2line; `place`, `caller` and `line` then use the result."""
         missing = sorted(set(codes) - self._known.keys())
         tool = shutil.which("addr2line") or shutil.which("llvm-addr2line") or shutil.which("llvm-symbolizer")
         if not missing or not tool:
@@ -57,24 +57,26 @@ class LineTable:
         return self._known.get(code, (None, None))
 
     def _read(self, rows):
-        """(place, caller) of an address: the innermost frame that is the author's or of kernels_cu/common, and where
-        the latter was called. Frames come innermost first; only inlined functions have more than one.
+        """Return (place, caller) of an address from addr2line's rows.
+
+        `place` is the innermost frame of the author's file or of kernels_cu/common, `caller` the line from which the
+        latter was called. Frames come innermost first; only inlined functions have more than one.
         """
         place = None
         for row in rows:
-            found = re.match(r"(.*):(\d+)", row)
-            if not found or found[2] == "0":
+            frame = re.match(r"(.*):(\d+)", row)
+            if not frame or frame[2] == "0":
                 continue
-            if found[1] == self.author:
-                return (place, int(found[2])) if place else (("", int(found[2])), None)
-            if place is None and "/kernels_cu/" in found[1]:
-                place = found[1].rpartition("/kernels_cu/")[2], int(found[2])
+            if frame[1] == self.author:
+                return (place, int(frame[2])) if place else (("", int(frame[2])), None)
+            if place is None and "/kernels_cu/" in frame[1]:
+                place = frame[1].rpartition("/kernels_cu/")[2], int(frame[2])
         return place, None
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a kernel's library. offset: in the thread-local block for "shared", else in the library."""
+    """A variable of a kernel's library. offset: in the thread-local segment for "shared", else in the library."""
 
     name: str
     kind: str  # "shared", "device" or "constant"
@@ -84,7 +86,7 @@ class Variable:
 
 
 def variables(path):
-    """The shared, __device__ and __constant__ variables of a library, read from its ELF symbol table.
+    """Return the shared, __device__ and __constant__ variables of a library, read from its ELF symbol table.
 
     Source of the layout: System V ABI, "Symbol Table" and "Sections"; 64-bit, little endian.
     """
@@ -92,49 +94,49 @@ def variables(path):
     table, entry_bytes, count, names_section = _header(data)
     sections = [struct.unpack_from("<IIQQQQIIQQ", data, table + i * entry_bytes) for i in range(count)]
     names = [_text(data, sections[names_section][4] + section[0]) for section in sections]
-    found = []
+    result = []
     for section in sections:
         if section[1] != 2:  # SHT_SYMTAB
             continue
         strings = sections[section[6]][4]
-        for at in range(section[4], section[4] + section[5], 24):
-            name, info, _, where, value, size = struct.unpack_from("<IBBHQQ", data, at)
+        for offset in range(section[4], section[4] + section[5], 24):
+            name, info, _, where, value, size = struct.unpack_from("<IBBHQQ", data, offset)
             if size == 0 or info & 15 not in (1, 6) or where >= count:  # STT_OBJECT, STT_TLS
                 continue
             writable = sections[where][2] & 1
             kind = "shared" if info & 15 == 6 else "constant" if names[where].startswith(".simt_constant") else "device"
             text = _text(data, strings + name)
             if (writable or kind != "device") and not text.startswith("DW.ref."):  # the C++ runtime's own
-                found.append(Variable(_plain_name(text), kind, value, size, _owner(text)))
-    return found
+                result.append(Variable(_plain_name(text), kind, value, size, _owner(text)))
+    return result
 
 
-def static_shared_bytes(found, name, others):
-    """Bytes of shared memory that kernel `name` declares; what stands in one of the `others` is not its own."""
-    own = [one for one in found if one.kind == "shared" and one.name != "simt_dynamic_buffer"]
+def static_shared_bytes(variables, name, others):
+    """Return the bytes of shared memory that kernel `name` declares; arrays inside one of the `others` do not count."""
+    own = [one for one in variables if one.kind == "shared" and one.name != "simt_dynamic_buffer"]
     return sum(one.bytes for one in own if one.owner == name or one.owner not in others)
 
 
 def _header(data):
-    """Offset of the section table, bytes of an entry, number of entries, index of the names."""
+    """Return offset of the section table, bytes of an entry, number of entries, index of the names."""
     (table,) = struct.unpack_from("<Q", data, 40)
     return table, *struct.unpack_from("<HHH", data, 58)
 
 
-def _text(data, at):
-    return data[at : data.index(b"\0", at)].decode(errors="replace")
+def _text(data, offset):
+    return data[offset : data.index(b"\0", offset)].decode(errors="replace")
 
 
 def _owner(symbol):
-    """`kernel` of `_ZZ6kernelPfE1s`, or nothing."""
-    found = re.match(r"_ZZN?(\d+)(\w+)$", symbol)
-    return found[2][: int(found[1])] if found else ""
+    """Return `kernel` of `_ZZ6kernelPfE1s`, "" when the symbol is in no function."""
+    match = re.match(r"_ZZN?(\d+)(\w+)$", symbol)
+    return match[2][: int(match[1])] if match else ""
 
 
 def _plain_name(symbol):
-    """`s` of `_ZZ6kernelPfE1s`; C names stay as they are."""
+    """Return `s` of `_ZZ6kernelPfE1s`; C names stay as they are."""
     for pattern in (r"_ZZ.*E(\d+)(\w+)$", r"_ZL?(\d+)(\w+)$"):
-        found = re.match(pattern, symbol)
-        if found:
-            return found[2][: int(found[1])]
+        match = re.match(pattern, symbol)
+        if match:
+            return match[2][: int(match[1])]
     return symbol

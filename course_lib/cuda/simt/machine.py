@@ -1,4 +1,4 @@
-"""Launching on the SIMT machine: arguments into memory, the runtime's answer into findings and counters.
+"""Launch a kernel on the SIMT machine; the runtime's result becomes findings and counters.
 
 May import: errors, the other modules of simt.
 """
@@ -9,19 +9,19 @@ import json
 import os
 import threading
 
-import torch
-
 from ...errors import KernelFault, LaunchError
-from .absent import drop_discarded
 from .build import runtime_library
 from .findings import Reader, stop_findings
+from .inactive_lanes import drop_discarded
 from .lines import LineTable, variables
-from .memory import OBJECT_KINDS, Memory, Object, Task, value_bytes
+from .memory import OBJECT_KINDS, Memory, Object, Task, value_buffers
 from .report import Line, Report
 from .source import AUTHOR
 
 SCHEDULES = ("forward", "reverse", "random", "resident")  # the order is that of Schedule in runtime/state.h
+# The order is that of Stop in runtime/state.h.
 STOPS = ("none", "kernel_fault", "step_limit", "time_limit", "interrupted", "deadlock", "trap", "no_memory")
+FLAG_WRITE, FLAG_SHARED, FLAG_ATOMIC = 0x10, 0x20, 0x40  # of an instruction; the values of runtime/requests.h
 STEP_LIMIT = 10_000_000  # basic blocks of one thread in the checked build
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes that a kernel may declare, on every GPU
 BLOCK_SHARED_LIMIT = 227 * 1024  # bytes of a block, declared and dynamic, on compute capability 9.0
@@ -31,7 +31,7 @@ _lock = threading.RLock()  # the runtime serves one launch at a time
 
 @functools.cache
 def load_runtime():
-    """The runtime's library, loaded once."""
+    """Load the runtime's library, once."""
     library = ctypes.CDLL(str(runtime_library()))
     library.simt_launch.argtypes = [
         ctypes.POINTER(Task),
@@ -42,7 +42,7 @@ def load_runtime():
 
 
 def _triple(value):
-    """An int or a tuple of up to three as a tuple of three."""
+    """Return an int or a tuple of up to three as a tuple of three."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     return tuple(int(item) for item in values) + (1,) * (3 - len(values))
 
@@ -53,9 +53,9 @@ class Module:
     Attributes
     ----------
     name : str
-    path : Path of the built library
+    path : Path of the kernel's library
     mode : str, "fast" or "checked"
-    static_shared : int, bytes of shared memory that the kernel declares
+    static_shared : int, bytes of shared memory that the kernel declares; set by simt.build
     """
 
     def __init__(self, path, name, parameters, *, filename, mode):
@@ -73,7 +73,7 @@ class Module:
         )
 
     def launch(self, grid, block, arguments, shared_bytes=0):
-        """Runs the kernel; tensors are changed in place.
+        """Run the kernel; tensors are changed in place.
 
         Parameters
         ----------
@@ -86,17 +86,17 @@ class Module:
         KernelFault   crash, deadlock, endless loop, failed assertion
         """
         self._need("fast")
-        answer, memory, printed = self._run(grid, block, arguments, shared_bytes, checked=False)
+        result, memory, printed = self._run(grid, block, arguments, shared_bytes, checked=False)
         _show(printed)
-        if STOPS[answer["stop"]] != "none":
-            findings = self._findings(answer, memory)
-            message = findings[0].message if findings else f"{self.name} stopped: {STOPS[answer['stop']]}."
+        if STOPS[result["stop"]] != "none":
+            findings = self._findings(result, memory)
+            message = findings[0].message if findings else f"{self.name} stopped: {STOPS[result['stop']]}."
             raise KernelFault(f"{self.name}: {message}", findings)
 
     def profile(
         self, grid, block, arguments, shared_bytes=0, *, schedule="forward", seed=0, step_limit=None, outputs=()
     ):
-        """Runs the kernel under observation.
+        """Run the kernel with every access checked and counted.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Module:
         schedule : str, "forward", "reverse", "random" or "resident"
         seed : int, for random and resident
         step_limit : int or None; basic blocks of one thread before its loop counts as endless (default 10 million)
-        outputs : tensors among the arguments whose contents count as not yet written
+        outputs : tensors among the arguments that count as uninitialised
 
         Returns
         -------
@@ -117,71 +117,66 @@ class Module:
         options |= {"outputs": outputs, "checked": True}
         with _lock:
             before = Memory(self.parameters, arguments, outputs).copy()
-            answer, memory, printed = self._run(grid, block, arguments, shared_bytes, **options)
-            if STOPS[answer["stop"]] == "none" and not any(one.kind == "device" for one in self.variables):
-                # __device__ variables outlive a launch, so that a second one would begin with others
+            result, memory, printed = self._run(grid, block, arguments, shared_bytes, **options)
+            # __device__ variables keep their values between launches: a repeated launch would start from others.
+            repeatable = not any(one.kind == "device" for one in self.variables)
+            if STOPS[result["stop"]] == "none" and repeatable:
 
-                def again():
+                def run_again():
                     repeated, _, text = self._run(grid, block, arguments, shared_bytes, **options)
                     return repeated, text
 
-                drop_discarded(answer, printed, memory, before, again, self._set_absent_byte)
+                drop_discarded(result, printed, memory, before, run_again, self._set_inactive_byte)
         _show(printed)
-        report = Report(kernel=self.name, schedule=schedule, exact=answer["exact"], printed=printed)
-        report.findings = self._findings(answer, memory)
-        self._count(report, answer["counters"])
+        report = Report(kernel=self.name, schedule=schedule, exact=result["exact"], printed=printed)
+        report.findings = self._findings(result, memory)
+        self._count(report, result["counters"])
         return report
 
-    def _set_absent_byte(self, byte):
-        load_runtime().simt_set_absent_byte(byte)
+    def _set_inactive_byte(self, byte):
+        load_runtime().simt_set_inactive_byte(byte)
 
     def _need(self, mode):
         if self.mode != mode:
             raise LaunchError(f"This module was built {self.mode}; build it with mode={mode!r} for that.")
 
-    def _findings(self, answer, memory):
-        """Findings of a launch, what ended it last."""
-        reader = Reader(self._lines, self._variables, memory.shown, answer)
-        reader.resolve(answer)
-        findings = reader.findings(answer["findings"])
-        return findings + [last for last in stop_findings(answer, reader) if not _said(findings, last)]
+    def _findings(self, result, memory):
+        """The findings of a launch; the one that ended it comes last."""
+        reader = Reader(self._lines, self._variables, memory.shown, result)
+        reader.resolve()
+        findings = reader.findings(result["findings"])
+        return findings + [last for last in stop_findings(reader) if not _is_consequence(findings, last)]
 
     def _run(self, grid, block, arguments, shared_bytes, *, checked, schedule=0, seed=0, step_limit=0, outputs=()):
-        if shared_bytes and self.static_shared + shared_bytes > BLOCK_SHARED_LIMIT:
-            raise LaunchError(
-                f"{self.name}: it declares {self.static_shared:,} bytes of shared memory and is launched with "
-                f"{shared_bytes:,} more; a block may have {BLOCK_SHARED_LIMIT:,} together."
-            )
+        """Launch once. Returns the runtime's result (a dict), the Memory of the launch and what the kernel printed."""
+        self._check_shared(shared_bytes)
         memory = Memory(self.parameters, arguments, outputs)
-        buffers = [
-            None if isinstance(value, torch.Tensor) else value_bytes(parameter, value)
-            for parameter, value in zip(self.parameters, arguments, strict=True)
-        ]
-        count = max(1, len(arguments))
-        pointers = (ctypes.c_void_p * count)(*[ctypes.addressof(one) if one is not None else None for one in buffers])
-        tensors = memory.as_c()
-        limit = float(os.environ.get("COURSE_TIME_LIMIT_S", TIME_LIMIT_S))
+        buffers = value_buffers(self.parameters, arguments)  # the runtime reads them during the call
         task = Task(
-            self._entry,
-            self._dynamic,
-            pointers,
-            tensors,
-            len(memory.extents),
-            (ctypes.c_int * count)(*memory.piece_of),
-            (ctypes.c_uint64 * count)(*memory.offset_of),
-            len(arguments),
-            _triple(grid),
-            _triple(block),
-            shared_bytes,
-            checked,
-            schedule,
-            self._objects,
-            len(self._variables),
-            seed & 0xFFFFFFFF,
-            1 if checked else _num_workers(),
-            step_limit,
-            limit,
+            entry=self._entry,
+            dynamic_base=self._dynamic,
+            num_arguments=len(arguments),
+            grid=_triple(grid),
+            block=_triple(block),
+            shared_bytes=shared_bytes,
+            checked=checked,
+            schedule=schedule,
+            objects=self._objects,
+            num_objects=len(self._variables),
+            seed=seed & 0xFFFFFFFF,
+            num_workers=1 if checked else _num_workers(),
+            step_limit=step_limit,
+            time_limit_s=float(os.environ.get("COURSE_TIME_LIMIT_S", TIME_LIMIT_S)),
+            **memory.task_fields(buffers),
         )
+        result, text = self._call(task)
+        result["shared_bytes"] = shared_bytes
+        if STOPS[result["stop"]] == "interrupted":
+            raise KeyboardInterrupt
+        return result, memory, text
+
+    def _call(self, task):
+        """Hand a task to the runtime. Returns its result and the printed text."""
         result, printed = ctypes.c_char_p(), ctypes.c_char_p()
         with _lock:
             failed = load_runtime().simt_launch(ctypes.byref(task), ctypes.byref(result), ctypes.byref(printed))
@@ -189,40 +184,48 @@ class Module:
                 raise LaunchError(
                     f"{self.name}: there is not enough memory for a copy of its tensors; use smaller ones."
                 )
-            answer, text = json.loads(result.value), printed.value.decode(errors="replace")
-        answer["shared_bytes"] = shared_bytes
-        if STOPS[answer["stop"]] == "interrupted":
-            raise KeyboardInterrupt
-        return answer, memory, text
+            return json.loads(result.value), printed.value.decode(errors="replace")
+
+    def _check_shared(self, shared_bytes):
+        if shared_bytes and self.static_shared + shared_bytes > BLOCK_SHARED_LIMIT:
+            raise LaunchError(
+                f"{self.name}: it declares {self.static_shared:,} bytes of shared memory and is launched with "
+                f"{shared_bytes:,} more; a block may have {BLOCK_SHARED_LIMIT:,} together."
+            )
 
     def _count(self, report, counters):
-        """Counters of code addresses into lines and totals."""
-        for code, flags, requests, num_bytes, sectors, ideal, wavefronts, conflicts in counters:
+        """Add the counters of code addresses to the report's lines and totals."""
+        for code, flags, *numbers in counters:
             place = self._lines.place(code)
             number = place[1] if place else None
             key = f"{place[0]}:{number}" if place and place[0] else number
             line = report.lines.setdefault(key, Line(number, place[0] if place else ""))
             for target in (line, report):
-                if flags & 0x40:
-                    target.atomics += requests
-                    continue
-                side = "store" if flags & 0x10 else "load"
-                traffic = getattr(target, f"{'shared' if flags & 0x20 else 'global'}_{side}")
-                traffic.requests += requests
-                traffic.bytes += num_bytes
-                if flags & 0x20:
-                    traffic.wavefronts += wavefronts
-                    traffic.conflicts += conflicts
-                else:
-                    traffic.sectors += sectors
-                    traffic.ideal_sectors += ideal
+                _add_counters(target, flags, *numbers)
 
 
-def _said(findings, finding):
-    """Is this finding the consequence of another that says more?"""
+def _add_counters(target, flags, requests, num_bytes, sectors, ideal_sectors, wavefronts, conflicts):
+    """Add the counters of one instruction to a Line (or a Report)."""
+    if flags & FLAG_ATOMIC:
+        target.atomics += requests
+        return
+    space = "shared" if flags & FLAG_SHARED else "global"
+    traffic = getattr(target, f"{space}_{'store' if flags & FLAG_WRITE else 'load'}")
+    traffic.requests += requests
+    traffic.bytes += num_bytes
+    if space == "shared":
+        traffic.wavefronts += wavefronts
+        traffic.conflicts += conflicts
+    else:
+        traffic.sectors += sectors
+        traffic.ideal_sectors += ideal_sectors
+
+
+def _is_consequence(findings, finding):
+    """True when another finding explains this one and says more."""
     if finding.kind == "deadlock":
         return any(one.kind in ("deadlock", "bad_shuffle") for one in findings)
-    # a vector instruction of the host may crash where the address is misaligned: that has been said
+    # a vector instruction of the host may crash on a misaligned address, which has its own finding
     return any(one.kind in (finding.kind, "misaligned") and one.line == finding.line for one in findings)
 
 
@@ -232,6 +235,6 @@ def _show(printed):
 
 
 def _num_workers():
-    """Worker threads of a fast launch: the cores this process may use."""
+    """Number of worker threads of a fast launch: the cores that this process may use."""
     chosen = os.environ.get("COURSE_SIMT_WORKERS")
     return int(chosen) if chosen else min(16, len(os.sched_getaffinity(0)))

@@ -1,4 +1,4 @@
-"""A launch's arguments as the runtime takes them: pieces of memory, values as bytes, and the C structures of the call.
+"""The arguments of a launch in the form that the runtime takes: memory extents, values as bytes, the C structures.
 
 May import: errors.
 """
@@ -13,6 +13,8 @@ OBJECT_KINDS = ("shared", "device", "constant")  # the order is that of ObjectKi
 
 
 class Tensor(ctypes.Structure):
+    """SimtTensor of runtime/machine.cpp."""
+
     _fields_ = [
         ("memory", ctypes.c_void_p),
         ("bytes", ctypes.c_uint64),
@@ -23,10 +25,14 @@ class Tensor(ctypes.Structure):
 
 
 class Object(ctypes.Structure):
+    """SimtObject of runtime/machine.cpp."""
+
     _fields_ = [("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("kind", ctypes.c_int)]
 
 
 class Task(ctypes.Structure):
+    """SimtTask of runtime/machine.cpp."""
+
     _fields_ = [
         ("entry", ctypes.c_void_p),
         ("dynamic_base", ctypes.c_void_p),
@@ -51,60 +57,74 @@ class Task(ctypes.Structure):
 
 
 class Memory:
-    """The distinct pieces of memory among the arguments: views of one storage share a piece."""
+    """The distinct extents of memory among the arguments; views of one storage share an extent.
+
+    Attributes
+    ----------
+    extents : list of [first byte, past the last byte, start of the storage], host addresses
+    writable : list of bool, by extent: some parameter may write it
+    fresh : list of bool, by extent: all its tensors count as uninitialised
+    piece_of : list of int, by argument: its extent, -1 for a plain value
+    offset_of : list of int, by argument: bytes from the start of its extent
+    shown : list of (name, extent, host address, bytes, itemsize) of the tensors, for messages
+    """
 
     def __init__(self, parameters, arguments, outputs):
-        self.names, self.extents, self.writable, self.fresh = [], [], [], []
-        self.shown = []  # (name, piece, byte offset, bytes, itemsize) of every tensor, for messages
-        self.piece_of, self.offset_of = [], []
-        storages = {}
+        self.extents, self.writable, self.fresh = [], [], []
+        self.piece_of, self.shown = [], []
+        self._extent_of_storage = {}
         marked = {id(output) for output in outputs}
+        lows = []
         for parameter, value in zip(parameters, arguments, strict=True):
-            if not isinstance(value, torch.Tensor):
-                self.piece_of.append(-1)
-                self.offset_of.append(0)
-                continue
-            if value.device.type != "cpu":
-                raise ArgumentError(
-                    f"{parameter.name} is a tensor on {value.device}; the SIMT machine runs on the CPU."
-                )
-            low = value.data_ptr()
-            span = (
-                0
-                if value.numel() == 0
-                else 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
-            )
-            high = low + span * value.element_size()
-            storage = value.untyped_storage().data_ptr()
-            if storage not in storages:
-                storages[storage] = len(self.extents)
-                self.extents.append([low, high, storage])
-                self.writable.append(False)
-                self.fresh.append(True)
-            piece = storages[storage]
-            extent = self.extents[piece]
-            extent[0], extent[1] = min(extent[0], low), max(extent[1], high)
-            self.writable[piece] |= not parameter.is_const
-            self.fresh[piece] &= id(value) in marked
-            self.shown.append((parameter.name, piece, low, span * value.element_size(), value.element_size()))
-            self.piece_of.append(piece)
-            self.offset_of.append(low)
+            is_tensor = isinstance(value, torch.Tensor)
+            self.piece_of.append(self._add(parameter, value, id(value) in marked) if is_tensor else -1)
+            lows.append(value.data_ptr() if is_tensor else 0)
         self.offset_of = [
-            low - self.extents[piece][0] if piece >= 0 else 0
-            for low, piece in zip(self.offset_of, self.piece_of, strict=True)
+            low - self.extents[piece][0] if piece >= 0 else 0 for low, piece in zip(lows, self.piece_of, strict=True)
         ]
 
+    def _add(self, parameter, tensor, is_output):
+        """Add a tensor to the extent of its storage. Returns the extent's number."""
+        if tensor.device.type != "cpu":
+            raise ArgumentError(f"{parameter.name} is a tensor on {tensor.device}; the SIMT machine runs on the CPU.")
+        storage, low = tensor.untyped_storage().data_ptr(), tensor.data_ptr()
+        num_bytes = _span(tensor) * tensor.element_size()
+        if storage not in self._extent_of_storage:
+            self._extent_of_storage[storage] = len(self.extents)
+            self.extents.append([low, low + num_bytes, storage])
+            self.writable.append(False)
+            self.fresh.append(True)
+        piece = self._extent_of_storage[storage]
+        extent = self.extents[piece]
+        extent[0], extent[1] = min(extent[0], low), max(extent[1], low + num_bytes)
+        self.writable[piece] |= not parameter.is_const
+        self.fresh[piece] &= is_output
+        self.shown.append((parameter.name, piece, low, num_bytes, tensor.element_size()))
+        return piece
+
     def copy(self):
-        """The bytes of all pieces, as they are now."""
+        """Return the bytes of all extents as they are now."""
         return [ctypes.string_at(low, high - low) for low, high, _ in self.extents]
 
     def restore(self, copied):
-        """Put what `copy` gave back into the pieces that a kernel may write."""
+        """Write what `copy` returned back into the extents that a kernel may write."""
         for (low, _, _), writable, data in zip(self.extents, self.writable, copied, strict=True):
             if writable:
                 ctypes.memmove(low, data, len(data))
 
-    def as_c(self):
+    def task_fields(self, buffers):
+        """Return the fields of Task that describe tensors and arguments; `buffers` as of value_buffers."""
+        count = max(1, len(buffers))
+        addresses = [ctypes.addressof(one) if one is not None else None for one in buffers]
+        return {
+            "arguments": (ctypes.c_void_p * count)(*addresses),
+            "tensors": self._tensors(),
+            "num_tensors": len(self.extents),
+            "tensor_of_argument": (ctypes.c_int * count)(*self.piece_of),
+            "offset_of_argument": (ctypes.c_uint64 * count)(*self.offset_of),
+        }
+
+    def _tensors(self):
         rows = [
             (low, high - low, (low - storage) % 256, writable, fresh)
             for (low, high, storage), writable, fresh in zip(self.extents, self.writable, self.fresh, strict=True)
@@ -112,8 +132,23 @@ class Memory:
         return (Tensor * max(1, len(rows)))(*rows)
 
 
+def _span(tensor):
+    """Elements from the first to the last of a tensor with strides, both included; 0 when it is empty."""
+    if tensor.numel() == 0:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def value_buffers(parameters, arguments):
+    """Return a list with a ctypes buffer for every plain value and None for every tensor."""
+    return [
+        None if isinstance(value, torch.Tensor) else value_bytes(parameter, value)
+        for parameter, value in zip(parameters, arguments, strict=True)
+    ]
+
+
 def value_bytes(parameter, value):
-    """A plain argument as the bytes of its declared type, in a buffer of at least 8 bytes."""
+    """Return a plain argument as the bytes of its declared type, in a ctypes buffer of at least 16 bytes."""
     types = {"float": ctypes.c_float, "double": ctypes.c_double, "bool": ctypes.c_bool}
     if isinstance(value, (bytes, bytearray, memoryview)):
         raw = bytes(value)

@@ -1,4 +1,4 @@
-"""What the SIMT machine found and counted during one launch.
+"""The report of one launch on the SIMT machine: findings, and traffic by source line.
 
 May import: nothing of the course.
 """
@@ -30,7 +30,7 @@ class Finding:
     kind : str, one of KINDS
     line : int or None, in the author's numbering
     message : str, one sentence
-    other_line : int or None, the other access of a race, the other place of a divergence
+    other_line : int or None, of the other access of a race, of the other barrier of a divergence
     space : str or None, "shared" or "global"
     count : int, how often it was seen
     thread, block : tuple of 3 ints, the first example
@@ -59,8 +59,8 @@ class Finding:
 class GlobalTraffic:
     """Global loads or stores of a launch.
 
-    requests : warp instructions; sectors : 32-byte pieces they touch; bytes : sum over the lanes of what each asks
-    for; ideal_sectors : the fewest sectors that the distinct bytes of each request fit in
+    requests : warp instructions; sectors : 32-byte sectors they touch; bytes : sum over the lanes of what each
+    requests; ideal_sectors : the fewest sectors that the distinct bytes of each request fit in
     """
 
     requests: int = 0
@@ -74,7 +74,7 @@ class SharedTraffic:
     """Shared loads or stores of a launch.
 
     requests : warp instructions; wavefronts : passes through the 32 banks; conflicts : wavefronts beyond the
-    unavoidable; bytes : sum over the lanes of what each asked for
+    unavoidable; bytes : sum over the lanes of what each requests
     """
 
     requests: int = 0
@@ -188,8 +188,8 @@ class Report(Line):
             for row in rows
         ]
         verdict = "no findings" if self.ok else f"{len(self.findings)} finding(s)"
-        found = [f"  {finding.kind.replace('_', ' ')}: {finding.message}" for finding in self.findings]
-        return "\n".join([f"{self.kernel}, schedule {self.schedule}: {verdict}", *found, *table])
+        findings = [f"  {finding.kind.replace('_', ' ')}: {finding.message}" for finding in self.findings]
+        return "\n".join([f"{self.kernel}, schedule {self.schedule}: {verdict}", *findings, *table])
 
     def _repr_html_(self):
         rows = self.rows()
@@ -198,11 +198,11 @@ class Report(Line):
             "<tr>" + "".join(f"<td style='text-align:right'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in rows[1:]
         )
-        found = "".join(
+        findings = "".join(
             f"<li><b>{finding.kind.replace('_', ' ')}</b>: {html.escape(finding.message)}</li>"
             for finding in self.findings
         )
-        verdict = "No findings." if self.ok else f"{len(self.findings)} finding(s):<ul>{found}</ul>"
+        verdict = "No findings." if self.ok else f"{len(self.findings)} finding(s):<ul>{findings}</ul>"
         return (
             f"<div><b>{html.escape(self.kernel)}</b>, schedule {self.schedule}. {verdict}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"

@@ -1,7 +1,7 @@
-"""Does the machine see, with this compiler, what it must see? Asked once for each compiler and version of the machine.
+"""Self-test of the detector with the compiler at hand, once for each compiler and version of the machine.
 
-A detector that finds nothing looks like a kernel without faults. A compiler that leaves the instrumentation out, or
-places accesses elsewhere, must not go unnoticed; so a kernel with a missing barrier and its correct twin are run first.
+A detector without instrumentation reports nothing, which looks like a correct kernel. A compiler that leaves accesses
+uninstrumented, or moves them, must be noticed; so a kernel with a missing barrier and its correct twin run first.
 
 May import: errors, simt.build, simt.cache, simt.machine, simt.report.
 """
@@ -33,7 +33,7 @@ REQUESTS = (2, 2, 24, 2)  # of two warps: global loads and stores, shared loads 
 
 
 class _Pointer:
-    """The two parameters of the kernels above."""
+    """A parameter of the kernels above, with the attributes of signature.Parameter."""
 
     ctype, element, is_pointer, is_const, size_bytes = "float*", "float", True, False, 8
 
@@ -49,7 +49,7 @@ def _profile(name):
 
 
 def self_check():
-    """Runs the two kernels, unless this compiler and machine have passed before.
+    """Run the two kernels, unless this compiler and machine have passed before.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def self_check():
     counted = tuple(getattr(right, name).requests for name in TRAFFIC)
     if not right.ok or (READ, WRITE) not in seen or counted != REQUESTS:
         raise ToolchainError(
-            f"The SIMT machine does not see what it must with {compiler()[2]}: a missing barrier gave {seen} (expected "
+            f"The SIMT machine's self-test failed with {compiler()[2]}: a missing barrier gave {seen} (expected "
             f"lines {READ} and {WRITE}), accesses were counted as {counted} (expected {REQUESTS}), and the "
             f"correct kernel gave {len(right.findings)} findings. "
             "Try another compiler: set COURSE_CXX to g++ 12 or newer, or clang++."

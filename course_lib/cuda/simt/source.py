@@ -1,4 +1,4 @@
-"""A kernel's text on its way through the C++ compiler: what CUDA writes and C++ does not, red zones, the log's lines.
+"""A kernel's text before and after the C++ compiler: CUDA syntax rewritten, red zones added, errors read from the log.
 
 May import: errors.
 """
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ...errors import CompileError
 
-RED_ZONE_BYTES = 256  # behind every shared array of the checked build
-AUTHOR = "/simt/author.cu"  # the author's text for the compiler; names like <cell> have meanings of their own there
+RED_ZONE_BYTES = 256  # after every shared array of the checked build
+AUTHOR = "/simt/author.cu"  # file name of the author's text; the compiler gives names like <cell> a meaning of its own
 
 INCLUDE = Path(__file__).parent / "include"
 _HOST_HEADER = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]+)>", re.MULTILINE)
@@ -18,32 +18,32 @@ _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;{}]*?\[[^;{}]*?\])\s*;")
 
 
 def refuse_host_headers(source, name, filename, first_line):
-    """Headers of the C++ library: the compiler here would find them, the one for GPUs does not.
+    """Refuse headers of the C++ library: this compiler finds them, NVRTC does not.
 
     Raises
     ------
     CompileError   with the line of the include
     """
-    for found in _HOST_HEADER.finditer(source):
-        if (INCLUDE / found[1]).is_file():
+    for include in _HOST_HEADER.finditer(source):
+        if (INCLUDE / include[1]).is_file():
             continue
-        line = first_line + source.count("\n", 0, found.start())
-        there = ", ".join(sorted(path.name for path in INCLUDE.glob("*.h")))
+        line = first_line + source.count("\n", 0, include.start())
+        available = ", ".join(sorted(path.name for path in INCLUDE.glob("*.h")))
         message = (
-            f"{name} does not compile: line {line}: #include <{found[1]}> has no place in a kernel of the course; take "
-            f"it out. printf, assert, min, max, INFINITY and the functions of maths need no header. There are {there}."
+            f"{name} does not compile: line {line}: #include <{include[1]}> is a host header; remove it. printf, "
+            f"assert, min, max, INFINITY and the maths functions need no header. Available headers: {available}."
         )
         raise CompileError(message, filename=filename, line=line, log=message)
 
 
 def rewrite_dynamic_shared(source):
-    """`extern __shared__ T name[];` as a declaration of the machine's buffer. Line numbers stay as they are."""
+    """Turn `extern __shared__ T name[];` into a declaration of the machine's buffer. Line numbers stay as they are."""
     return _DYNAMIC.sub(
-        lambda found: (
+        lambda match: (
             "extern SIMT_DYNAMIC_SHARED "
-            + found[1]
+            + match[1]
             + ' __asm__("simt_dynamic_buffer")'
-            + "\n" * (found[0].count("\n") - found[1].count("\n"))
+            + "\n" * (match[0].count("\n") - match[1].count("\n"))
             + ";"
         ),
         source,
@@ -54,12 +54,12 @@ _ALIGNED = re.compile(r"\b__shared__[ \t]+(alignas[ \t]*\((?:[^()]|\([^()]*\))*\
 
 
 def move_alignment(source):
-    """`__shared__ alignas(16) T name` with the alignment in front, where C++ allows it; CUDA takes both."""
+    """Move the alignment of `__shared__ alignas(16) T name` to the front, where C++ allows it; CUDA takes both."""
     return _ALIGNED.sub(r"\1 __shared__", source)
 
 
 def translation_unit(source, name, defines, first_line):
-    """The text given to the compiler: definitions, the author's text under its own line numbers, the entrance."""
+    """Return the text for the compiler: definitions, the author's text under its own line numbers, the entry point."""
     definitions = "".join(f"#define {key} {_define_text(value)}\n" for key, value in (defines or {}).items())
     source = rewrite_dynamic_shared(move_alignment(source))
     return (
@@ -78,22 +78,23 @@ _SECTION = re.compile(r"\s*\.(section|text|data|bss)\b")
 _ROOM = re.compile(r"\s*\.(zero|skip)\s+\d+")
 
 
-# What nobody set is full of 0xfe with g++: as a word put into a local, or as 16 bytes of which a part is loaded.
+# -ftrivial-auto-var-init=pattern of g++ fills uninitialised locals with 0xfe: a word stored into a local, or 16 bytes
+# in the constant section of which a part is loaded.
 _UNSET_WORD = re.compile(r"(\bmovl\s+\$)-16843010(?=, *-?\d*\(%r[sb]p\))")
 _UNSET_BYTES = re.compile(r"(?:\t\.byte\t-2\n){16}")
 _OWN_PATTERN = re.compile("fefefefe|4278124286|16843010", re.IGNORECASE)
 
 
 def with_unset_nan(assembly, source):
-    """Assembly in which a float that nobody set is NaN: g++ gives it -1.7e38, which times exp(-inf) is a harmless 0."""
+    """Make uninitialised floats NaN in g++'s assembly: its own pattern, -1.7e38, times exp(-inf) is a harmless 0."""
     if _OWN_PATTERN.search(source):
         return assembly
-    nan = "\t.byte\t-2\n" * 3 + "\t.byte\t-1\n"  # 0xfffefefe: as an index far outside
+    nan = "\t.byte\t-2\n" * 3 + "\t.byte\t-1\n"  # 0xfffefefe: NaN; as an index, far out of bounds
     return _UNSET_BYTES.sub(nan * 4, _UNSET_WORD.sub(r"\g<1>-65794", assembly))
 
 
 def with_red_zones(assembly):
-    """Assembly with a gap behind every shared array, so that one past its end is not its neighbour's first."""
+    """Add a gap after every shared array, so that an access past its end does not hit the next array."""
     lines, is_shared = [], False
     for line in assembly.splitlines():
         if _SECTION.match(line):
@@ -105,10 +106,10 @@ def with_red_zones(assembly):
 
 
 def compile_error(log, name, filename):
-    """The compiler's log as one sentence with the author's line."""
-    found = re.search(rf"^{AUTHOR}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
-    line = int(found[1]) if found else None
-    what = found[2] if found else next((text for text in log.splitlines() if "error" in text), "unknown error")
+    """Return the CompileError for a compiler log: one sentence, with the author's line."""
+    match = re.search(rf"^{AUTHOR}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
+    line = int(match[1]) if match else None
+    what = match[2] if match else next((text for text in log.splitlines() if "error" in text), "unknown error")
     if "Assembler messages" in log or "<inline asm>" in log:
         what = "inline assembly is for the GPU alone; on a CPU use the functions of kernels_cu/common instead"
     where = f"line {line}: " if line else ""

@@ -1,2 +1,2 @@
-// What it declares for device code is there without it (machine.h).
+// <cuda_runtime.h> of the SIMT machine: empty, since machine.h declares its device-side names for every kernel.
 #pragma once

@@ -1,6 +1,6 @@
 // <math_constants.h> of the SIMT machine: the constants of CUDA's header that kernels use, by the same names.
 //
-// NVRTC has them in this header only, so they stand in no other here. Source: CUDA Math API, "Mathematical Constants".
+// NVRTC has them in this header only, and so does the machine. Source: CUDA Math API, "Mathematical Constants".
 #pragma once
 #include "simt/math.h"
 

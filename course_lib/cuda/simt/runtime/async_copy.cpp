@@ -1,4 +1,5 @@
-// cp.async, its groups and its waits. See async_copy.h.
+// cp.async, its commit groups and its waits. See async_copy.h. The hooks at the end are called by
+// include/simt/async_copy.h.
 #include "async_copy.h"
 
 #include <algorithm>
@@ -6,13 +7,15 @@
 
 namespace simt {
 
-// What no GPU does, whatever the build: a copy between other memories, more bytes than there is room for.
-static void check_copy(uintptr_t to, uintptr_t from, unsigned bytes, unsigned source_bytes, uintptr_t code) {
+// Rules of the instruction itself, in both builds. Alignment in the fast build only: the checked one reports it as a
+// finding.
+static void check_copy(uintptr_t destination, uintptr_t source, unsigned bytes, unsigned source_bytes, uintptr_t code) {
     const char* broken = nullptr;
-    if (!is_shared_memory(to)) broken = "cp.async writes to shared memory";
-    else if (is_shared_memory(from) || is_local(*current, from)) broken = "cp.async reads global memory";
+    if (!is_shared_memory(destination)) broken = "cp.async writes to shared memory";
+    else if (is_shared_memory(source) || is_local(*current, source)) broken = "cp.async reads global memory";
     else if (source_bytes > bytes) broken = "cp.async reads at most as many bytes as it writes";
-    else if (!launch->checked && (to % bytes || from % bytes)) broken = "the addresses of cp.async are multiples of its size";
+    else if (!launch->checked && (destination % bytes || source % bytes))
+        broken = "the addresses of cp.async are multiples of its size";
     if (broken) stop_launch(Stop::trap, code, 0, broken);
 }
 
@@ -23,36 +26,37 @@ static std::pair<size_t, size_t> shared_cells(uintptr_t address, unsigned bytes)
     return {offset / 4, std::min((offset + bytes - 1) / 4, end - 1)};
 }
 
+// A weak access of the current thread, whatever the copy's state.
 static Stamp stamp_of_copy(Copied copied, uintptr_t code) {
     const Fiber& self = *current;
     return {self.block->id, self.linear, 0, copied, self.block->epoch, self.clock, static_cast<uint32_t>(code)};
 }
 
-const Stamp* copy_under_way(const SharedShadow& shadow, uintptr_t offset, unsigned bytes) {
-    if (!shadow.cells_awaited) return nullptr;
+const Stamp* copy_in_flight(const SharedShadow& shadow, uintptr_t offset, unsigned bytes) {
+    if (!shadow.cells_in_flight) return nullptr;
     for (uintptr_t cell = offset / 4; cell <= (offset + bytes - 1) / 4; ++cell)
         if (shadow.copies[cell].copied != Copied::no) return &shadow.copies[cell];
     return nullptr;
 }
 
-// The shared memory belongs to a copy from now on. Gives its number.
-static uint32_t copy_starts(uintptr_t address, unsigned bytes, uintptr_t code) {
+// Marks the destination as owned by a copy. Returns the copy's number in the block.
+static uint32_t mark_in_flight(uintptr_t address, unsigned bytes, uintptr_t code) {
     SharedShadow& shadow = *current->block->shared_shadow;
     if (shadow.copies.empty()) shadow.copies.resize(shadow.cells.size());
-    Stamp copy = stamp_of_copy(Copied::under_way, code);
+    Stamp copy = stamp_of_copy(Copied::in_flight, code);
     copy.clock = ++shadow.last_copy;
     auto [first, last] = shared_cells(address, bytes);
     for (size_t cell = first; cell <= last; ++cell) {
-        shadow.cells_awaited += shadow.copies[cell].copied == Copied::no;
+        shadow.cells_in_flight += shadow.copies[cell].copied == Copied::no;
         shadow.copies[cell] = copy;
     }
     return copy.clock;
 }
 
-// As if the current thread wrote now; what a later copy owns stays that one's.
-static void copy_lands(uint32_t number, uintptr_t address, unsigned bytes, uintptr_t code) {
+// Stamps the destination as written now by the current thread. Cells that a later copy owns stay that copy's.
+static void mark_landed(uint32_t number, uintptr_t address, unsigned bytes, uintptr_t code) {
     SharedShadow& shadow = *current->block->shared_shadow;
-    Cell landed{};  // nobody has come near since it started, or has been reported
+    Cell landed{};  // earlier stamps are dropped: an access since the issue has been reported as a race already
     landed.write = stamp_of_copy(Copied::landed, code);
     landed.state = 1;
     auto [first, last] = shared_cells(address, bytes);
@@ -60,36 +64,42 @@ static void copy_lands(uint32_t number, uintptr_t address, unsigned bytes, uintp
         Stamp& copy = shadow.copies[cell];
         if (copy.copied == Copied::no || copy.clock != number) continue;
         copy.copied = Copied::no;
-        --shadow.cells_awaited;
+        --shadow.cells_in_flight;
         shadow.cells[cell] = landed;
     }
 }
 
-static uint32_t record_start(uintptr_t to, uintptr_t from, unsigned bytes, unsigned source_bytes, uintptr_t code) {
-    if (source_bytes) on_access(from, source_bytes, false, Order::none, code);
-    if (source_bytes != bytes && from % bytes)  // the address counts even when less is read
-        report_access(Kind::misaligned, Space::global, code, from, bytes, false);
-    on_access(to, bytes, true, Order::copy, code);
-    return copy_starts(to, bytes, code);
+// What the checked build records at issue: the read of the source (as traffic), the write of the destination (as a race
+// check against what other threads did before), then the ownership until the wait.
+static uint32_t record_issue(uintptr_t destination, uintptr_t source, unsigned bytes, unsigned source_bytes,
+                             uintptr_t code) {
+    if (source_bytes) on_access(source, source_bytes, false, Order::plain, code);
+    if (source_bytes != bytes && source % bytes)  // the address must be aligned even when fewer bytes are read
+        report_access(Kind::misaligned, Space::global, code, source, bytes, false);
+    on_access(destination, bytes, true, Order::copy_issue, code);
+    return mark_in_flight(destination, bytes, code);
 }
 
+// The wait for a copy: its bytes arrive. Bytes beyond source_bytes are zero-filled, as the ignore-src form of cp.async
+// does.
 static void land(const AsyncCopy& copy, uintptr_t code) {
     if (launch->checked) {
-        if (copy.source_bytes)
-            on_access(reinterpret_cast<uintptr_t>(copy.from), copy.source_bytes, false, Order::again, code);
-        copy_lands(copy.number, reinterpret_cast<uintptr_t>(copy.to), copy.bytes, code);
+        if (copy.source_bytes)  // the source must not have been overwritten since the issue
+            on_access(reinterpret_cast<uintptr_t>(copy.source), copy.source_bytes, false, Order::copy_landing, code);
+        mark_landed(copy.number, reinterpret_cast<uintptr_t>(copy.destination), copy.bytes, code);
     }
-    std::memcpy(copy.to, copy.from, copy.source_bytes);
-    std::memset(copy.to + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
+    std::memcpy(copy.destination, copy.source, copy.source_bytes);
+    std::memset(copy.destination + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
 }
 
-// Lands every copy of a group before `group`.
+// Lands every copy of the groups before `group`, oldest first.
 static void land_before(uint32_t group, uintptr_t code) {
     Fiber& self = *current;
     self.last_code = code;
-    if (launch->checked) settle_pending(self);
+    if (launch->checked) settle_pending_race(self);
     size_t done = 0;
     while (done < self.copies.size() && self.copies[done].group < group) land(self.copies[done++], code);
+    // Groups are committed in order, so what has landed is a prefix.
     self.copies.erase(self.copies.begin(), self.copies.begin() + static_cast<long>(done));
 }
 
@@ -97,6 +107,7 @@ static void land_before(uint32_t group, uintptr_t code) {
 
 using namespace simt;
 
+// Issue. The copy joins the group that the next commit closes.
 SIMT_EXPORT void simt_copy_async(void* destination, const void* source, unsigned bytes, unsigned source_bytes) {
     Fiber& self = *current;
     uintptr_t code = SIMT_CODE();
@@ -104,17 +115,20 @@ SIMT_EXPORT void simt_copy_async(void* destination, const void* source, unsigned
     self.last_code = code;
     check_copy(to, from, bytes, source_bytes, code);
     uint32_t number = 0;
-    if (launch->checked) number = record_start(to, from, bytes, source_bytes, code);
-    else if (source_bytes) (void)*static_cast<const volatile unsigned char*>(source);  // a bad address fails in this line
+    if (launch->checked) number = record_issue(to, from, bytes, source_bytes, code);
+    // fault on this line, not at the wait
+    else if (source_bytes) (void)*static_cast<const volatile unsigned char*>(source);
     self.copies.push_back({static_cast<unsigned char*>(destination), static_cast<const unsigned char*>(source), bytes,
                            source_bytes, self.copy_group, number});
 }
 
 SIMT_EXPORT void simt_copy_commit() { ++current->copy_group; }
 
+// Waits until at most `num_groups` committed groups are in flight; uncommitted copies are not waited for.
 SIMT_EXPORT void simt_copy_wait(unsigned num_groups) {
     uint32_t committed = current->copy_group;
     if (committed > num_groups) land_before(committed - num_groups, SIMT_CODE());
 }
 
+// Also for copies that no commit has closed: their group is copy_group itself.
 SIMT_EXPORT void simt_copy_wait_all() { land_before(current->copy_group + 1, SIMT_CODE()); }

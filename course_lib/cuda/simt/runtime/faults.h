@@ -1,11 +1,11 @@
-// Signals: crashes of a kernel, time limits and Ctrl-C become the end of the launch, never of the process.
+// Signals: a crash of a kernel, the time limit and Ctrl-C end the launch, not the process. Called by machine.cpp.
 #pragma once
 
 namespace simt {
 
-void take_signals();      // for the process, at the start of a launch
-void give_back_signals();
-void watch_thread();      // this worker: alternate stack and watchdog
-void unwatch_thread();
+void install_signal_handlers();  // for the process, at the start of a launch
+void restore_signal_handlers();  // those of before, at its end
+void start_watchdog();           // for the calling worker: alternate signal stack and a timer
+void stop_watchdog();
 
 }  // namespace simt

@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+// System V x86-64: rbp, rbx, r12-r15 are callee-saved; `ret` takes the resumed fiber's return address from its stack.
+// The floating-point control registers are left alone: no kernel changes them.
 #if defined(__x86_64__)
 asm(R"(
 .text
@@ -26,6 +28,7 @@ simt_switch:
     ret
 .size simt_switch, .-simt_switch
 )");
+// AAPCS64: x19-x30 and the low halves of v8-v15 are callee-saved; x30 is the return address.
 #elif defined(__aarch64__)
 asm(R"(
 .text
@@ -59,7 +62,7 @@ simt_switch:
 .size simt_switch, .-simt_switch
 )");
 #else
-#error "the SIMT machine knows how to switch fibers on x86-64 and aarch64"
+#error "the SIMT machine switches fibers on x86-64 and aarch64 only"
 #endif
 
 namespace simt {
@@ -68,22 +71,24 @@ void* prepare_stack(unsigned char* stack, void (*entry)(), unsigned index) {
     auto top = (reinterpret_cast<uintptr_t>(stack + STACK_BYTES) & ~uintptr_t(15)) - index % 16 * 256;
 #if defined(__x86_64__)
     auto** slot = reinterpret_cast<void**>(top - 64);
-    *--slot = nullptr;  // the return address that `entry` will never use; keeps the stack aligned as at a call
+    *--slot = nullptr;  // return address of `entry`, never used; keeps the stack aligned as after a call
     *--slot = reinterpret_cast<void*>(entry);
-    for (int reg = 0; reg < 6; ++reg) *--slot = nullptr;
+    for (int reg = 0; reg < 6; ++reg) *--slot = nullptr;  // popped by simt_switch
     return slot;
 #else
     auto** frame = reinterpret_cast<void**>(top - 160);
     for (int i = 0; i < 20; ++i) frame[i] = nullptr;
-    frame[11] = reinterpret_cast<void*>(entry);  // x30, where `ret` goes
+    frame[11] = reinterpret_cast<void*>(entry);  // x30: stored at [sp, #88], taken by `ret`
     return frame;
 #endif
 }
 
+// Chunks are mapped when a stack of them is first asked for.
 unsigned char* StackPool::stack(size_t index) {
     size_t chunk = index / CHUNK;
     if (chunk >= MAX_CHUNKS) return nullptr;
     while (num_chunks_ <= chunk) {
+        // NORESERVE: pages that no frame reaches take no memory
         void* memory = mmap(nullptr, CHUNK * STRIDE, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) return nullptr;

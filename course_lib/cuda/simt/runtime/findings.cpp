@@ -1,4 +1,4 @@
-// Collecting findings, without repeats. See findings.h.
+// Collects findings, one for each pair of code addresses. See findings.h.
 #include "findings.h"
 
 #include <map>
@@ -10,14 +10,14 @@
 
 namespace simt {
 
-using Key = std::tuple<int, int, uintptr_t, uintptr_t>;
+using Key = std::tuple<int, int, uintptr_t, uintptr_t>;  // kind, space, code, other_code
 static std::vector<Finding> findings;
-static std::map<Key, size_t> known;
-static std::set<uintptr_t> excused_reads;
+static std::map<Key, size_t> index_by_key;
+static std::set<uintptr_t> excused_reads;  // code addresses
 
-void forget_findings() {
+void reset_findings() {
     findings.clear();
-    known.clear();
+    index_by_key.clear();
     excused_reads.clear();
 }
 
@@ -29,28 +29,30 @@ void excuse_plain_read(uintptr_t code) { excused_reads.insert(code); }
 
 bool is_excused(const Finding& finding) { return finding.plain_read && excused_reads.count(finding.plain_read); }
 
+// Counts one more occurrence. Accesses in a loop report the same pair of lines a million times: one entry, one example.
 size_t report(const Finding& finding) {
-    static std::mutex lock;  // several workers may be stuck at once in the fast build
+    static std::mutex lock;  // of the fast build, whose workers may find deadlocks at once
     std::lock_guard<std::mutex> guard(lock);
     Key key{static_cast<int>(finding.kind), static_cast<int>(finding.space), finding.code, finding.other_code};
-    auto found = known.find(key);
-    if (found == known.end()) {
-        known[key] = findings.size();
+    auto entry = index_by_key.find(key);
+    if (entry == index_by_key.end()) {
+        index_by_key[key] = findings.size();
         findings.push_back(finding);
         findings.back().count = 1;
         return findings.size() - 1;
     }
-    Finding& first = findings[found->second];
-    if (first.count == 0) {
+    Finding& first = findings[entry->second];
+    if (first.count == 0) {  // its example was withdrawn: this one takes its place
         first = finding;
         first.count = 1;
     } else {
         ++first.count;
     }
-    return found->second;
+    return entry->second;
 }
 
-static Finding of_current(Kind kind, uintptr_t code) {
+// A finding at `code` with the current thread as its example.
+static Finding finding_of_current(Kind kind, uintptr_t code) {
     Finding finding;
     finding.kind = kind;
     finding.code = code;
@@ -60,7 +62,7 @@ static Finding of_current(Kind kind, uintptr_t code) {
 }
 
 size_t report_access(Kind kind, Space space, uintptr_t code, uintptr_t address, unsigned bytes, bool is_write) {
-    Finding finding = of_current(kind, code);
+    Finding finding = finding_of_current(kind, code);
     finding.space = space;
     finding.address = address;
     finding.bytes = bytes;
@@ -68,6 +70,7 @@ size_t report_access(Kind kind, Space space, uintptr_t code, uintptr_t address, 
     return report(finding);
 }
 
+// threadIdx of a linear thread number; blockIdx of a linear block number.
 static SimtIndex thread_index(unsigned linear) {
     const SimtIndex& size = launch->block;
     return {linear % size.x, linear / size.x % size.y, linear / (size.x * size.y)};
@@ -78,9 +81,10 @@ static SimtIndex block_index(uint32_t id) {
     return {id % grid.x, id / grid.x % grid.y, id / (grid.x * grid.y)};
 }
 
+// `now` is the current thread's access, `other` the earlier one, from a shadow cell.
 size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned bytes, bool is_write, const Stamp& other,
                    bool other_is_write) {
-    Finding finding = of_current(Kind::race, now.code);
+    Finding finding = finding_of_current(Kind::race, now.code);
     finding.space = space;
     finding.address = address;
     finding.bytes = bytes;
@@ -90,14 +94,16 @@ size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned by
     finding.other_thread = thread_index(other.linear);
     finding.other_block = block_index(other.block);
     const Stamp &write = is_write ? now : other, &read = is_write ? other : now;
-    bool beside_atomic = static_cast<Order>(write.unordered) == Order::atomic && !read.unordered;
-    if (is_write != other_is_write && beside_atomic) finding.plain_read = read.code;
+    // Kept until the end of the launch: whether the read began a compare-and-swap loop is known only at the swap.
+    bool plain_read_of_atomic = static_cast<Order>(write.strong) == Order::atomic && !read.strong;
+    if (is_write != other_is_write && plain_read_of_atomic) finding.plain_read = read.code;
     if (other.copied == Copied::landed) finding.detail = "landed";
-    if (other.copied == Copied::under_way) finding.detail = "under way";
+    if (other.copied == Copied::in_flight) finding.detail = "in flight";
     return report(finding);
 }
 
-void report_uneven_barrier(Block& block) {
+// Threads wait at different barriers, or some have returned; each is a finding of its own. detail: "RETURNED WAITING".
+void report_divergent_barrier(Block& block) {
     const Fiber* first = nullptr;
     size_t returned = block.fibers.size() - block.live;
     for (Fiber& fiber : block.fibers) {
@@ -125,6 +131,7 @@ void report_uneven_barrier(Block& block) {
     report(finding);
 }
 
+// "0-3, 7"
 static std::string lane_list(unsigned lanes) {
     std::string text;
     for (unsigned lane = 0; lane < LANES;) {
@@ -142,6 +149,7 @@ static std::string lane_list(unsigned lanes) {
     return text;
 }
 
+// As the sentence names it.
 static const char* collective_name(Collective kind) {
     switch (kind) {
         case Collective::syncwarp: return "__syncwarp";
@@ -153,32 +161,35 @@ static const char* collective_name(Collective kind) {
     }
 }
 
-void report_stuck_block(Block& block) {
+// No thread of the block can go on. The first warp operation that waits for a lane which waits elsewhere is the cause;
+// its detail is "OPERATION|ARRIVED LANES|MISSING LANES|WARP|OPERATION OF A MISSING LANE". Without one, any waiting
+// thread.
+void report_deadlock(Block& block) {
     for (const Fiber& waiter : block.fibers) {
         if (waiter.wait != Wait::collective) continue;
         const Warp& warp = block.warps[waiter.warp];
-        unsigned here = 0, missing = 0;
-        const Fiber* absent = nullptr;
+        unsigned arrived = 0, missing = 0;
+        const Fiber* first_missing = nullptr;
         for (unsigned lane = 0; lane < warp.lanes; ++lane) {
             const Fiber& fiber = block.fibers[warp.first + lane];
             bool same = fiber.wait == Wait::collective && fiber.collective == waiter.collective && fiber.mask == waiter.mask;
-            if (same) here |= 1u << lane;
+            if (same) arrived |= 1u << lane;
             else if ((waiter.mask >> lane & 1) && fiber.wait != Wait::done) {
                 missing |= 1u << lane;
-                if (!absent) absent = &fiber;
+                if (!first_missing) first_missing = &fiber;
             }
         }
-        if (!absent) continue;
+        if (!first_missing) continue;
         Finding finding;
         finding.kind = waiter.collective == Collective::syncwarp ? Kind::deadlock : Kind::bad_shuffle;
         finding.code = waiter.wait_code;
-        finding.other_code = absent->wait_code;
+        finding.other_code = first_missing->wait_code;
         finding.thread = waiter.index;
-        finding.other_thread = absent->index;
+        finding.other_thread = first_missing->index;
         finding.block = finding.other_block = block.index;
-        finding.detail = std::string(collective_name(waiter.collective)) + "|" + lane_list(here) + "|" +
+        finding.detail = std::string(collective_name(waiter.collective)) + "|" + lane_list(arrived) + "|" +
                          lane_list(missing) + "|" + std::to_string(waiter.warp) + "|" +
-                         (absent->wait == Wait::barrier ? "__syncthreads" : collective_name(absent->collective));
+                         (first_missing->wait == Wait::barrier ? "__syncthreads" : collective_name(first_missing->collective));
         report(finding);
         return;
     }
@@ -194,7 +205,8 @@ void report_stuck_block(Block& block) {
     report(finding);
 }
 
-void report_absent_lane(Block& block, const Fiber& fiber, int source) {
+// detail: "inactive|LANE|SOURCE LANE|WHY". The value may still be unused: inactive_lanes.py decides.
+void report_inactive_source(Block& block, const Fiber& fiber, int source) {
     const Warp& warp = block.warps[fiber.warp];
     const char* why = "is not named in the mask";
     if (static_cast<unsigned>(source) >= warp.lanes) why = "does not exist (the block ends before it)";
@@ -204,10 +216,11 @@ void report_absent_lane(Block& block, const Fiber& fiber, int source) {
     finding.code = fiber.wait_code;
     finding.thread = fiber.index;
     finding.block = block.index;
-    finding.detail = "absent|" + std::to_string(fiber.lane) + "|" + std::to_string(source) + "|" + why;
+    finding.detail = "inactive|" + std::to_string(fiber.lane) + "|" + std::to_string(source) + "|" + why;
     report(finding);
 }
 
+// detail: "not_named|LANE|LANES OF THE MASK"
 void report_not_in_mask(const Fiber& fiber, unsigned mask) {
     Finding finding;
     finding.kind = Kind::bad_shuffle;

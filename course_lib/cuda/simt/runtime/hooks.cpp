@@ -1,4 +1,9 @@
-// What kernel code calls: the hooks of simt/hooks.h that are not of a warp, and the sanitizer's callbacks.
+// Called by kernel code: the hooks of include/simt/hooks.h that concern one thread, and the compiler's instrumentation
+// callbacks (-fsanitize=thread, -fsanitize-coverage=trace-pc), for which this runtime takes the place of
+// ThreadSanitizer's.
+//
+// SIMT_CODE() must be taken in the exported function itself: it is that function's return address. Helpers get it as an
+// argument.
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -7,12 +12,13 @@
 #endif
 
 #include "findings.h"
-#include "knowledge.h"
+#include "happens_before.h"
 #include "requests.h"
 #include "shadow.h"
 
 using namespace simt;
 
+// threadIdx and its kin. The first four return values: the headers declare them const, so the compiler may reuse them.
 SIMT_EXPORT SimtIndex simt_thread_index() { return current->index; }
 SIMT_EXPORT SimtIndex simt_block_index() { return current->block->index; }
 SIMT_EXPORT SimtIndex simt_block_size() { return launch->block; }
@@ -24,6 +30,7 @@ SIMT_EXPORT const SimtIndex* simt_grid_dim() { return &launch->grid; }
 SIMT_EXPORT unsigned simt_lane() { return current->lane; }
 SIMT_EXPORT unsigned char* simt_dynamic_shared() { return worker->dynamic_low; }
 
+// __syncthreads and its reducing forms.
 SIMT_EXPORT int simt_barrier(int op, int predicate) {
     Fiber& self = *current;
     self.wait = Wait::barrier;
@@ -32,36 +39,39 @@ SIMT_EXPORT int simt_barrier(int op, int predicate) {
     self.predicate = predicate;
     self.atomics_since_switch = 0;
     ++self.block->waiting_at_barrier;
-    if (launch->checked) settle_pending(self);
-    give_way();
+    if (launch->checked) settle_pending_race(self);
+    yield_to_scheduler();  // until release_barrier (block.cpp) has set `result`
     return static_cast<int>(self.result);
 }
 
+// __threadfence and its _block and _system forms; the scope is not distinguished (happens_before.cpp).
 SIMT_EXPORT void simt_fence(int) {
     if (!launch->checked) __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    else fence_publishes();
+    else release_fence();  // fibers of one worker need no hardware fence
 }
 
+// A vector copied as one access, where the instrumentation would report four.
 SIMT_EXPORT void simt_copy(void* destination, const void* source, unsigned bytes) {
     if (launch->checked) {
         uintptr_t code = SIMT_CODE();
-        on_access(reinterpret_cast<uintptr_t>(source), bytes, false, Order::none, code);
-        on_access(reinterpret_cast<uintptr_t>(destination), bytes, true, Order::none, code);
+        on_access(reinterpret_cast<uintptr_t>(source), bytes, false, Order::plain, code);
+        on_access(reinterpret_cast<uintptr_t>(destination), bytes, true, Order::plain, code);
     }
     std::memcpy(destination, source, bytes);
 }
 
+// An access that a header makes by other means.
 SIMT_EXPORT void simt_record(const void* address, unsigned bytes, int is_write) {
-    if (launch->checked) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write != 0, Order::none, SIMT_CODE());
+    if (launch->checked) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write != 0, Order::plain, SIMT_CODE());
 }
 
-SIMT_EXPORT void simt_pause() {  // __nanosleep: others may go first
+SIMT_EXPORT void simt_pause() {  // __nanosleep; sleeping is no progress, so other threads and blocks get their turn
     current->spinning = true;
-    give_way();
+    yield_to_scheduler();
 }
 
 SIMT_EXPORT long long simt_clock64() {
-    if (launch->checked) return static_cast<long long>(current->steps);
+    if (launch->checked) return static_cast<long long>(current->steps);  // the same in every run
 #if defined(__x86_64__)
     return static_cast<long long>(__rdtsc());
 #else
@@ -71,19 +81,19 @@ SIMT_EXPORT long long simt_clock64() {
 #endif
 }
 
-constexpr size_t PRINT_LIMIT = 1 << 20;
+constexpr size_t PRINT_LIMIT = 1 << 20;  // bytes kept of a launch; the rest is dropped
 
 SIMT_EXPORT int simt_printf(const char* format, ...) {
     static char line[4096];
-    static std::atomic_flag busy = ATOMIC_FLAG_INIT;
-    while (busy.test_and_set(std::memory_order_acquire)) {}
+    static std::atomic_flag lock = ATOMIC_FLAG_INIT;  // workers share `line`
+    while (lock.test_and_set(std::memory_order_acquire)) {}
     va_list values;
     va_start(values, format);
     int length = vsnprintf(line, sizeof(line), format, values);
     va_end(values);
     if (length > 0 && launch->printed.size() < PRINT_LIMIT)
         launch->printed.append(line, std::min(static_cast<size_t>(length), sizeof(line) - 1));
-    busy.clear(std::memory_order_release);
+    lock.clear(std::memory_order_release);
     return length;
 }
 
@@ -93,22 +103,24 @@ SIMT_EXPORT void simt_assert_fail(const char* expression, const char*, int) {
 
 SIMT_EXPORT void simt_trap() { stop_launch(Stop::trap, SIMT_CODE()); }
 
-// The sanitizer's callbacks, called before each access and at the start of each basic block of the checked build.
+// The instrumentation callbacks of the checked build: before each access, and at the start of each basic block.
+// `current` is null in what runs outside a kernel, such as a library's initialisers.
 
 static inline void sanitizer_access(const void* address, unsigned bytes, bool is_write, uintptr_t code) {
-    if (current) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write, Order::none, code);
+    if (current) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write, Order::plain, code);
 }
 
-// A volatile access is what PTX calls relaxed: no race with another one, and it carries what fences published.
-static inline void volatile_access(const void* place, unsigned bytes, bool is_write, uintptr_t code) {
-    auto address = reinterpret_cast<uintptr_t>(place);
+// A volatile access is relaxed in PTX's terms: it does not race with another one, and it carries released clocks.
+static inline void volatile_access(const void* pointer, unsigned bytes, bool is_write, uintptr_t code) {
+    auto address = reinterpret_cast<uintptr_t>(pointer);
     if (!current || is_local(*current, address)) return;
-    if (!is_write) polling_pause(address, code);
+    if (!is_write) yield_on_poll(address, code);
     on_access(address, bytes, is_write, Order::relaxed, code);
-    volatile_carries(address, is_write);
+    volatile_synchronise(address, is_write);
 }
 
-// What no single instruction does: a structure, piece by piece, as wide as its address and its size allow on a GPU too.
+// An access that no single instruction makes, such as a copied structure: recorded in pieces, as wide as its address
+// and size allow on a GPU too.
 static void range_access(const void* address, size_t bytes, bool is_write, uintptr_t code) {
     auto from = reinterpret_cast<uintptr_t>(address);
     size_t piece = 16;
@@ -118,6 +130,8 @@ static void range_access(const void* address, size_t bytes, bool is_write, uintp
         sanitizer_access(reinterpret_cast<void*>(from + done), static_cast<unsigned>(piece), is_write, code);
 }
 
+// The callbacks of ThreadSanitizer's interface for one width. An unaligned one is a structure's member or a packed
+// field.
 #define SIMT_ACCESS(BYTES)                                                                                        \
     SIMT_EXPORT void __tsan_read##BYTES(void* p) { sanitizer_access(p, BYTES, false, SIMT_CODE()); }              \
     SIMT_EXPORT void __tsan_write##BYTES(void* p) { sanitizer_access(p, BYTES, true, SIMT_CODE()); }              \
@@ -139,10 +153,11 @@ SIMT_ACCESS(16)
 
 SIMT_EXPORT void __tsan_read_range(void* p, size_t bytes) { range_access(p, bytes, false, SIMT_CODE()); }
 SIMT_EXPORT void __tsan_write_range(void* p, size_t bytes) { range_access(p, bytes, true, SIMT_CODE()); }
-SIMT_EXPORT void __tsan_init() {}
+SIMT_EXPORT void __tsan_init() {}  // the rest of the interface, unused here
 SIMT_EXPORT void __tsan_vptr_update(void**, void*) {}
 SIMT_EXPORT void __tsan_vptr_read(void**) {}
 
+// Copies that the compiler makes calls of; without these they would go unrecorded.
 SIMT_EXPORT void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
     range_access(from, bytes, false, SIMT_CODE());
     range_access(to, bytes, true, SIMT_CODE());
@@ -158,6 +173,7 @@ SIMT_EXPORT void* __tsan_memset(void* to, int value, size_t bytes) {
     return std::memset(to, value, bytes);
 }
 
+// Calls that were not inlined: the call path is part of a request's key (requests.cpp).
 SIMT_EXPORT void __tsan_func_entry(void* call_site) {
     if (current) record_call(code_of(reinterpret_cast<uintptr_t>(call_site)));
 }
@@ -165,6 +181,8 @@ SIMT_EXPORT void __tsan_func_exit() {
     if (current) record_return();
 }
 
+// Every basic block. The only callback of a loop without memory accesses, so the step limit and a stop requested by
+// another worker or a signal are checked here.
 SIMT_EXPORT void __sanitizer_cov_trace_pc() {
     if (!current) return;
     Fiber& self = *current;

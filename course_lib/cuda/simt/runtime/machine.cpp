@@ -1,4 +1,7 @@
-// The machine as Python sees it: one function that launches, and a text with what was found and counted.
+// The interface to Python: simt_launch, which runs one launch and returns its result as JSON.
+//
+// Called by machine.py through ctypes, one launch at a time (it holds a lock). In order: read the task, copy the
+// tensors into the arena, run the workers, copy the tensors back, write the result.
 #include <dlfcn.h>
 #include <link.h>
 #include <sched.h>
@@ -11,11 +14,13 @@
 #include "arena.h"
 #include "faults.h"
 #include "findings.h"
-#include "knowledge.h"
+#include "happens_before.h"
 #include "requests.h"
+#include "result.h"
 #include "scheduler.h"
 #include "shadow.h"
 
+// The structures of the call. The same fields in the same order are in memory.py and tests/simt/aarch64_driver.cpp.
 extern "C" {
 struct SimtTensor {
     void* memory;
@@ -45,6 +50,7 @@ struct SimtTask {
     uint64_t step_limit;
     double time_limit_s;
 };
+// Of the dynamic linker: the address of a module's thread-local segment in the calling thread (ELF TLS ABI).
 typedef struct {
     size_t module, offset;
 } SimtTlsIndex;
@@ -53,10 +59,12 @@ void* __tls_get_addr(SimtTlsIndex*);
 
 namespace simt {
 
-constexpr size_t MAX_RESIDENT_THREADS = 16384, MAX_RESIDENT_BLOCKS = 512;
+constexpr size_t MAX_RESIDENT_THREADS = 16384, MAX_RESIDENT_BLOCKS = 512;  // of all workers: bounds the stacks' memory
 constexpr int MAX_WORKERS = 16;
-static Arena arena;
+static Arena arena;  // kept from launch to launch, so that its mapping can be reused
 
+// Finds the library that holds `entry` among the loaded ones, and its segments. A callback of dl_iterate_phdr: 1 ends
+// the search. The read-only part of the writable segment (relocated tables, PT_GNU_RELRO) holds no __device__ variable.
 static int read_headers(struct dl_phdr_info* info, size_t, void* into) {
     auto& library = *static_cast<Library*>(into);
     auto entry = reinterpret_cast<uintptr_t>(library.entry);
@@ -91,14 +99,23 @@ void poison_shared() {
     if (worker->shared_bytes) std::memset(worker->shared_low, 0xff, worker->shared_bytes);
 }
 
+// Address of the kernel library's thread-local segment in the calling thread, null when it has none. __shared__
+// variables are thread-local, so this segment is exactly a block's shared memory, and each worker has its own copy of
+// it. The linker puts the dynamic buffer last.
+static unsigned char* shared_segment(const Library& library) {
+    if (!library.tls_module) return nullptr;
+    SimtTlsIndex index{library.tls_module, 0};
+    return static_cast<unsigned char*>(__tls_get_addr(&index));
+}
+
+// Body of a worker thread. The Worker lives on this stack for the length of the launch.
 static void run_worker(int number) {
     static StackPool stacks[MAX_WORKERS];  // kept from launch to launch
     Worker self;
     self.stacks = &stacks[number];
     const Library& library = launch->library;
-    if (library.tls_module) {
-        SimtTlsIndex index{library.tls_module, 0};
-        self.shared_low = static_cast<unsigned char*>(__tls_get_addr(&index));
+    self.shared_low = shared_segment(library);
+    if (self.shared_low) {
         self.shared_bytes = self.tls_bytes = library.tls_bytes;
         if (library.dynamic_base) {
             self.dynamic_low = library.dynamic_base();
@@ -106,17 +123,18 @@ static void run_worker(int number) {
         }
     }
     worker = &self;
-    watch_thread();
+    start_watchdog();
     run_blocks();
-    unwatch_thread();
+    stop_watchdog();
     worker = nullptr;
 }
 
-// Further workers join when the first has been at it for a while: most launches of a lesson are over before that.
+// Runs the calling thread as worker 0. Others start when the launch has taken 2 ms: most launches of a lesson are over
+// by then, and starting a thread takes longer than they do.
 static void run_workers(int num_workers) {
     if (num_workers <= 1) return run_worker(0);
     std::vector<std::thread> others;
-    auto help = [&] {
+    auto start_others = [&] {
         auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
         while (std::chrono::steady_clock::now() < until) {
             if (launch->next_block.load() >= launch->num_blocks) return;
@@ -124,20 +142,21 @@ static void run_workers(int num_workers) {
         }
         try {
             for (int i = 2; i < num_workers; ++i) others.emplace_back(run_worker, i);
-        } catch (const std::system_error&) {  // no more threads allowed: fewer do the work
+        } catch (const std::system_error&) {  // the system allows no more threads: go on with fewer
         }
         run_worker(1);
     };
     std::thread helper;
     try {
-        helper = std::thread(help);
-    } catch (const std::system_error&) {
+        helper = std::thread(start_others);
+    } catch (const std::system_error&) {  // go on alone
     }
     run_worker(0);
     if (helper.joinable()) helper.join();
     for (std::thread& other : others) other.join();
 }
 
+// Forward needs no list. Random and resident shuffle: a kernel may not rely on the order of blocks.
 static void order_blocks(Launch& task) {
     if (task.schedule == Schedule::forward) return;
     task.block_order.resize(task.num_blocks);
@@ -146,9 +165,11 @@ static void order_blocks(Launch& task) {
     else std::shuffle(task.block_order.begin(), task.block_order.end(), task.random);
 }
 
-static void take_objects(Launch& task, const SimtTask& asked) {
-    for (uint64_t i = 0; i < asked.num_objects; ++i) {
-        const SimtObject& object = asked.objects[i];
+// Variables of the library. Offsets of shared ones count from the thread-local segment, of others from the library's
+// base.
+static void read_objects(Launch& task, const SimtTask& spec) {
+    for (uint64_t i = 0; i < spec.num_objects; ++i) {
+        const SimtObject& object = spec.objects[i];
         auto kind = static_cast<ObjectKind>(object.kind);
         uintptr_t low = object.offset + (kind == ObjectKind::shared ? 0 : task.library.base);
         auto& list = kind == ObjectKind::shared ? task.shared_objects : task.device_objects;
@@ -159,142 +180,104 @@ static void take_objects(Launch& task, const SimtTask& asked) {
     std::sort(task.device_objects.begin(), task.device_objects.end(), before);
 }
 
-static void prepare(Launch& task, const SimtTask& asked) {
-    task.library.entry = reinterpret_cast<void (*)(void**)>(asked.entry);
-    task.library.dynamic_base = reinterpret_cast<unsigned char* (*)()>(asked.dynamic_base);
+// The fields of the call, checked by machine.py already.
+static void read_task(Launch& task, const SimtTask& spec) {
+    task.library.entry = reinterpret_cast<void (*)(void**)>(spec.entry);
+    task.library.dynamic_base = reinterpret_cast<unsigned char* (*)()>(spec.dynamic_base);
     dl_iterate_phdr(read_headers, &task.library);
-    task.grid = {asked.grid[0], asked.grid[1], asked.grid[2]};
-    task.block = {asked.block[0], asked.block[1], asked.block[2]};
-    task.num_blocks = uint64_t(asked.grid[0]) * asked.grid[1] * asked.grid[2];
-    task.num_threads = asked.block[0] * asked.block[1] * asked.block[2];
-    task.shared_bytes = asked.shared_bytes;
-    task.checked = asked.checked != 0;
-    task.schedule = static_cast<Schedule>(asked.schedule);
-    task.step_limit = asked.step_limit;
-    task.time_limit_s = asked.time_limit_s;
+    task.grid = {spec.grid[0], spec.grid[1], spec.grid[2]};
+    task.block = {spec.block[0], spec.block[1], spec.block[2]};
+    task.num_blocks = uint64_t(spec.grid[0]) * spec.grid[1] * spec.grid[2];
+    task.num_threads = spec.block[0] * spec.block[1] * spec.block[2];
+    task.shared_bytes = spec.shared_bytes;
+    task.checked = spec.checked != 0;
+    task.schedule = static_cast<Schedule>(spec.schedule);
+    task.step_limit = spec.step_limit;
+    task.time_limit_s = spec.time_limit_s;
+    // All workers together keep at most MAX_RESIDENT_THREADS threads alive.
     task.max_resident = std::min({task.num_blocks, static_cast<uint64_t>(MAX_RESIDENT_BLOCKS),
                                   static_cast<uint64_t>(MAX_RESIDENT_THREADS / task.num_threads)});
-    task.max_resident = std::max<size_t>(1, task.max_resident / static_cast<size_t>(std::max(1, asked.num_workers)));
-    task.random.seed(asked.seed);
+    task.max_resident = std::max<size_t>(1, task.max_resident / static_cast<size_t>(std::max(1, spec.num_workers)));
+    task.random.seed(spec.seed);
     task.preempt = task.checked && (task.schedule == Schedule::random || task.schedule == Schedule::resident);
     order_blocks(task);
-    take_objects(task, asked);
+    read_objects(task, spec);
 }
 
-static std::string quoted(const std::string& text) {
-    std::string result = "\"";
-    for (char c : text) {
-        if (c == '"' || c == '\\') result += '\\';
-        if (static_cast<unsigned char>(c) < 0x20) {
-            char code[8];
-            snprintf(code, sizeof(code), "\\u%04x", c);
-            result += code;
-        } else {
-            result += c;
-        }
-    }
-    return result + "\"";
-}
-
-static std::string text_of(const SimtIndex& i) {
-    return "[" + std::to_string(i.x) + "," + std::to_string(i.y) + "," + std::to_string(i.z) + "]";
-}
-
-static std::string text_of(const Finding& f) {
-    return "{\"kind\":" + std::to_string(static_cast<int>(f.kind)) + ",\"space\":" + std::to_string(static_cast<int>(f.space)) +
-           ",\"code\":" + std::to_string(f.code) + ",\"other_code\":" + std::to_string(f.other_code) +
-           ",\"count\":" + std::to_string(f.count) + ",\"is_write\":" + (f.is_write ? "true" : "false") +
-           ",\"other_is_write\":" + (f.other_is_write ? "true" : "false") + ",\"thread\":" + text_of(f.thread) +
-           ",\"block\":" + text_of(f.block) + ",\"other_thread\":" + text_of(f.other_thread) +
-           ",\"other_block\":" + text_of(f.other_block) + ",\"address\":" + std::to_string(f.address) +
-           ",\"bytes\":" + std::to_string(f.bytes) + ",\"detail\":" + quoted(f.detail) + "}";
-}
-
-static std::string result_text(const Launch& task, const std::vector<Placement>& tensors, const Worker* first) {
-    std::string text = "{\"stop\":" + std::to_string(task.stop.load()) + ",\"stop_code\":" + std::to_string(task.stop_code) +
-                       ",\"stop_address\":" + std::to_string(task.stop_address) + ",\"stop_detail\":" + quoted(task.stop_detail) +
-                       ",\"stop_thread\":" + text_of(task.stop_thread) + ",\"stop_block\":" + text_of(task.stop_block) +
-                       ",\"exact\":" + (counts_are_exact() ? "true" : "false") + ",\"base\":" + std::to_string(task.library.base) +
-                       ",\"data\":[" + std::to_string(task.library.data_low) + "," + std::to_string(task.library.data_high) + "]" +
-                       ",\"shared\":[" + std::to_string(reinterpret_cast<uintptr_t>(first->shared_low)) + "," +
-                       std::to_string(reinterpret_cast<uintptr_t>(first->dynamic_low)) + "],\"tensors\":[";
-    for (size_t i = 0; i < tensors.size(); ++i)
-        text += (i ? "," : "") + std::to_string(reinterpret_cast<uintptr_t>(tensors[i].device));
-    text += "],\"findings\":[";
-    bool first_one = true;
-    for (const Finding& finding : all_findings()) {
-        if (finding.count && !is_excused(finding)) text += (first_one ? "" : ",") + text_of(finding), first_one = false;
-    }
-    text += "],\"counters\":[";
-    first_one = true;
-    for (const auto& [key, c] : all_counters()) {
-        if (!task.checked) break;
-        text += (first_one ? "[" : ",[") + std::to_string(key & 0xffffffff) + "," + std::to_string(c.flags) + "," +
-                std::to_string(c.requests) + "," + std::to_string(c.bytes) + "," + std::to_string(c.sectors) + "," +
-                std::to_string(c.ideal_sectors) + "," + std::to_string(c.wavefronts) + "," + std::to_string(c.conflicts) + "]";
-        first_one = false;
-    }
-    return text + "]}";
-}
-
+// `launch` is set only here: hooks and signal handlers take a null one as "no kernel runs".
 static void run_launch(Launch& task, int num_workers) {
     launch = &task;
-    take_signals();
+    install_signal_handlers();
     run_workers(num_workers);
-    give_back_signals();
+    restore_signal_handlers();
     launch = nullptr;
+}
+
+// One placement for each distinct piece of memory; two arguments may point into the same one.
+static std::vector<Placement> read_tensors(const SimtTask& spec) {
+    std::vector<Placement> tensors;
+    for (uint64_t i = 0; i < spec.num_tensors; ++i) {
+        const SimtTensor& tensor = spec.tensors[i];
+        tensors.push_back({static_cast<unsigned char*>(tensor.memory), tensor.bytes, tensor.misalignment, tensor.writable != 0});
+    }
+    return tensors;
+}
+
+// The kernel's arguments as addresses of values, with each tensor replaced by the address of its copy.
+struct Arguments {
+    std::vector<unsigned char*> pointers;  // into the copies; `values` points to these
+    std::vector<void*> values;
+
+    Arguments(const SimtTask& spec, const std::vector<Placement>& tensors)
+        : pointers(spec.num_arguments), values(spec.arguments, spec.arguments + spec.num_arguments) {
+        for (uint64_t i = 0; i < spec.num_arguments; ++i) {
+            if (spec.tensor_of_argument[i] < 0) continue;
+            pointers[i] = tensors[static_cast<size_t>(spec.tensor_of_argument[i])].device + spec.offset_of_argument[i];
+            values[i] = &pointers[i];
+        }
+    }
+};
+
+// Resets what the checked build records. False: out of memory.
+static bool start_checks(const Launch& task, const SimtTask& spec, const std::vector<Placement>& tensors) {
+    reset_happens_before();
+    reset_requests();
+    if (!start_shadow(task, arena.low(), arena.high())) return false;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        auto low = reinterpret_cast<uintptr_t>(tensors[i].device);
+        add_region({low, low + tensors[i].bytes, spec.tensors[i].uninitialised != 0});
+    }
+    return true;
 }
 
 }  // namespace simt
 
 using namespace simt;
 
-// Runs one launch. Returns 0 and a JSON text, or 1 when there is no memory. The texts live until the next launch.
-SIMT_EXPORT int simt_launch(const SimtTask* asked, const char** result, const char** printed) try {
-    static std::string result_keeper, printed_keeper;
-    static Worker seen_by_first;
+// Runs one launch. Returns 0 and two texts, the result and what the kernel printed, or 1 when there is no memory. The
+// texts stay valid until the next launch.
+SIMT_EXPORT int simt_launch(const SimtTask* spec, const char** result, const char** printed) try {
+    static std::string last_result, last_printed;
     Launch task;
-    prepare(task, *asked);
-    std::vector<Placement> tensors;
-    for (uint64_t i = 0; i < asked->num_tensors; ++i) {
-        const SimtTensor& tensor = asked->tensors[i];
-        tensors.push_back({static_cast<unsigned char*>(tensor.memory), tensor.bytes, tensor.misalignment, tensor.writable != 0});
-    }
+    read_task(task, *spec);
+    std::vector<Placement> tensors = read_tensors(*spec);
     if (!arena.place(tensors, task.checked)) return 1;
     arena.copy_in(tensors);
-    std::vector<unsigned char*> pointers(asked->num_arguments);
-    std::vector<void*> arguments(asked->arguments, asked->arguments + asked->num_arguments);
-    for (uint64_t i = 0; i < asked->num_arguments; ++i) {
-        if (asked->tensor_of_argument[i] < 0) continue;
-        pointers[i] = tensors[static_cast<size_t>(asked->tensor_of_argument[i])].device + asked->offset_of_argument[i];
-        arguments[i] = &pointers[i];
-    }
-    task.arguments = arguments.data();
-    forget_findings();
-    if (task.checked) {
-        forget_knowledge();
-        forget_requests();
-        if (!start_shadow(task, arena.low(), arena.high())) return 1;
-        for (size_t i = 0; i < tensors.size(); ++i) {
-            auto low = reinterpret_cast<uintptr_t>(tensors[i].device);
-            add_region({low, low + tensors[i].bytes, asked->tensors[i].uninitialised != 0});
-        }
-    }
-    run_launch(task, std::min(asked->num_workers, MAX_WORKERS));
+    Arguments arguments(*spec, tensors);
+    task.arguments = arguments.values.data();
+    reset_findings();
+    if (task.checked && !start_checks(task, *spec, tensors)) return 1;
+    run_launch(task, std::min(spec->num_workers, MAX_WORKERS));
     if (task.checked) end_shadow();
     arena.copy_out(tensors);
-    if (task.library.tls_module) {
-        SimtTlsIndex index{task.library.tls_module, 0};
-        seen_by_first.shared_low = static_cast<unsigned char*>(__tls_get_addr(&index));
-        seen_by_first.dynamic_low = task.library.dynamic_base ? task.library.dynamic_base() : nullptr;
-    } else {
-        seen_by_first = Worker{};
-    }
-    result_keeper = result_text(task, tensors, &seen_by_first);
-    printed_keeper = std::move(task.printed);
-    *result = result_keeper.c_str();
-    *printed = printed_keeper.c_str();
-    if (task.checked) arena.release();
+    Worker first;  // worker 0 ran in this thread: the same segment
+    first.shared_low = shared_segment(task.library);
+    if (first.shared_low && task.library.dynamic_base) first.dynamic_low = task.library.dynamic_base();
+    last_result = result_text(task, tensors, first);
+    last_printed = std::move(task.printed);
+    *result = last_result.c_str();
+    *printed = last_printed.c_str();
+    if (task.checked) arena.release();  // the next checked launch makes its own layout
     return 0;
 } catch (const std::bad_alloc&) {
     launch = nullptr;

@@ -1,7 +1,8 @@
 // From single accesses of single lanes to what a GPU would count: warp requests, sectors, wavefronts.
 //
-// Each lane records its accesses and its path (basic blocks, calls). When a block has finished, the lanes of a warp are put
-// side by side: accesses of the same instruction in the same iteration of every enclosing loop are one request.
+// Each lane records its accesses and its path (basic blocks, calls). When a block has finished, or at a barrier when
+// the recording is long, requests.cpp replays the lanes of a warp side by side: accesses of the same instruction in the
+// same iteration of every enclosing loop are one request. traffic.cpp counts the request's sectors or wavefronts.
 #pragma once
 #include <unordered_map>
 
@@ -9,28 +10,41 @@
 
 namespace simt {
 
-// Flags of an instruction.
+// Flags of an instruction: the upper half of the byte that `Counters` are keyed by. machine.py reads them.
 constexpr uint8_t FLAG_WRITE = 0x10, FLAG_SHARED = 0x20, FLAG_ATOMIC = 0x40, FLAG_MATRIX = 0x80;
 
-// Counters of one instruction (one code address), or sums of them.
+// Counters of one instruction (one code address and its flags).
 struct Counters {
     uint8_t flags = 0;
-    uint64_t requests = 0, bytes = 0;
-    uint64_t sectors = 0, ideal_sectors = 0;  // global memory
+    uint64_t requests = 0, bytes = 0;         // bytes: sum over the lanes
+    uint64_t sectors = 0, ideal_sectors = 0;  // global memory, 32 bytes each
     uint64_t wavefronts = 0, conflicts = 0;   // shared memory
 };
 
-void forget_requests();
+// The lanes that executed one instruction together.
+struct Request {
+    uint64_t key = 0;
+    uint64_t base = 0;    // address of the lane that was replayed first
+    uint32_t code = 0;
+    uint16_t bytes = 0;   // of each lane
+    uint8_t flags = 0;
+    unsigned lanes = 0;   // mask
+    int32_t offset[LANES];  // of each lane's address from base: half the size of 32 addresses
+    uint64_t address(unsigned lane) const { return base + static_cast<uint64_t>(static_cast<int64_t>(offset[lane])); }
+};
+void count_request(const Request& request, Counters& sum);  // traffic.cpp
+
+void reset_requests();  // at the start of a launch
 void start_block_recording(Block& block);
 void finish_block_recording(Block& block);
-void abandon_recording();           // the launch stopped: nothing more will come
-void flush_if_large(Block& block);        // at a barrier: all requests so far are complete
-void flush_warp(Block& block, Warp& warp);  // all lanes have returned
-void record_block(uintptr_t code);   // a basic block begins
+void abandon_recording();                   // the launch stopped: counters stay as they are
+void flush_if_large(Block& block);          // at a barrier, where no request is half recorded
+void flush_warp(Block& block, Warp& warp);  // all its lanes have returned
+void record_block(uintptr_t code);          // a basic block begins
 void record_call(uintptr_t code);
 void record_return();
 void record_access(uintptr_t code, uintptr_t address, unsigned bytes, uint8_t flags);
-const std::unordered_map<uint64_t, Counters>& all_counters();  // by code address and flags
-bool counts_are_exact();
+const std::unordered_map<uint64_t, Counters>& all_counters();  // by flags << 56 | code address
+bool counts_are_exact();  // false after a forced flush: some requests were counted in two parts
 
 }  // namespace simt

@@ -1,10 +1,19 @@
-// The one entrance to the scheduler: run this worker's share of the launch's blocks.
+// The scheduler in two parts: block.cpp runs the threads of one block, scheduler.cpp the blocks of one worker.
 #pragma once
 #include "state.h"
 
 namespace simt {
 
-void run_blocks();      // until no block is left or the launch stops
-void poison_shared();   // machine.cpp: fills the worker's shared memory with a pattern that is NaN in every format
+// block.cpp
+enum class Turn { done, spinning, stuck };  // spinning: threads are ready, but none made progress
+void start_block(Block& block, uint32_t id, size_t slot);
+Turn run_block(Block& block, bool one_round);  // until it is done, only spins or can never go on; or for one round
+void finish_block(Block& block);
+
+// scheduler.cpp
+void run_blocks();  // the worker's share of the launch: until no block is left or the launch stops
+
+// machine.cpp
+void poison_shared();  // fills the worker's shared memory with 0xff: NaN in every floating type
 
 }  // namespace simt

@@ -1,8 +1,10 @@
-// What happened last to every four bytes of memory: the race detector's and the initialisation check's record.
+// Shadow memory: for every four bytes, who wrote and read them last. The record of the race detector and of the
+// initialisation check.
 //
-// A cell remembers the last write and two reads of its bytes, each stamped with who, when and from which line. Cells of
-// 4 bytes are split into halves and bytes where a kernel accesses them so, because two threads may well write the two
-// halves of one word.
+// A shadow cell holds the stamps of the last write and of two reads of its bytes. As in ThreadSanitizer, a bounded
+// number of reads is enough in practice: the two are of different threads, of different warps where there were such.
+// Cells of 4 bytes are split into halves and bytes where a kernel accesses them so, since two threads may write the two
+// halves of a word without a race. access.cpp classifies an access and finds its cells; shadow.cpp keeps them.
 #pragma once
 #include <deque>
 
@@ -11,52 +13,73 @@
 
 namespace simt {
 
-// What a stamp tells about an asynchronous copy: nothing; it landed here, `code` is its wait; it is still under way and
-// `code` is where it was started.
-enum class Copied : uint8_t { no, landed, under_way };
+// Why an access is recorded. relaxed (volatile) and atomic accesses are strong in PTX's sense: they do not race with
+// one another. All others are weak:
+//   matrix        a row of ldmatrix, which has wavefront rules of its own
+//   copy_issue    the destination of a cp.async when it is issued, before the data arrives
+//   copy_landing  the source of a cp.async once more at its wait; not counted as traffic again
+enum class Order : uint8_t { plain, relaxed, atomic, matrix, copy_issue, copy_landing };
 
-// Who accessed, and when, in the terms in which ordering is decided (knowledge.h). clock 0: nobody yet.
+// What a stamp says about an asynchronous copy: nothing; the write is its landing and `code` its wait; the copy is in
+// flight and `code` its issue.
+enum class Copied : uint8_t { no, landed, in_flight };
+
+// Who accessed the bytes, and when in terms of happens_before.h. clock 0: no access yet.
 struct Stamp {
-    uint32_t block;
-    uint16_t linear;
-    uint8_t unordered;  // an Order: volatile or atomic; 0 for a plain access
+    uint32_t block;   // id
+    uint16_t linear;  // thread of the block
+    uint8_t strong;   // Order::relaxed or Order::atomic; 0 for a weak access
     Copied copied;
-    uint32_t epoch;
-    uint32_t clock;
-    uint32_t code;
+    uint32_t epoch;   // of the block: barriers passed
+    uint32_t clock;   // of the thread: fences and __syncwarp passed
+    uint32_t code;    // code address in the kernel's library
 };
 
 struct Cell {
-    Stamp write, read, other_read;  // the two reads are of different threads, of different warps where there were such
-    uint32_t state;                 // bit 0: written; the rest: number of the split pair, 0 when whole
+    Stamp write, read, other_read;
+    uint32_t state;  // bit 0: initialised; bits 1-31: index of its split pair, 0 when whole
 };
 static_assert(sizeof(Cell) == 64, "a cell is one cache line");
 
-// Halves and quarters of cells, in pairs; pair i stands at [2 * i], pair 0 is never used. A deque: references stay valid.
+// Halves and quarters of cells, in pairs: pair i is cells 2 i and 2 i + 1; pair 0 is unused. A deque keeps references
+// valid while pairs are added.
 struct SplitCells {
     std::deque<Cell> cells;
     uint32_t add_pair(const Cell& whole);
-    void forget();
+    void clear();
 };
 
 // The shadow of one block's shared memory.
 struct SharedShadow {
     std::vector<Cell> cells;
     SplitCells split;
-    std::vector<Stamp> copies;  // by cell: the asynchronous copy under way to it; empty while there has been none
-    size_t cells_awaited = 0;   // how many have one
-    uint32_t last_copy = 0;     // copies are numbered; its stamp has the number as clock
+    std::vector<Stamp> copies;    // by cell: the asynchronous copy in flight to it; empty until the first one
+    size_t cells_in_flight = 0;   // cells of `copies` that have one
+    uint32_t last_copy = 0;       // copies are numbered; the stamp of one has its number as clock
 };
 
-// How an access stands to others of the same place: relaxed (volatile) and atomic ones do not race with each other.
-// The rest are plain, with something of their own: a row of ldmatrix; the write of an asynchronous copy when it starts,
-// before the data is there; its source once more when it lands, which is not counted again.
-enum class Order : uint8_t { none, relaxed, atomic, matrix, copy, again };
+// One access on its way through the cells.
+struct Access {
+    uintptr_t address;  // of the whole access, for messages
+    unsigned bytes;
+    bool is_write, is_atomic;
+    bool starts_uninitialised;  // reading a cell that nothing has written is a finding
+    bool is_issue;              // Order::copy_issue: the value is not in memory yet
+    Space space;
+    Stamp stamp;
+    SplitCells* split;
+};
+
+// shadow.cpp
+void update_cells(Cell* cells, uintptr_t low, const Access& access);  // cells[0] shadows the four bytes at `low`
+void settle_pending_race(Fiber& fiber);  // withdraws the racing write's finding when it wrote the value that was there
+
+// access.cpp
 void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code);
-void settle_pending(Fiber& fiber);           // was the racing write one of the same value?
-void excuse_first_look(uintptr_t address);   // before a compare-and-swap: the plain read that began its loop is no race
-void start_shared_shadow(Block& block);      // shared memory begins unknown
-bool start_shadow(const Launch& task, uintptr_t low, uintptr_t high);  // of the tensors; false: no memory
+// before a compare-and-swap: the plain read that began its loop is no race
+void excuse_recent_reads(uintptr_t address);
+void start_shared_shadow(Block& block);       // shared memory starts uninitialised in every block
+bool start_shadow(const Launch& task, uintptr_t low, uintptr_t high);  // of the arena's tensors; false: out of memory
 void end_shadow();
 void add_region(const Region& region);
 

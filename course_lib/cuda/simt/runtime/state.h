@@ -1,7 +1,11 @@
-// What the machine knows while a kernel runs: launch, worker, block, warp, thread.
+// State of a launch: Launch, Worker, Block, Warp, Fiber. Included by every file of the runtime; has no logic of its
+// own.
 //
-// A launch is cut into blocks. A worker (an operating-system thread) runs blocks; normally one at a time, several at once
-// under the resident schedule or when a block spins on something that another block must do.
+// A launch is cut into blocks. A worker (an operating-system thread) runs blocks: one at a time, except under the
+// resident schedule or when a block spins on something that another block must do; then several blocks of a worker are
+// alive at once and take turns. Every CUDA thread is a fiber of its worker, so the state of one worker needs no locks;
+// what workers share is atomic in `Launch`. Checked launches use one worker (machine.py), so the detector needs no
+// locks either.
 #pragma once
 #include <setjmp.h>
 
@@ -22,119 +26,127 @@ extern "C" struct SimtIndex {
 namespace simt {
 
 constexpr unsigned LANES = 32;
-constexpr unsigned LOOKS = 8;
+constexpr unsigned RECENT_READS = 8;
 
+// ready: may run. barrier, collective, active_mask: stopped in __syncthreads, in a warp-wide operation, in
+// __activemask.
 enum class Wait : uint8_t { ready, barrier, collective, active_mask, done };
-enum class Schedule : int { forward, reverse, random, resident };
+enum class Schedule : int { forward, reverse, random, resident };  // order of SCHEDULES in machine.py
+// gather: a matrix instruction, which takes registers of all lanes.
 enum class Collective : uint8_t { syncwarp, shuffle, ballot, reduce, match, gather };
+// Why a launch ended early. The order is that of STOPS in machine.py.
 enum class Stop : int { none, kernel_fault, step_limit, time_limit, interrupted, deadlock, trap, no_memory };
 
-struct Know;  // knowledge.h: which accesses of other threads are known to have happened
-using KnowPtr = std::shared_ptr<const Know>;
+struct VectorClock;  // happens_before.h
+using ClockPtr = std::shared_ptr<const VectorClock>;
 struct Block;
 
-// What a lane did, for requests.cpp: words of 8 bytes, the meaning of which stands there.
+// What one lane did since the last flush; requests.cpp defines the entries and turns them into warp requests.
 struct Recording {
-    std::vector<uint64_t> words;
-    std::vector<int> path{0};  // last basic block in each function under way
+    std::vector<uint64_t> entries;
+    std::vector<int> path{0};  // the last basic block of each function on the call stack
 };
 
-// A copy that a thread has started (cp.async). Its data arrives when the thread waits for its group. See async_copy.h.
+// A cp.async in flight. Its data arrives when the thread waits for its group. See async_copy.h.
 struct AsyncCopy {
-    unsigned char* to;
-    const unsigned char* from;
-    unsigned bytes, source_bytes;
-    uint32_t group, number;
+    unsigned char* destination;
+    const unsigned char* source;
+    unsigned bytes, source_bytes;  // written; read (the rest is zero-filled)
+    uint32_t group, number;        // of the thread's commit groups; of the block's copies
 };
 
+// A CUDA thread. start_block (block.cpp) resets what must not outlive a block; the rest is set before it is read.
 struct Fiber {
-    void* stack_pointer = nullptr;
-    unsigned char* stack = nullptr;
+    void* stack_pointer = nullptr;  // saved at the last switch to the scheduler
+    unsigned char* stack = nullptr; // lowest usable address of its STACK_BYTES
     Block* block = nullptr;
-    SimtIndex index{};
-    uint16_t linear = 0;  // number of the thread in its block
+    SimtIndex index{};    // threadIdx
+    uint16_t linear = 0;  // x + y * blockDim.x + z * blockDim.x * blockDim.y
     uint8_t lane = 0;
     uint8_t warp = 0;
     Wait wait = Wait::ready;
-    bool spinning = false;  // gave way inside a loop of atomics or volatile reads
+    bool spinning = false;  // yielded inside a loop of atomics or volatile reads: no progress
     uint8_t atomics_since_switch = 0;
-    uintptr_t polled_address = 0, polled_code = 0;  // the last volatile read
+    uintptr_t polled_address = 0, polled_code = 0;  // the last volatile read; the same one again is polling
 
-    uintptr_t wait_code = 0;  // code address of the barrier or collective where it waits
+    // Of the barrier or collective that the thread waits in. Set by the hook, read by the thread that completes it.
+    uintptr_t wait_code = 0;  // its code address
     int barrier_op = 0, predicate = 0;
-
     Collective collective = Collective::syncwarp;
     unsigned mask = 0;
     int mode = 0, operand = 0, width = 0;
-    unsigned bytes = 0;
-    const void* in = nullptr;
+    unsigned bytes = 0;        // of the value at `in`
+    const void* in = nullptr;  // in the waiting thread's own stack, which stays as it is until it is resumed
     void* out = nullptr;
     unsigned long long value = 0;
     unsigned result = 0;
-    std::shared_ptr<const std::vector<unsigned char>> gathered;
+    std::shared_ptr<const std::vector<unsigned char>> gathered;  // of all lanes; alive until the next gather
 
-    std::vector<AsyncCopy> copies;  // under way, oldest first
+    std::vector<AsyncCopy> copies;  // in flight, oldest first
     uint32_t copy_group = 0;        // groups committed so far
 
-    uint64_t steps = 0;     // basic blocks executed (checked build)
-    uintptr_t last_code = 0;
-    uint32_t clock = 1;     // counts this thread's releases
-    KnowPtr know, release;  // what it has learned by atomics, what its fences have published
+    uint64_t steps = 0;       // basic blocks executed (checked build); compared with the step limit
+    uintptr_t last_code = 0;  // the last code address seen: the line of a crash inside library code
 
-    // Its last plain reads: a loop around a compare-and-swap begins with one.
+    // happens_before.h. The thread's own clock counts its releases: fences and __syncwarp.
+    uint32_t clock = 1;
+    ClockPtr acquired, released;  // learned through atomics; published by its fences
+
+    // The last plain reads: a compare-and-swap loop begins with one, which is no race (excuse_recent_reads).
     struct {
         uintptr_t address = 0, code = 0;
-    } looks[LOOKS];
-    unsigned num_looks = 0;
+    } recent_reads[RECENT_READS];
+    unsigned num_recent_reads = 0;
 
-    // A write to memory that another thread wrote unordered: a race unless the value turns out to be the same.
+    // A write that races with another thread's write. It is no race when the value turns out to be unchanged, which is
+    // known only after the write: the next hook of this thread decides (settle_pending_race).
     struct {
         bool open = false;
         uintptr_t address = 0;
         unsigned bytes = 0;
         unsigned char before[16] = {};
         size_t finding = 0;
-    } pending;
+    } pending_race;
 
     Recording recording;
 };
 
 struct Warp {
-    unsigned first = 0, lanes = 0;   // threads [first, first + lanes) of the block
-    unsigned present = 0;            // lanes that have not returned
-    unsigned waiting = 0;            // lanes in a collective
-    uint32_t known[LANES][LANES]{};  // known[i][j]: lane i knows lane j's accesses up to this clock
-    bool exchanged = false;          // known[][] holds anything besides zeros
+    unsigned first = 0, lanes = 0;    // threads [first, first + lanes) of the block
+    unsigned active = 0;              // mask of the lanes that have not returned
+    unsigned waiting = 0;             // mask of the lanes in a collective
+    uint32_t clocks[LANES][LANES]{};  // clocks[i][j]: accesses of lane j up to this clock happened before lane i's next
+    bool exchanged = false;           // clocks[][] holds anything besides zeros
 };
 
 struct SharedShadow;  // shadow.h
 
 struct Block {
-    SimtIndex index{};
-    uint32_t id = 0;
-    uint32_t epoch = 1;  // counts block barriers
+    SimtIndex index{};   // blockIdx
+    uint32_t id = 0;     // x + y * gridDim.x + z * gridDim.x * gridDim.y
+    uint32_t epoch = 1;  // counts block barriers: everything of an earlier epoch is ordered for the whole block
     std::vector<Fiber> fibers;
     std::vector<Warp> warps;
-    unsigned live = 0;
+    unsigned live = 0;  // threads that have not returned
     unsigned waiting_at_barrier = 0;
     bool started = false, done = false, divergence_reported = false;
-    KnowPtr know, release;
-    size_t first_stack = 0;
-    std::vector<unsigned char> saved_shared;  // while another block of this worker runs
+    ClockPtr acquired, released;  // what its threads had at the last barrier, joined
+    std::vector<unsigned char> saved_shared;  // its shared memory while another block of this worker runs
     std::shared_ptr<SharedShadow> shared_shadow;
-    size_t slot = 0;
+    size_t slot = 0;  // of the worker's resident blocks; its stacks and recordings are found by it
 };
 
-// A variable of the kernel's library. Shared ones are counted from the start of the thread-local block.
+// A variable of the kernel's library. The order of ObjectKind is that of OBJECT_KINDS in memory.py.
 enum class ObjectKind : int { shared, device, constant };
 struct Object {
-    uintptr_t low, high;
+    uintptr_t low, high;  // shared: offsets from the start of the thread-local segment; others: addresses
     ObjectKind kind;
 };
 
+// A tensor as the checks see it.
 struct Region {
     uintptr_t low = 0, high = 0;
-    bool starts_uninitialised = false;
+    bool starts_uninitialised = false;  // an output: reading it before a write is a finding
 };
 
 // The kernel's library as loaded in this process.
@@ -143,8 +155,8 @@ struct Library {
     uintptr_t base = 0;
     uintptr_t code_low = 0, code_high = 0;  // executable segment
     uintptr_t data_low = 0, data_high = 0;  // writable segment: __device__ variables
-    uintptr_t map_low = 0, map_high = 0;    // everything of it that is mapped
-    size_t tls_module = 0, tls_bytes = 0;
+    uintptr_t map_low = 0, map_high = 0;    // all its mapped segments
+    size_t tls_module = 0, tls_bytes = 0;   // its thread-local segment, which holds __shared__ variables only
     unsigned char* (*dynamic_base)() = nullptr;
 };
 
@@ -153,19 +165,19 @@ struct Launch {
     void** arguments = nullptr;
     SimtIndex grid{}, block{};
     uint64_t num_blocks = 0;
-    unsigned num_threads = 0;  // of one block
-    unsigned shared_bytes = 0;
+    unsigned num_threads = 0;   // of one block
+    unsigned shared_bytes = 0;  // dynamic
     bool checked = false;
     Schedule schedule = Schedule::forward;
-    uint64_t step_limit = 0;
-    double time_limit_s = 0;
-    size_t max_resident = 1;  // blocks alive at once
-    bool preempt = false;     // give way at random accesses
-    std::mt19937 random;
+    uint64_t step_limit = 0;   // basic blocks of one thread
+    double time_limit_s = 0;   // of the launch; 0: none
+    size_t max_resident = 1;   // blocks of a worker alive at once
+    bool preempt = false;      // yield at random accesses
+    std::mt19937 random;       // used by the checked build, which has one worker
     std::vector<Object> shared_objects, device_objects;  // sorted by address
-    std::vector<uint32_t> block_order;
-    std::atomic<uint64_t> next_block{0};
-    std::atomic<int> stop{0};  // a Stop
+    std::vector<uint32_t> block_order;                   // empty: 0, 1, 2, …
+    std::atomic<uint64_t> next_block{0};                 // workers take blocks from here
+    std::atomic<int> stop{0};  // a Stop; the first one wins and its thread fills in the rest
     std::string stop_detail;
     uintptr_t stop_code = 0, stop_address = 0;
     SimtIndex stop_thread{}, stop_block{};
@@ -175,14 +187,17 @@ struct Launch {
 struct Worker {
     void* scheduler_stack_pointer = nullptr;
     Block* block = nullptr;
-    sigjmp_buf escape;
-    unsigned char* shared_low = nullptr;  // this worker's copy of the kernel's thread-local segment
-    size_t shared_bytes = 0;  // of it in use: up to the end of this launch's dynamic shared memory
-    size_t tls_bytes = 0;     // all of it
+    sigjmp_buf escape;  // run_blocks; a launch that stops jumps here from any fiber or signal handler
+    // The kernel library's thread-local segment in this operating-system thread: the shared memory of the block that
+    // runs.
+    unsigned char* shared_low = nullptr;
+    size_t shared_bytes = 0;  // in use: up to the end of this launch's dynamic shared memory
+    size_t tls_bytes = 0;     // the whole segment, with the unused end of the dynamic buffer
     unsigned char* dynamic_low = nullptr;
     StackPool* stacks = nullptr;
 };
 
+// initial-exec: one instruction to reach them, where the default model of a shared library calls a function.
 #define SIMT_FAST_TLS __attribute__((tls_model("initial-exec")))
 extern thread_local SIMT_FAST_TLS Worker* worker;
 extern thread_local SIMT_FAST_TLS Fiber* current;  // null while the scheduler runs
@@ -193,10 +208,13 @@ inline bool is_local(const Fiber& fiber, uintptr_t address) {
 }
 
 // scheduler.cpp
-void give_way();                  // back to the scheduler; returns when this thread is chosen again
+void yield_to_scheduler();  // returns when this thread is chosen again
 [[noreturn]] void stop_launch(Stop reason, uintptr_t code, uintptr_t address = 0, const char* detail = nullptr);
-void spin_pause();                // an atomic: give way now and then
-void polling_pause(uintptr_t address, uintptr_t code);  // a volatile read: give way when it repeats
+void yield_on_atomic();                                 // every SPIN_ACCESSES-th atomic yields
+void yield_on_poll(uintptr_t address, uintptr_t code);  // a volatile read yields when it repeats
+
+// Address in the library of the call that returns to `return_address`. The call ends one byte before it; without the -
+// 1 a call at the end of a line would be found on the next line.
 inline uintptr_t code_of(uintptr_t return_address) { return return_address - 1 - launch->library.base; }
 #define SIMT_CODE() simt::code_of(reinterpret_cast<uintptr_t>(__builtin_return_address(0)))
 #define SIMT_EXPORT extern "C" __attribute__((visibility("default")))

@@ -1,11 +1,11 @@
-// What the lanes of a warp do together.
+// Warp-wide operations. Called by block.cpp (a lane returned, no lane can run) and by the hooks at the end of warp.cpp.
 #pragma once
 #include "state.h"
 
 namespace simt {
 
-void lane_left(Block& block, Warp& warp);            // a lane returned: others may now be complete
-bool settle_active_masks(Block& block, Warp& warp);  // answers __activemask once no lane can run on
-void wait_in_collective(Collective kind, unsigned mask, uintptr_t code);
+void lane_returned(Block& block, Warp& warp);        // the current lane: a collective of the others may now be complete
+bool answer_active_masks(Block& block, Warp& warp);  // when no lane is ready; false: none waits in __activemask
+void wait_in_collective(Collective kind, unsigned mask, uintptr_t code);  // of the current lane; returns when answered
 
 }  // namespace simt

@@ -1,5 +1,5 @@
-// cp.async on the SIMT machine; what common/async_copy.cuh is when no GPU is compiled for. The machine's own file, so that
-// a finding names the kernel's line and not one in here.
+// cp.async on the SIMT machine: what common/async_copy.cuh includes when it is not compiled for a GPU. Not in kernels_cu, so
+// that a finding names the kernel's line and not a line of this file.
 #pragma once
 #include "simt/hooks.h"
 
@@ -20,7 +20,7 @@ SIMT_INLINE void cp_async_16_zfill(void* dst_smem, const void* src_gmem, int src
 SIMT_INLINE void cp_async_commit_group() { simt_copy_commit(); }
 template <int CP_ASYNC_GROUPS>
 SIMT_INLINE void cp_async_wait_group() {
-    static_assert(CP_ASYNC_GROUPS >= 0, "cp_async_wait_group: groups that may stay under way, 0 or more");
+    static_assert(CP_ASYNC_GROUPS >= 0, "cp_async_wait_group: groups that may stay in flight, 0 or more");
     simt_copy_wait(CP_ASYNC_GROUPS);
 }
 SIMT_INLINE void cp_async_wait_all() { simt_copy_wait_all(); }

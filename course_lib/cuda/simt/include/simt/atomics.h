@@ -1,5 +1,5 @@
 // CUDA's atomic functions, each one call of a hook. Source: CUDA C++ Programming Guide, "Atomic Functions".
-// The _block and _system forms are the same here. Included by machine.h.
+// The _block and _system forms have device scope on the machine. Included by machine.h.
 #pragma once
 
 #define SIMT_ATOMIC_OF(NAME, T, OP, TYPE)                                   \

@@ -1,4 +1,4 @@
-// __nv_bfloat16 and __nv_bfloat162, bit-exact; what <cuda_bf16.h> shows (see simt/fp16.h for how).
+// __nv_bfloat16 and __nv_bfloat162, bit-exact. <cuda_bf16.h> brings them out (simt/fp16.h says how).
 //
 // Source: CUDA Math API, section "Bfloat16 Precision Intrinsics".
 #pragma once

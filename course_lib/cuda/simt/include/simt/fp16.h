@@ -1,8 +1,8 @@
-// __half and __half2: CUDA's 16-bit floats, bit-exact; what <cuda_fp16.h> shows.
+// __half and __half2, bit-exact, for <cuda_fp16.h>.
 //
-// The names live in namespace simt_fp16, and <cuda_fp16.h> brings them out: the whole machine is one precompiled header,
-// and a kernel that forgets the include must not compile here when it would not under NVRTC.
-// The constructors and conversions are those of CUDA, all implicit; so `h + 1.0f` is as ambiguous here as there.
+// The names are in namespace simt_fp16, and <cuda_fp16.h> has a using-directive for it: all headers are in one precompiled
+// header, and a kernel without the include must not compile here, since it would not under NVRTC.
+// The constructors and conversions are those of CUDA, all implicit, so that `h + 1.0f` is as ambiguous as under NVRTC.
 // Source: CUDA Math API, section "FP16 Intrinsics".
 #pragma once
 #include "simt/half_bits.h"
@@ -41,7 +41,7 @@
     SIMT_ALWAYS_INLINE operator unsigned long() const { return __float2ull_rz(TO_FLOAT(simt_bits)); }     \
     SIMT_ALWAYS_INLINE operator long long() const { return __float2ll_rz(TO_FLOAT(simt_bits)); }          \
     SIMT_ALWAYS_INLINE operator unsigned long long() const { return __float2ull_rz(TO_FLOAT(simt_bits)); }
-// i: the value cut toward zero
+// i: the value rounded toward zero
 #define SIMT_HALF_CAST(T, TO_FLOAT, EXPRESSION)                                                           \
     SIMT_ALWAYS_INLINE operator T() const {                                                               \
         int i = __float2int_rz(TO_FLOAT(simt_bits));                                                      \

@@ -1,4 +1,4 @@
-// __nv_fp8_e4m3 and __nv_fp8_e5m2 with their x2 and x4 forms, and the __nv_cvt_* functions; what <cuda_fp8.h> shows.
+// __nv_fp8_e4m3 and __nv_fp8_e5m2 with their x2 and x4 forms, and the __nv_cvt_* functions, for <cuda_fp8.h>.
 //
 // The types convert with saturation to the largest finite number (__NV_SATFINITE), as CUDA's do, and explicitly only;
 // fp8 has no arithmetic of its own. Source: CUDA Math API, section "FP8 Intrinsics". Left out: the e8m0 scale type.

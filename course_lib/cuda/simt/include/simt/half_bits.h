@@ -4,9 +4,9 @@
 // fp8 e4m3  1, 4, 3, no infinity, NaN = 0x7f, largest 448                 e5m2   1, 5, 2, with infinity, largest 57344
 // Source of the formats: PTX ISA, section "Alternate Floating-Point Data Formats"; rounding is to nearest, ties to even.
 //
-// Written without branches, so that a loop over them stays one straight run of instructions.
+// Branch-free, so that a loop over them stays straight-line code.
 // Integers and floats only, so that every processor and compiler gives the same bits, those of a NaN included (g++ 12
-// has no _Float16 on Arm, and the hardware's NaN is another one than CUDA's).
+// has no _Float16 on Arm, and the host's default NaN differs from CUDA's).
 #pragma once
 #include "simt/math.h"
 
@@ -14,7 +14,7 @@ SIMT_INLINE unsigned simt_select(bool condition, unsigned yes, unsigned no) {
     return no ^ ((yes ^ no) & (0u - static_cast<unsigned>(condition)));
 }
 
-// A float with exponent and fraction bits cut to those of a small format, rounded to nearest even. Magnitude only:
+// A float rounded to nearest even in a small format, as that format's bits. Magnitude only:
 // the caller handles sign, overflow and NaN. MIN_NORMAL_EXPONENT: that of the smallest normal number, as in 2^-14.
 template <int FRACTION_BITS, int MIN_NORMAL_EXPONENT>
 SIMT_INLINE unsigned simt_round_magnitude(unsigned magnitude) {
@@ -38,7 +38,7 @@ SIMT_HELPER unsigned short simt_float_to_half_bits(float value) {
 }
 
 SIMT_HELPER float simt_half_bits_to_float(unsigned short half) {
-    // The fraction lands in place; the exponent is 112 too small, subnormals included: one exact product puts it right.
+    // After the shift the fraction is in place and the exponent 112 too small, subnormals included: one exact product.
     unsigned magnitude = (half & 0x7fffu) << 13;
     unsigned scaled = __float_as_uint(__uint_as_float(magnitude) * 5.192296858534828e33f);  // 2^112
     unsigned special = 0u - static_cast<unsigned>(magnitude >= 0x0f800000u);
@@ -54,7 +54,7 @@ SIMT_HELPER unsigned short simt_float_to_bf16_bits(float value) {
 SIMT_INLINE float simt_bf16_bits_to_float(unsigned short bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 
 // ---- double to any of them: first to a float rounded to odd, which keeps the second rounding correct ----
-// Round to odd: cut toward zero, and set the last bit when anything was cut off.
+// Round to odd: round toward zero, and set the last bit when the result is inexact.
 SIMT_HELPER float simt_round_to_odd(double value) {
     float nearest = static_cast<float>(value);
     double back = nearest;

@@ -1,15 +1,15 @@
-// The line between kernel code and the SIMT machine's runtime.
+// The interface between kernel code and the SIMT machine's runtime.
 //
-// Kernel code (compiled by the system C++ compiler with a forced header) calls these; runtime/ defines them. They are out
-// of line on purpose: the return address of each call is a code address in the kernel, and so a source line.
-// Every header function that reaches a hook is always_inline for the same reason.
+// Kernel code (compiled by the system C++ compiler with machine.h forced in) calls these; runtime/ defines them. They are out
+// of line: the return address of each call is a code address in the kernel, and so a source line. Every header function
+// that calls a hook is always_inline for the same reason.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 #define SIMT_INLINE static inline __attribute__((always_inline))
 
-// clang makes one call of the equal calls of several branches, which then has no line: not of these.
+// clang merges equal calls of several branches into one, which then has no line. These calls must keep theirs.
 #if defined(__clang__)
 #define SIMT_OWN_LINE __attribute__((nomerge))
 #else
@@ -20,20 +20,20 @@ struct uint3;  // vector_types.h
 struct dim3;   // vector_types.h
 
 extern "C" {
-// Where am I. The pointers stay valid while the thread runs.
+// threadIdx, blockIdx, blockDim, gridDim. The pointers stay valid while the thread runs.
 const uint3* simt_thread_idx();
 const uint3* simt_block_idx();
 const dim3* simt_block_dim();
 const dim3* simt_grid_dim();
 unsigned char* simt_dynamic_shared();  // the block's dynamic shared memory
 
-// Block barrier. op: 0 plain, 1 count, 2 and, 3 or. Gives the reduced predicate.
+// Block barrier. op: 0 plain, 1 count, 2 and, 3 or. Returns the reduced predicate.
 int simt_barrier(int op, int predicate);
 void simt_syncwarp(unsigned mask);
 // 0 block, 1 device, 2 system
 void simt_fence(int scope);
 
-// Warp exchange: every lane of mask gives `bytes` (at most 16) and takes those of its source lane.
+// Warp shuffle: every lane of mask sends `bytes` (at most 16) and receives those of its source lane.
 // mode: 0 idx, 1 up, 2 down, 3 xor; width as in __shfl_sync.
 void simt_shuffle(unsigned mask, int mode, int operand, int width, const void* in, void* out, unsigned bytes);
 unsigned simt_ballot(unsigned mask, int predicate);
@@ -43,21 +43,21 @@ unsigned simt_reduce(unsigned mask, int op, unsigned value, int is_signed);
 unsigned simt_match_any(unsigned mask, unsigned long long value);
 unsigned simt_match_all(unsigned mask, unsigned long long value, int* predicate);
 
-// Collective over the whole warp that needs every lane's registers (wmma, later mma): each lane gives `bytes` from `in`;
-// afterwards *all points at 32 consecutive records (lane order), valid until the lane's next collective.
+// Collective for instructions that need the registers of every lane (ldmatrix, mma, wmma): each lane sends `bytes` from
+// `in`; afterwards *all points to 32 consecutive records in lane order, valid until the lane's next gather.
 void simt_warp_gather(unsigned mask, const void* in, unsigned bytes, const void** all);
 
-// ldmatrix: the 16 bytes of shared memory at the lane's address into `row`, recorded as a read of which each tile of
-// eight rows passes by itself.
+// ldmatrix: the 16 bytes of shared memory at the lane's address into `row`, recorded as a read with wavefronts of its own:
+// one for each tile of eight rows.
 SIMT_OWN_LINE void simt_matrix_row(void* row, const void* address);
 
 // cp.async: `source_bytes` of `source` go to `destination` in shared memory, zeros to the rest of `bytes`. The source is
-// read (and counted) at once; the destination belongs to the copy until its thread has waited for its group, and holds
-// what it held before until then.
+// read (and counted) at once; the destination keeps its old bytes and belongs to the copy until its thread has waited
+// for its group.
 SIMT_OWN_LINE void simt_copy_async(void* destination, const void* source, unsigned bytes, unsigned source_bytes);
 void simt_copy_commit();
-SIMT_OWN_LINE void simt_copy_wait(unsigned num_groups);  // until at most the last num_groups committed groups are under way
-SIMT_OWN_LINE void simt_copy_wait_all();                 // until none is, committed or not
+SIMT_OWN_LINE void simt_copy_wait(unsigned num_groups);  // until at most the last num_groups committed groups are in flight
+SIMT_OWN_LINE void simt_copy_wait_all();                 // until none is in flight, committed or not
 
 // Atomics: one call, one recorded atomic access. kind: see SimtAtomicType. op: 0 add, 1 sub, 2 exch, 3 min, 4 max, 5 and,
 // 6 or, 7 xor, 8 inc, 9 dec, 10 cas. Writes the old value to `old`.

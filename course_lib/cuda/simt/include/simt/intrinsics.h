@@ -4,7 +4,7 @@
 // Integer Intrinsics; CUDA C++ Programming Guide, "Load/Store Functions Using Cache Hints". Included by math.h.
 #pragma once
 
-// ---- fast intrinsics, here as accurate as the library ----
+// ---- fast intrinsics, as accurate as the library on the machine ----
 // Macros, since glibc's <math.h> declares functions of these names.
 #define __expf expf
 #define __exp10f exp10f
@@ -20,7 +20,7 @@
 SIMT_INLINE float __fdividef(float x, float y) { return x / y; }
 SIMT_INLINE float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }  // NaN becomes 0, as on the GPU
 
-// ---- operations rounded to nearest even, never contracted with a neighbour ----
+// ---- operations rounded to nearest even, never contracted into a multiply-add ----
 SIMT_INLINE float simt_keep(float x) {  // stops the compiler from fusing x into a multiply-add
     asm volatile("" : "+m"(x));
     return x;
@@ -180,7 +180,7 @@ SIMT_INLINE unsigned int __dp4a(unsigned int a, unsigned int b, unsigned int c) 
     return c;
 }
 
-// ---- loads and stores with cache hints: plain accesses here ----
+// ---- loads and stores with cache hints: plain accesses on the machine ----
 #define SIMT_CACHED_LOAD(NAME, T) SIMT_INLINE T NAME(const T* address) { return *address; }
 #define SIMT_CACHED_STORE(NAME, T) SIMT_INLINE void NAME(T* address, T value) { *address = value; }
 #define SIMT_CACHED_ACCESS(T)                                                                             \

@@ -1,23 +1,24 @@
-// ldmatrix on the SIMT machine; what common/ldmatrix.cuh is when no GPU is compiled for. The machine's own file, so that a
-// finding names the kernel's line and not one in here.
+// ldmatrix on the SIMT machine: what common/ldmatrix.cuh includes when it is not compiled for a GPU. Not in kernels_cu, so
+// that a finding names the kernel's line and not a line of this file.
 //
-// Each lane below 8 * SIMT_TILES reads one row of 16 bytes (one recorded access); then lane l takes from every tile the pair of
-// 16-bit numbers 2 (l % 4), 2 (l % 4) + 1 of row l / 4; with _trans of column l / 4.
+// Each lane below 8 * SIMT_TILES reads one row of 16 bytes, one recorded access. Lane l then holds of every tile the pair of
+// 16-bit numbers 2 (l % 4), 2 (l % 4) + 1 of row l / 4; with _trans, of column l / 4.
 #pragma once
 #include "simt/math.h"
 
 extern "C" unsigned simt_lane() __attribute__((const));  // runtime: 0 … 31
 
-struct SimtMatrixRow {  // what one lane gives to the warp
+struct SimtMatrixRow {  // the record of one lane in simt_warp_gather
     unsigned word[4];
-    unsigned is_there;  // 1; the record of a lane that has returned is all ones
+    unsigned is_active;  // 1; the record of a lane that has returned is all ones
 };
 
-SIMT_HELPER bool simt_all_rows_there(const SimtMatrixRow* rows) {
+SIMT_HELPER bool simt_all_rows_active(const SimtMatrixRow* rows) {
     bool all = true;
-    for (int lane = 0; lane < 32; ++lane) all &= rows[lane].is_there == 1;
+    for (int lane = 0; lane < 32; ++lane) all &= rows[lane].is_active == 1;
     return all;
 }
+// The pair of 16-bit numbers that a lane holds of one tile.
 SIMT_HELPER unsigned simt_tile_pair(const SimtMatrixRow* rows, int tile, int lane) {
     return rows[8 * tile + lane / 4].word[lane % 4];
 }
@@ -31,12 +32,12 @@ template <int SIMT_TILES>
 SIMT_INLINE const SimtMatrixRow* simt_gather_rows(const void* row_smem) {
     SimtMatrixRow mine;
     for (int i = 0; i < 4; ++i) mine.word[i] = 0;
-    mine.is_there = 1;
+    mine.is_active = 1;
     if (simt_lane() < 8 * SIMT_TILES) simt_matrix_row(mine.word, row_smem);
     const void* all;
     simt_warp_gather(0xffffffffu, &mine, sizeof(mine), &all);
     const auto* rows = static_cast<const SimtMatrixRow*>(all);
-    if (!simt_all_rows_there(rows)) simt_assert_fail("all 32 lanes of the warp take part in ldmatrix", "ldmatrix", __LINE__);
+    if (!simt_all_rows_active(rows)) simt_assert_fail("all 32 lanes of the warp take part in ldmatrix", "ldmatrix", __LINE__);
     return rows;
 }
 

@@ -1,9 +1,9 @@
-// What a kernel finds before its first line: CUDA's words in terms of C++ and of the machine's hooks.
+// CUDA's qualifiers, built-in variables and device functions, in terms of C++ and of the machine's hooks.
 //
-// Forced in front of every kernel (and precompiled). Everything that reaches a hook is always_inline, because the return
-// address of the hook's call is what tells the source line.
+// Precompiled, and forced in front of every kernel by build.py. Everything that calls a hook is always_inline: the source
+// line of a finding is that of the hook call's return address.
 #pragma once
-#include "simt/fp8.h"  // the 16- and 8-bit types and wmma: hidden until a kernel includes their CUDA header
+#include "simt/fp8.h"  // the 16- and 8-bit types and wmma stay in namespaces until a kernel includes their CUDA header
 #include "simt/hooks.h"
 #include "simt/math.h"
 #include "simt/vector_types.h"
@@ -22,12 +22,14 @@
 #define __grid_constant__
 #define __align__(N) __attribute__((aligned(N)))
 #define __managed__
-// Constant memory is not part of the ledger; a section of its own makes it recognisable.
+// Constant memory is not part of the ledger; lines.py recognises it by its section.
 #define SIMT_TEXT_(X) #X
 #define SIMT_TEXT(X) SIMT_TEXT_(X)
 #define __constant__ __attribute__((section(".simt_constant." SIMT_TEXT(__COUNTER__))))
-// Shared memory is what is thread-local: one copy for each worker, apart from everything else. No initialisation runs.
-// g++ needs __constinit, or it guards an array of a class type by a variable beside it (see vector_types.h).
+// Shared memory is the library's thread-local segment: one copy for each worker, with nothing else in it, for static,
+// templated and extern arrays alike. A static variable would share its segment with relocated tables and __device__
+// variables. No initialisation runs. g++ needs __constinit, or it adds a guard variable to an array of a class type (see
+// vector_types.h).
 #if defined(__clang__)
 #define __shared__ thread_local
 #define SIMT_DYNAMIC_SHARED __thread
@@ -36,7 +38,7 @@
 #define SIMT_DYNAMIC_SHARED __constinit __thread
 #endif
 
-// ---- where am I ----
+// ---- built-in variables ----
 struct SimtIndex {
     unsigned x, y, z;
 };
@@ -72,7 +74,7 @@ SIMT_INLINE void __threadfence_block() { simt_fence(0); }
 SIMT_INLINE void __threadfence() { simt_fence(1); }
 SIMT_INLINE void __threadfence_system() { simt_fence(2); }
 
-// ---- the lanes of a warp ----
+// ---- warp shuffles, votes, reductions, matches ----
 #define SIMT_FOR_SHUFFLED(F) F(int) F(unsigned int) F(long) F(unsigned long) F(long long) F(unsigned long long) \
     F(float) F(double)
 #define SIMT_SHUFFLE_OF(NAME, T, OPERAND, MODE)                                                              \
@@ -124,7 +126,7 @@ SIMT_INLINE unsigned __match_all_sync(unsigned mask, T value, int* predicate) {
 
 #include "simt/atomics.h"
 
-// ---- the rest ----
+// ---- clocks, traps, printf, assert ----
 SIMT_INLINE long long clock64() { return simt_clock64(); }
 SIMT_INLINE int clock() { return static_cast<int>(simt_clock64()); }
 SIMT_INLINE unsigned long long globaltimer() { return static_cast<unsigned long long>(simt_clock64()); }
@@ -134,7 +136,7 @@ SIMT_INLINE void __brkpt() { simt_trap(); }
 #define printf simt_printf
 #include "assert.h"
 
-// ---- the entrance that the runtime calls, once for each thread ----
+// ---- entry point, called by the runtime once for each thread ----
 #if defined(__clang__)
 #define SIMT_ENTRY __attribute__((visibility("default"), no_sanitize("thread", "coverage"), noinline))
 #else

@@ -7,14 +7,14 @@
 // <math.h>, so that a kernel sees the names that NVRTC gives it and no others: INFINITY and NAN apart, which NVRTC
 // leaves out and CUDA's host headers have.
 //
-// Accuracy: fast intrinsics (__expf, __sinf, __fdividef, …) are as accurate as their library twins here. On a GPU they
-// are faster and less accurate; a result may therefore differ in the last bits, never in kind.
+// Accuracy: on the machine, fast intrinsics (__expf, __sinf, __fdividef, …) are as accurate as the library functions. On a
+// GPU they are faster and less accurate, so the last bits of a result may differ.
 #pragma once
 #include "simt/hooks.h"
 #include "simt/vector_types.h"
 
-// A function that touches registers only. In the checked build it is a call into code without recording: its branches and
-// locals are nobody's business. What reaches a hook, or an address of the kernel's, must be SIMT_INLINE instead.
+// A function that touches registers only. In the checked build it is compiled without instrumentation, so its branches and
+// locals do not show in the ledger. A function that calls a hook or accesses the kernel's memory must be SIMT_INLINE.
 #if defined(SIMT_CHECKED) && defined(__clang__)
 #define SIMT_HELPER static __attribute__((noinline, unused, disable_sanitizer_instrumentation, no_sanitize("coverage")))
 #elif defined(SIMT_CHECKED)
@@ -147,7 +147,7 @@ SIMT_INLINE bool signbit(double x) { return __builtin_signbit(x); }
 #define NAN (__builtin_nanf(""))
 #endif
 
-// ---- min and max: CUDA's overloads, and no more, so that a call that NVRTC finds ambiguous is so here ----
+// ---- min and max: CUDA's overloads, and no more, so that a call that is ambiguous under NVRTC does not compile ----
 #define SIMT_MIN_MAX(R, A, B)                                                                                 \
     SIMT_INLINE R min(A a, B b) { return static_cast<R>(b) < static_cast<R>(a) ? static_cast<R>(b) : static_cast<R>(a); } \
     SIMT_INLINE R max(A a, B b) { return static_cast<R>(a) < static_cast<R>(b) ? static_cast<R>(b) : static_cast<R>(a); }

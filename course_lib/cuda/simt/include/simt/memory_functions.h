@@ -1,7 +1,7 @@
 // memcpy and memset of device code: loops of the widest word that size and both addresses allow.
 //
-// The C library's own would move data behind the sanitizer's back. Macros, because a host header may have declared the
-// C functions before. NVRTC knows both without an include. Included by math.h.
+// The C library's own would move data without instrumentation. Macros, because a host header may have declared the C
+// functions before. NVRTC has both without an include. Included by math.h.
 #pragma once
 
 template <class Word>

@@ -1,16 +1,16 @@
-// mma.m16n8k16 on the SIMT machine; what common/tensor_core.cuh is when no GPU is compiled for. The machine's own file, so
-// that a finding names the kernel's line and not one in here.
+// mma.m16n8k16 on the SIMT machine: what common/tensor_core.cuh includes when it is not compiled for a GPU. Not in
+// kernels_cu, so that a finding names the kernel's line and not a line of this file.
 //
 // Sums   products are exact, the 16 of one step are added in float in the order of k, then c is added and the type of d
-//        rounds. Tensor cores keep other digits in between, so the last bits differ.
+//        rounds. Tensor cores round the partial sums differently, so the last bits differ.
 #pragma once
 #include "simt/half_bits.h"
 
 extern "C" unsigned simt_lane() __attribute__((const));  // runtime: 0 … 31
 
-struct SimtMmaOperands {  // what one lane gives to the warp, as floats
+struct SimtMmaOperands {  // the record of one lane in simt_warp_gather; the factors as floats
     float a[8], b[4];
-    unsigned is_there;  // 1; the record of a lane that has returned is all ones
+    unsigned is_active;  // 1; the record of a lane that has returned is all ones
 };
 
 SIMT_HELPER void simt_mma_from_f16(SimtMmaOperands& mine, const unsigned* a, const unsigned* b) {
@@ -25,11 +25,11 @@ SIMT_HELPER void simt_mma_from_bf16(SimtMmaOperands& mine, const unsigned* a, co
 // The lane's four sums over k: rows g, g + 8 and columns 2 t, 2 t + 1 for lane 4 g + t. False when a lane is missing.
 SIMT_HELPER bool simt_mma_sums(const SimtMmaOperands* all, int lane, float* sums) {
     for (int other = 0; other < 32; ++other)
-        if (all[other].is_there != 1) return false;
+        if (all[other].is_active != 1) return false;
     for (int i = 0; i < 4; ++i) {
         int column = 2 * (lane % 4) + i % 2;
         float sum = 0.0f;
-        for (int k = 0; k < 16; ++k) {  // pair k % 8 / 2 of a half of k lies in the lane with that t
+        for (int k = 0; k < 16; ++k) {  // pair k % 8 / 2 of either half of k is held by the lane with that t
             int t = k % 8 / 2, upper = k / 8;
             sum += all[lane / 4 * 4 + t].a[4 * upper + i / 2 * 2 + k % 2] * all[4 * column + t].b[2 * upper + k % 2];
         }
@@ -43,8 +43,9 @@ SIMT_HELPER unsigned simt_mma_add_f16(unsigned c, float low, float high) {
     return simt_float_to_half_bits(c_low + low) | static_cast<unsigned>(simt_float_to_half_bits(c_high + high)) << 16;
 }
 
-SIMT_INLINE void simt_mma_together(SimtMmaOperands& mine, float (&sums)[4]) {
-    mine.is_there = 1;
+// Exchanges the operands of the warp and computes this lane's sums.
+SIMT_INLINE void simt_mma_exchange(SimtMmaOperands& mine, float (&sums)[4]) {
+    mine.is_active = 1;
     const void* all;
     simt_warp_gather(0xffffffffu, &mine, sizeof(mine), &all);
     if (!simt_mma_sums(static_cast<const SimtMmaOperands*>(all), static_cast<int>(simt_lane()), sums))
@@ -57,7 +58,7 @@ SIMT_INLINE void simt_mma_together(SimtMmaOperands& mine, float (&sums)[4]) {
         SimtMmaOperands mine;                                                                                        \
         float sums[4];                                                                                               \
         simt_mma_from_##TYPE(mine, a, b);                                                                            \
-        simt_mma_together(mine, sums);                                                                               \
+        simt_mma_exchange(mine, sums);                                                                               \
         d[0] = c[0] + sums[0];                                                                                       \
         d[1] = c[1] + sums[1];                                                                                       \
         d[2] = c[2] + sums[2];                                                                                       \
@@ -72,7 +73,7 @@ SIMT_INLINE void mma_m16n8k16_f16_f16(unsigned (&d)[2], const unsigned (&a)[4], 
     SimtMmaOperands mine;
     float sums[4];
     simt_mma_from_f16(mine, a, b);
-    simt_mma_together(mine, sums);
+    simt_mma_exchange(mine, sums);
     d[0] = simt_mma_add_f16(c[0], sums[0], sums[1]);
     d[1] = simt_mma_add_f16(c[1], sums[2], sums[3]);
 }

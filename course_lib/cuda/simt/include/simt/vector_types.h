@@ -2,13 +2,13 @@
 //
 // Sizes and alignments are those of the CUDA C++ Programming Guide, section "Built-in Vector Types".
 //
-// On a GPU `float4 v = a[t]` and `*(float4*)p = make_float4(…)` are one 16-byte access each. A C++ compiler is free to
-// take them apart into four, so in the checked build (SIMT_CHECKED) a vector of 2 or 4 elements copies itself as one
+// On a GPU `float4 v = a[t]` and `*(float4*)p = make_float4(…)` are one 16-byte access each. A C++ compiler may split them
+// into four, so in the checked build (SIMT_CHECKED) a vector of 2 or 4 elements copies itself as one
 // word of 2, 4, 8 or 16 bytes, which the sanitizer then reports as one access; 32 bytes (double4, longlong4) are two
 // words. Volatile, since otherwise a word of which only `.x` is used may become a 4-byte load. Nothing is recorded when
 // both ends are locals whose address goes nowhere, which a call to simt_copy could not tell: it would make each later
-// `v.x` an access of its own. Vectors of 3 have only the alignment of one element, and a GPU moves them element by
-// element: so do we. The fast build copies plainly.
+// `v.x` an access of its own. Vectors of 3 have only the alignment of one element; a GPU moves them element by element,
+// and so does the checked build. The fast build copies plainly.
 //
 // Such a copy constructor means that the type is no aggregate; a list constructor keeps `float4 v = {1, 2, 3, 4}`.
 // It also makes g++ guard an array of them in thread-local storage, with a guard variable beside the array: shared
@@ -144,7 +144,7 @@ SIMT_VECTOR_FAMILY(ulonglong, unsigned long long, 16, 16)
 SIMT_VECTOR_FAMILY(float, float, 8, 16)
 SIMT_VECTOR_FAMILY(double, double, 16, 16)
 
-// Grid and block sizes: what is not given is 1.
+// Grid and block sizes; a dimension that is not given is 1.
 struct dim3 {
     unsigned int x, y, z;
     constexpr dim3(unsigned int x_ = 1, unsigned int y_ = 1, unsigned int z_ = 1) : x(x_), y(y_), z(z_) {}

@@ -1,0 +1,108 @@
+// Releases, acquires and joins of vector clocks. See happens_before.h.
+//
+// More lenient than the CUDA memory model in four ways, so each of these goes unreported:
+//   - an atomic acquires without a fence after it;
+//   - shuffles and votes order memory among the lanes of their mask (ldmatrix, mma and wmma do not);
+//   - a fence of any scope counts for every scope;
+//   - atomics on one address form one chain whatever their memory order.
+// An atomic alone releases nothing: without a __threadfence before it, its thread's writes stay unordered. That is the
+// classic error of a last-block reduction, and it must be found.
+#include "happens_before.h"
+
+namespace simt {
+
+// By address of an atomic or volatile variable: the union of what was released through it.
+static std::unordered_map<uintptr_t, ClockPtr> released_at;
+
+void reset_happens_before() { released_at.clear(); }
+
+void release_fence() {
+    Fiber& self = *current;
+    Block& block = *self.block;
+    auto released = std::make_shared<VectorClock>();
+    if (block.acquired) released->add(*block.acquired);
+    if (self.acquired) released->add(*self.acquired);
+    // All of the block before its last barrier; of its own thread everything up to now.
+    released->add_epoch(block.id, block.epoch);
+    released->add_thread(VectorClock::thread_key(block.id, self.linear), self.clock);
+    Warp& warp = block.warps[self.warp];
+    if (warp.exchanged)  // and what other lanes did before a __syncwarp with this one
+        for (unsigned lane = 0; lane < warp.lanes; ++lane)
+            if (uint32_t clock = warp.clocks[self.lane][lane])
+                released->add_thread(VectorClock::thread_key(block.id, warp.first + lane), clock);
+    self.released = std::move(released);  // a superset of the thread's earlier releases
+    ++self.clock;                         // accesses after the fence are not in it
+}
+
+void atomic_acquire_release(uintptr_t address) {
+    Fiber& self = *current;
+    ClockPtr& here = released_at[address];
+    ClockPtr before = here;  // acquire what others released, not what this thread adds
+    join(here, self.released);
+    join(here, self.block->released);
+    join(self.acquired, before);
+}
+
+void volatile_synchronise(uintptr_t address, bool is_write) {
+    if (is_write) {
+        if (current->released || current->block->released) {
+            ClockPtr& here = released_at[address];
+            here = current->released;  // replaces: a store, unlike an atomic, does not continue a release chain
+            join(here, current->block->released);
+        }
+    } else if (!released_at.empty()) {
+        auto entry = released_at.find(address);
+        if (entry != released_at.end()) join(current->acquired, entry->second);
+    }
+}
+
+// Moves the clocks that the block's threads hold in `member` into `into`. Threads often share one clock; a run of equal
+// pointers is added once.
+static void collect(Block& block, ClockPtr& into, ClockPtr Fiber::*member) {
+    std::shared_ptr<VectorClock> sum;
+    const VectorClock* last = into.get();
+    for (Fiber& fiber : block.fibers) {
+        ClockPtr mine = std::move(fiber.*member);
+        (fiber.*member).reset();
+        if (!mine || mine.get() == last) continue;
+        last = mine.get();
+        if (!into) {
+            into = std::move(mine);
+            continue;
+        }
+        if (!sum) sum = std::make_shared<VectorClock>(*into);
+        sum->add(*mine);
+    }
+    if (sum) into = std::move(sum);
+}
+
+void join_at_barrier(Block& block) {
+    collect(block, block.acquired, &Fiber::acquired);
+    collect(block, block.released, &Fiber::released);
+    ++block.epoch;  // orders every access of the block so far; no per-thread work is needed
+}
+
+void join_lanes(Block& block, Warp& warp, unsigned mask) {
+    uint32_t joined[LANES] = {};
+    ClockPtr acquired, released;
+    for (unsigned lane = 0; lane < warp.lanes; ++lane) {
+        if (!(mask >> lane & 1)) continue;
+        Fiber& fiber = block.fibers[warp.first + lane];
+        warp.clocks[lane][lane] = fiber.clock;
+        for (unsigned other = 0; other < LANES; ++other)
+            joined[other] = std::max(joined[other], warp.clocks[lane][other]);
+        join(acquired, fiber.acquired);
+        join(released, fiber.released);
+    }
+    for (unsigned lane = 0; lane < warp.lanes; ++lane) {
+        if (!(mask >> lane & 1)) continue;
+        Fiber& fiber = block.fibers[warp.first + lane];
+        std::copy(joined, joined + LANES, warp.clocks[lane]);
+        fiber.acquired = acquired;
+        fiber.released = released;
+        ++fiber.clock;  // later accesses need another __syncwarp
+    }
+    warp.exchanged = true;
+}
+
+}  // namespace simt
