@@ -5,7 +5,7 @@
     compile_for(fn, signature, constexprs, arch)    -> Compiled, no GPU needed
     launch_count()                                  launches of this process so far
 
-Importing this package is light; torch and triton come at first use.
+Importing this package is light; torch and triton are imported at first use.
 
 May import: errors, notation.
 """
@@ -26,7 +26,7 @@ __all__ = [*_LAZY, "launch_count"]
 def launch_count():
     """Return how many Triton kernels this process has launched, on the interpreter and on the GPU together.
 
-    Device functions that a kernel calls are no launches. Counting starts with ``import course_lib``.
+    Calls of device functions inside a kernel do not count. Counting starts with ``import course_lib``.
     """
     from . import _private
 

@@ -1,9 +1,9 @@
-"""bfloat16 and fp8 made right in Triton's interpreter.
+"""Corrections of bfloat16 and fp8 arithmetic in Triton's interpreter.
 
-The interpreter keeps a bfloat16 as a uint16 bit pattern and then adds, multiplies and compares the patterns; its own
-casts to bfloat16 and fp8 do not round to nearest even. Both are silent. Here every arithmetic operation on bfloat16 is
-done in float32 and rounded once, which is what a GPU's result is for add, subtract, multiply, divide and square root
-(24 bits are enough to hide the double rounding). An operation that nobody has looked at is refused, never guessed.
+The interpreter holds a bfloat16 as a uint16 bit pattern and then adds, multiplies and compares the patterns; its own
+casts to bfloat16 and fp8 do not round to nearest even. Both errors are silent. Here every arithmetic operation on
+bfloat16 is computed in float32 and rounded once, which equals a GPU's result for add, subtract, multiply, divide and
+square root (24 bits make the double rounding exact). An operation that is not in the lists below is refused.
 
 May import: errors, numpy, torch.
 """
@@ -20,13 +20,13 @@ TRANSPARENT = frozenset(
     make_tensor_descriptor descriptor_load descriptor_store descriptor_gather descriptor_scatter assert assume barrier
     get_program_id get_num_programs make_range fabs and or xor shl lshr ashr""".split()
 )
-# operations whose meaning survives "widen, compute in float32, round once"
+# operations for which "widen, compute in float32, round once" is correct
 ARITHMETIC = frozenset(
     """fadd fmul fdiv frem fsub precise_divf minimumf minnumf maximumf maxnumf fcmpOLT fcmpOGT fcmpOLE fcmpOGE fcmpOEQ
     fcmpONE fcmpULT fcmpUGT fcmpULE fcmpUGE fcmpUEQ fcmpUNE clampf fma cos sin exp exp2 log log2 sqrt precise_sqrt rsqrt
     erf floor ceil dot""".split()
 )
-# casts are replaced as a whole
+# casts have replacements of their own
 CASTS = frozenset("si_to_fp ui_to_fp fp_to_si fp_to_ui fp_ext fp_trunc int_cast fp_to_fp".split())
 
 _FP8 = {"fp8e4nv": (torch.float8_e4m3fn, 448.0), "fp8e5": (torch.float8_e5m2, 57344.0)}
@@ -78,7 +78,7 @@ def correct(interpreter):
             continue
         wrap = _widened if operation in ARITHMETIC else _refused
         setattr(builder, attribute, wrap(getattr(builder, attribute), operation, interpreter))
-    # a GPU's max and min prefer the number to a NaN; numpy's maximum and minimum, which the interpreter takes, do not
+    # a GPU's max and min return the number when one operand is NaN; numpy's maximum and minimum return NaN
     builder.create_maxnumf = _widened(lambda self, a, b: self.binary_op(a, b, np.fmax), "maxnumf", interpreter)
     builder.create_minnumf = _widened(lambda self, a, b: self.binary_op(a, b, np.fmin), "minnumf", interpreter)
     builder.cast_impl = _cast(builder.cast_impl, interpreter)
@@ -102,7 +102,7 @@ def _widened(original, operation, interpreter):
         result = original(self, *wide, **options)
         if result.data.dtype == np.bool_:
             return handle(result.data, tl.int1)
-        # the operand that names the result's type stands last: lhs and rhs agree, fma and dot end with the addend
+        # the last operand has the result's type: lhs and rhs agree, fma and dot end with the addend
         last = [x for x in operands if isinstance(x, handle)][-1]
         return handle(from_float32(result.data), tl.bfloat16) if is_bf16(last) else result
 
@@ -160,7 +160,7 @@ def _convert(original, interpreter):
 
 
 def _reduced(original, interpreter):
-    """Reductions and scans read the arrays without asking the builder: widen before, round after."""
+    """Widen before a reduction or scan and round after it: they read the arrays without going through the builder."""
     tl, handle = interpreter.tl, interpreter.TensorHandle
 
     def retyped(value, data, dtype):

@@ -1,9 +1,8 @@
-"""Every use of Triton's private API, in one place.
+"""All uses of Triton's private API.
 
-What the course needs from the interpreter has no public door: the accesses with their addresses, the order of the
-programs, the line of the author. This module opens it, for triton 3.6 and 3.7; tests/unit/test_triton_private.py asks
-``missing()`` and fails with a sentence when an upgrade moved something. Two neighbours do what is large enough for a
-file: _bf16.py corrects the interpreter's arithmetic, _speed.py spares it needless work.
+The public API of the interpreter does not give the addresses of accesses, the order of programs or the author's line.
+This module patches triton 3.6 and 3.7 to get them; tests/unit/test_triton_private.py calls ``missing()`` and fails with
+a sentence when an upgrade moves a name. _bf16.py corrects the interpreter's arithmetic, _speed.py caches its work.
 
 May import: errors, numpy; triton only inside functions.
 """
@@ -34,14 +33,14 @@ NEEDED = {
 }
 _FUNCTIONS = ("_get_np_dtype", "_patch_lang", "_patch_lang_tensor", "interpreter_builder", "tl")
 
-_active = None  # the recorder that listens now, or None
-_guard = Guard()  # stands in while no recorder listens
+_active = None  # the recorder of the open ledger, or None
+_guard = Guard()  # checks launches without a ledger
 _launches = 0
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def missing(module):
-    """Return the names that the course needs from a module of triton and that are not there (empty: all is well)."""
+    """Return the names that the course needs and a module of triton lacks; empty when it is compatible."""
     gone = []
     for owner, names in NEEDED[module.__name__].items():
         kind = getattr(module, owner, None)
@@ -73,21 +72,21 @@ def adapt(module):
         _speed.improve(module)
         _bf16.correct(module)
         _scalars.correct(module)
-        _listen(module)
+        _patch_interpreter(module)
     module._course_adapted = True
 
 
 def launches():
-    """Number of Triton kernels launched in this process so far, on the interpreter and on the GPU."""
+    """Return the number of Triton kernels launched by this process, on the interpreter and on the GPU."""
     return _launches
 
 
 def start(recorder):
-    """Let `recorder` see every launch and access from now on.
+    """Report every launch and access to `recorder` from now on.
 
     Raises
     ------
-    UnsupportedError   another recorder is listening
+    UnsupportedError   another ledger is open
     """
     global _active
     if _active is not None:
@@ -96,7 +95,7 @@ def start(recorder):
 
 
 def stop():
-    """No recorder listens any more."""
+    """Stop reporting to the recorder."""
     global _active
     _active = None
 
@@ -119,18 +118,18 @@ def _count_launches(kind):
 
 
 def _plain(error):
-    """The course's own sentence out of the interpreter's wrapping; any other exception as it is."""
+    """Return the CourseError that the interpreter wrapped, or the exception itself."""
     inner = error
     while inner.__cause__ is not None:
         inner = inner.__cause__
     return inner if isinstance(inner, CourseError) else error
 
 
-def _listen(module):
+def _patch_interpreter(module):
     builder, executor = module.InterpreterBuilder, module.GridExecutor
-    _listen_to_launches(executor, builder)
-    _listen_to_accesses(builder, module.TensorHandle, module._get_np_dtype)
-    _listen_to_atomics(builder, module)
+    _patch_launches(executor, builder)
+    _patch_accesses(builder, module.TensorHandle, module._get_np_dtype)
+    _patch_atomics(builder, module)
     dot, barrier = builder.create_dot, builder.create_barrier
 
     def create_dot(self, a, b, d, input_precision, *rest):
@@ -146,7 +145,7 @@ def _listen(module):
     builder.create_dot, builder.create_barrier = create_dot, create_barrier
 
 
-def _listen_to_launches(executor, builder):
+def _patch_launches(executor, builder):
     to_host, to_device = executor._init_args_hst, executor._restore_args_dev
     set_dim, set_idx = builder.set_grid_dim, builder.set_grid_idx
 
@@ -178,7 +177,7 @@ def _listen_to_launches(executor, builder):
     builder.set_grid_dim, builder.set_grid_idx = set_grid_dim, set_grid_idx
 
 
-def _listen_to_accesses(builder, handle, np_dtype):
+def _patch_accesses(builder, handle, np_dtype):
     load, store = builder.create_masked_load, builder.create_masked_store
 
     def create_masked_load(self, ptrs, mask, other, *rest, **options):
@@ -188,11 +187,11 @@ def _listen_to_accesses(builder, handle, np_dtype):
             return load(self, ptrs, mask, other, *rest, **options)
         active, allowed = _active.load(ptrs.data, _mask(mask, ptrs), dtype.itemsize, author_line())
         result = load(self, ptrs, handle(allowed, _int1(ptrs)), other, *rest, **options)
-        nobody_set = active & ~allowed
+        undefined = active & ~allowed
         if other is None and dtype.kind == "f":
-            nobody_set = ~allowed  # without `other` a place that the mask hides holds anything at all
-        if nobody_set.any():
-            result.data = np.where(nobody_set, _poison(dtype), result.data).astype(dtype)
+            undefined = ~allowed  # without `other`, masked elements are undefined
+        if undefined.any():
+            result.data = np.where(undefined, _poison(dtype), result.data).astype(dtype)
         return result
 
     def create_masked_store(self, ptrs, value, mask, *rest, **options):
@@ -207,7 +206,7 @@ def _listen_to_accesses(builder, handle, np_dtype):
     builder.create_masked_load, builder.create_masked_store = create_masked_load, create_masked_store
 
 
-def _listen_to_atomics(builder, module):
+def _patch_atomics(builder, module):
     rmw, cas, handle = builder.create_atomic_rmw, builder.create_atomic_cas, module.TensorHandle
 
     def create_atomic_rmw(self, operation, ptr, value, mask, sem, scope):
@@ -223,11 +222,11 @@ def _listen_to_atomics(builder, module):
     def create_atomic_cas(self, ptr, expected, value, sem, scope):
         _refuse_bf16(value)
         size = module._get_np_dtype(ptr.get_element_ty()).itemsize
-        everyone = np.ones(ptr.data.shape, dtype=bool)
+        all_lanes = np.ones(ptr.data.shape, dtype=bool)
         if _active is None:
-            _guard.check("atomic", ptr.data, everyone, size, author_line)
+            _guard.check("atomic", ptr.data, all_lanes, size, author_line)
         else:
-            _, allowed = _active.atomic(ptr.data, everyone, size, author_line(), sem.name)
+            _, allowed = _active.atomic(ptr.data, all_lanes, size, author_line(), sem.name)
             if not allowed.all():
                 return handle(np.zeros_like(expected.data), expected.dtype.scalar)
         return cas(self, ptr, expected, value, sem, scope)
@@ -244,7 +243,7 @@ def _refuse_bf16(value):
 
 
 def _mask(mask, ptrs):
-    """The mask as a boolean array of the pointers' shape; descriptors hand over a bare array, pointers a handle."""
+    """Return the mask as a boolean array of the pointers' shape; descriptors pass an array, pointers a handle."""
     data = mask if isinstance(mask, np.ndarray) else mask.data
     return np.broadcast_to(np.asarray(data).astype(bool, copy=False), ptrs.data.shape)
 
@@ -254,7 +253,7 @@ def _int1(ptrs):
 
 
 def _poison(dtype):
-    """What a suppressed read returns: NaN for floats, the largest positive number otherwise. Never a plausible zero."""
+    """Return the value of a suppressed read: NaN for floats, the largest number for integers; never a plausible 0."""
     return np.array(np.nan if dtype.kind == "f" else np.iinfo(dtype).max if dtype.kind in "iu" else True, dtype=dtype)
 
 
@@ -276,7 +275,7 @@ def _library():
 
 
 def author_line_of(error):
-    """Line of the innermost frame of the author's in an exception's traceback, or None."""
+    """Return the line of the author's innermost frame in an exception's traceback, or None."""
     line, trace, library = None, error.__traceback__, _library()
     while trace is not None:
         if not trace.tb_frame.f_code.co_filename.startswith((library, _HERE)):

@@ -1,7 +1,7 @@
-"""A number of the interpreter as a Python int: what ``range(0, num_cols, BLOCK_N)`` asks for.
+"""Convert the interpreter's scalars to Python ints, as ``range(0, num_cols, BLOCK_N)`` needs.
 
-The interpreter keeps every number as an array of one element. Triton 3.6 converts it with int(array), which numpy 2.5
-refuses for anything but a 0-dimensional array; Triton 3.7 squeezes the array first, and so does this.
+The interpreter holds every scalar in an array of one element. Triton 3.6 converts it with int(array), which numpy 2.5
+accepts for 0-dimensional arrays only; Triton 3.7 squeezes the array first, and so does this correction.
 
 May import: nothing of the course.
 """

@@ -1,7 +1,7 @@
-"""Compile a Triton function for a GPU that is not here: PTX, machine code, registers, shared memory, spills.
+"""Compile a Triton function ahead of time, without a GPU: PTX, machine code, registers, shared memory, spills.
 
-The compiler runs in a process of its own that stays alive (the interpreter of this process and the compiler exclude
-each other), so that a gate over many kernels pays for one start.
+The compiler runs in a separate process, since a process has either the interpreter or the compiler. The process stays
+alive, so that compiling many kernels starts it once.
 
 May import: errors; triton only inside functions.
 """
@@ -44,9 +44,9 @@ class Compiled:
     cubin : bytes
     registers : int, per thread
     shared_bytes : int, shared memory of a program
-    spill_bytes : int, bytes of registers that each thread keeps in local memory because they do not fit
+    spill_bytes : int, bytes of local memory of each thread, for registers that do not fit
     warnings : tuple of str
-    seconds : float, what compiling took; near 0 when Triton's cache had it
+    seconds : float, compile time; near 0 when it was in Triton's cache
     """
 
     name: str
@@ -65,7 +65,7 @@ def compile_for(fn, signature, constexprs, arch, **options):
 
     Parameters
     ----------
-    fn : a @triton.jit function, or "path/to/file.py:name" (the file is imported where the compiler is)
+    fn : a @triton.jit function, or "path/to/file.py:name" (the file is imported in the compiler's process)
     signature : dict, parameter -> Triton type: "*fp16", "*fp32", "i32", "fp32", …, for all that are not constexpr.
         Pointers count as multiples of 16 bytes, as torch allocates them; "i32:16" says the same of an integer
     constexprs : dict, parameter -> value
@@ -78,7 +78,7 @@ def compile_for(fn, signature, constexprs, arch, **options):
 
     Raises
     ------
-    CompileError       Triton refuses the function; the message is Triton's, `line` the author's
+    CompileError       with Triton's message; `line` is the author's
     UnsupportedError   this Triton cannot compile for `arch`
     ArgumentError      a parameter is in neither signature nor constexprs, or the file has no such function
     """
@@ -96,17 +96,17 @@ def compile_for(fn, signature, constexprs, arch, **options):
 
 
 def support(arch):
-    """Return one sentence for the support matrix: what Triton does on `arch`.
+    """Return one sentence for the support matrix: how Triton compiles for `arch`.
 
-    Seen with triton 3.6.0 and 3.7.1; tests/unit/test_triton_aot.py compiles for each of them.
+    Observed with triton 3.6.0 and 3.7.1; tests/unit/test_triton_aot.py compiles for each of them.
     """
     return SUPPORT[arch]
 
 
-def _absolute(place):
-    path, _, name = place.rpartition(":")
+def _absolute(reference):
+    path, _, name = reference.rpartition(":")
     if not Path(path).is_file():
-        raise ArgumentError(f"fn is {place!r}; a string must read path/to/file.py:name, and the file must exist")
+        raise ArgumentError(f"fn is {reference!r}; a string must read path/to/file.py:name, and the file must exist")
     return f"{Path(path).resolve()}:{name}"
 
 
@@ -142,20 +142,20 @@ def _compile(fn, signature, constexprs, capability, options):
     try:
         with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
             warnings.simplefilter("always")
-            asked = ASTSource(fn=fn, signature=types, constexprs=constexprs, attrs=attributes)
-            kernel = triton.compile(asked, target=target, options=options)
+            ast_source = ASTSource(fn=fn, signature=types, constexprs=constexprs, attrs=attributes)
+            kernel = triton.compile(ast_source, target=target, options=options)
     except Exception as error:
         raise _compile_error(fn, capability, error, printed.getvalue()) from error
     return kernel, tuple(str(w.message) for w in caught)
 
 
 def _types(fn, signature, constexprs):
-    """Triton's own form of the signature: every parameter in order, and what is a multiple of 16."""
+    """Return Triton's form of the signature: the type of every parameter, and which are multiples of 16."""
     unknown = [name for name in (*signature, *constexprs) if name not in fn.arg_names]
-    absent = [name for name in fn.arg_names if name not in signature and name not in constexprs]
-    if unknown or absent:
+    missing = [name for name in fn.arg_names if name not in signature and name not in constexprs]
+    if unknown or missing:
         raise ArgumentError(
-            f"{fn.__name__}({', '.join(fn.arg_names)}) got a signature without {', '.join(absent) or 'nothing'} "
+            f"{fn.__name__}({', '.join(fn.arg_names)}) got a signature without {', '.join(missing) or 'nothing'} "
             f"and with the unknown {', '.join(unknown) or 'nothing'}"
         )
     types, attributes = {}, {}
@@ -168,7 +168,7 @@ def _types(fn, signature, constexprs):
 
 
 def _compile_error(fn, capability, error, printed):
-    """Triton's error as ours: the sentence it gave, the author's line, everything else in `log`."""
+    """Return Triton's error as a CompileError: its sentence, the author's line, everything else in `log`."""
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
@@ -185,7 +185,7 @@ def _compile_error(fn, capability, error, printed):
 
 
 def _resources(cubin):
-    """Registers and stack bytes of a thread, read from the machine code with the cuobjdump in triton's wheel."""
+    """Return (registers, stack bytes) of a thread, read from the machine code with cuobjdump of triton's wheel."""
     import triton
 
     tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
@@ -197,7 +197,7 @@ def _resources(cubin):
 
 
 def _from_file(function):
-    """Import "path:name"; a file inside a package is imported as a part of it, so that its own imports work."""
+    """Import "path:name"; a file inside a package is imported as its module, so that relative imports work."""
     path, name = function.split(":")
     path, package = Path(path), []
     folder = path.parent

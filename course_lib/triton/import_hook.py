@@ -1,10 +1,10 @@
-"""Act right after a module of triton has been imported, without importing it here.
+"""Import hook: adapts modules of triton right after they have been imported.
 
 The course corrects the interpreter (bf16, see _bf16.py), records its accesses and counts launches. All of that must be
-in place before the first kernel runs, however triton comes in, and ``import course_lib`` must stay light. So a finder
-waits for two modules of triton and hands each, once executed, to _private.py.
+in place before the first kernel runs, wherever the import comes from, and ``import course_lib`` must not import triton.
+So a meta path finder watches two modules of triton and passes each, once executed, to _private.adapt.
 
-May import: the standard library; _private only when triton comes in.
+May import: the standard library; _private only when triton is imported.
 """
 
 import importlib.abc
@@ -14,14 +14,14 @@ import sys
 WATCHED = ("triton.runtime.jit", "triton.runtime.interpreter")
 
 
-class _Watcher(importlib.abc.MetaPathFinder):
+class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self, names):
-        self.waiting = set(names)
+        self.pending = set(names)
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname not in self.waiting:
+        if fullname not in self.pending:
             return None
-        self.waiting.discard(fullname)
+        self.pending.discard(fullname)
         spec = importlib.util.find_spec(fullname)
         if spec is None or spec.loader is None:
             return spec
@@ -36,10 +36,10 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
 
 def install():
-    """Adapt triton's modules that are already there, and wait for the others. Calling it twice changes nothing."""
-    if any(type(finder).__name__ == _Watcher.__name__ for finder in sys.meta_path):
+    """Adapt the watched modules that are imported already and watch for the others. A second call changes nothing."""
+    if any(type(finder).__name__ == _Finder.__name__ for finder in sys.meta_path):
         return
-    sys.meta_path.insert(0, _Watcher(name for name in WATCHED if name not in sys.modules))
+    sys.meta_path.insert(0, _Finder(name for name in WATCHED if name not in sys.modules))
     for name in WATCHED:
         if name in sys.modules:
             _adapt(sys.modules[name])

@@ -1,8 +1,7 @@
-"""The memory that a recorded launch may touch: one region per argument, red zones round it, a note on every cell.
+"""The memory of a recorded launch: one region per argument, with red zones around it and shadow cells.
 
-Before a recorded launch each argument is copied to a place of its own, far from the next one. An address that a kernel
-computes wrongly then falls into a red zone with the argument's name on it, instead of into a neighbour's numbers or
-into nothing (which ends the process).
+Before a recorded launch each argument is copied to a separate buffer, far from the next one. A wrong address then falls
+into a red zone, which names the argument, instead of into another argument or into unmapped memory.
 
 May import: numpy, torch.
 """
@@ -40,19 +39,19 @@ class Argument:
 class Region:
     """A contiguous stretch of memory: one argument, or several that share storage.
 
-    A cell is as wide as the narrowest element seen. `written`, `read_a` and `read_b` hold stamps (see races.py): the
-    last write, the last read, and the last read by another program than that.
+    A shadow cell is as wide as the narrowest element seen. `written`, `read_a` and `read_b` hold stamps (see races.py):
+    of the last write, of the last read, and of the last read by another program than that.
     """
 
     arguments: list
     base: int  # address of the first byte
     nbytes: int
     origin: int  # byte offset of `base` in the original storage
-    buffer: torch.Tensor | None = None  # the copy, red zones included; None when the launch uses the memory in place
+    buffer: torch.Tensor | None = None  # the copy, red zones included; None when the launch uses the original memory
     red_zone: int = 0
     cell_bytes: int = 1
     owner: np.ndarray | None = None  # per cell: False where no argument has an element; None: every cell is one
-    initialised: np.ndarray | None = None  # per cell; None: everything counts as written before the launch
+    initialised: np.ndarray | None = None  # per cell; None: all cells count as initialised
     written: np.ndarray = field(default=None)
     read_a: np.ndarray = field(default=None)
     read_b: np.ndarray = field(default=None)
@@ -61,14 +60,14 @@ class Region:
     def __post_init__(self):
         self.cell_bytes = min(a.tensor.element_size() for a in self.arguments)
         self.owner = self._owned_cells()
-        self.forget()
+        self.reset_stamps()
 
     @property
     def num_cells(self):
         return self.nbytes // self.cell_bytes
 
-    def forget(self):
-        """A new launch begins: all earlier accesses are ordered before it."""
+    def reset_stamps(self):
+        """Forget all accesses, at the start of a launch: they happened before it."""
         self.written, self.read_a, self.read_b = (np.zeros(self.num_cells, dtype=np.int32) for _ in range(3))
 
     def refine(self, size):
@@ -82,16 +81,16 @@ class Region:
                 setattr(self, name, np.repeat(values, times))
 
     def coarse(self, flags):
-        """Flags per cell as the region began, before `refine`: True where all parts are."""
+        """Return flags per cell of the width before `refine`: True where all parts are."""
         return flags.reshape(-1, min(a.tensor.element_size() for a in self.arguments) // self.cell_bytes).all(axis=1)
 
     @property
     def key(self):
-        """The same for the same memory in a later launch."""
+        """Identity of the memory, equal in a later launch."""
         return self.arguments[0].tensor.untyped_storage().data_ptr(), self.origin, self.nbytes
 
     def locate(self, cell):
-        """Name an address for a reader: "x[3, 17]", or how far outside which argument it lies."""
+        """Return the name of a cell for messages: "x[3, 17]", or the argument's name when no element covers it."""
         byte = int(cell) * self.cell_bytes + self.origin
         for argument in self.arguments:
             index = _index(argument.tensor, byte)
@@ -119,7 +118,7 @@ class Region:
 
 
 def _index(tensor, byte):
-    """Element index of a byte of the storage, or None when no element of `tensor` covers it."""
+    """Return the element index of a byte of the storage, or None when no element of `tensor` covers it."""
     offset, index = byte // tensor.element_size() - tensor.storage_offset(), [0] * tensor.dim()
     for dim in sorted(range(tensor.dim()), key=lambda d: -tensor.stride(d)):
         stride = tensor.stride(dim)
@@ -140,7 +139,7 @@ def group(arguments):
 
 
 def relocate(arguments):
-    """Copy the memory behind `arguments` (they share a storage) between red zones. Returns a Region."""
+    """Copy the memory of `arguments` (they share a storage) between red zones. Returns a Region."""
     first, last = _union(arguments)
     nbytes = last - first
     red_zone = min(max(nbytes, _RED_ZONE[0]), _RED_ZONE[1])
@@ -154,28 +153,28 @@ def relocate(arguments):
 
 
 def in_place(arguments):
-    """A Region over memory that stays where it is: no red zones."""
+    """Return a Region over the original memory, without red zones."""
     first, last = _union(arguments)
     base = arguments[0].tensor.untyped_storage().data_ptr() + first
     return Region(arguments, base, last - first, first)
 
 
 def view(region, tensor):
-    """The relocated twin of `tensor`: same shape and strides, memory inside the region's buffer."""
+    """Return `tensor` in the region's buffer, with the same shape and strides."""
     storage = region.buffer.untyped_storage()
     shift = region.base - storage.data_ptr() - region.origin
     offset = shift // tensor.element_size() + tensor.storage_offset()
     return torch.empty(0, dtype=tensor.dtype, device="cpu").set_(storage, offset, tensor.shape, tensor.stride())
 
 
-def give_back(region):
-    """Copy what the launch wrote back to where the argument lives."""
+def copy_back(region):
+    """Copy what the launch wrote back to the argument."""
     if region.buffer is not None and region.dirty:
         _bytes(region.arguments[0].tensor, region.origin, region.nbytes).copy_(inside(region))
 
 
 def inside(region):
-    """The bytes of the region's copy without its red zones."""
+    """Return the bytes of the region's copy without its red zones."""
     start = region.base - region.buffer.data_ptr()
     return region.buffer[start : start + region.nbytes]
 
@@ -195,7 +194,7 @@ def _elements(count):
 
 
 def each_tensor(name, value, visit):
-    """Call ``visit(name, tensor)`` for every tensor inside an argument: plain, in a tuple, behind a descriptor."""
+    """Call ``visit(name, tensor)`` for every tensor inside an argument: plain, in a tuple, in a descriptor."""
     map_tensors(value, lambda tensor: visit(name, tensor))
 
 
@@ -209,9 +208,9 @@ def map_tensors(value, change, kind=torch.Tensor):
     base = getattr(value, "base", None)
     if not isinstance(base, kind):
         return value
-    twin = copy.copy(value)  # a TensorDescriptor, or triton's wrapper that gives a tensor another dtype
-    twin.base = change(base)
-    return twin
+    changed = copy.copy(value)  # a TensorDescriptor, or triton's wrapper that gives a tensor another dtype
+    changed.base = change(base)
+    return changed
 
 
 class Space:
@@ -227,7 +226,7 @@ class Space:
 
         Returns
         -------
-        pieces : list of (Region, cells), cells int64; an access wider than a cell stands with each of its cells
+        pieces : list of (Region, cells), cells int64; an access wider than a cell has all of its cells
         bad : bool array over `addresses`, or None when every address is an element of an argument
         """
         if not len(addresses):
@@ -235,15 +234,15 @@ class Space:
         zone = self._zone(addresses)
         bad, pieces = (addresses % np.uint64(size)).astype(bool), []
         for number in np.unique(zone):
-            here = zone == number
+            in_zone = zone == number
             if number < 0:
-                bad |= here
+                bad |= in_zone
                 continue
             region = self.regions[number]
             region.refine(size)
-            cells, inside = self._cells(region, addresses[here], size)
-            bad[here] |= ~inside
-            good = cells[~bad[here]]
+            cells, inside = self._cells(region, addresses[in_zone], size)
+            bad[in_zone] |= ~inside
+            good = cells[~bad[in_zone]]
             if len(good):
                 wide = size // region.cell_bytes
                 pieces.append((region, good if wide == 1 else (good[:, None] + np.arange(wide)).ravel()))
@@ -260,13 +259,13 @@ class Space:
             region = self.regions[number]
             first = int(mine[0]) - region.base
             if first < 0:
-                place = f"the first one is {_elements(-first // size)} before its start"
+                position = f"the first one is {_elements(-first // size)} before its start"
             elif first >= region.nbytes:
-                place = f"the first one is {_elements((first - region.nbytes) // size + 1)} past its end"
+                position = f"the first one is {_elements((first - region.nbytes) // size + 1)} past its end"
             else:
-                place = "the first one lies between its rows"
+                position = "the first one lies between its rows"
             names = " and ".join(f"{a.name} ({a.shape_text})" for a in region.arguments)
-            yield region.names, len(mine), f"{names}: {place}"
+            yield region.names, len(mine), f"{names}: {position}"
 
     def _zone(self, addresses):
         """Number of the region whose zone (red zones included) holds each address; -1: none."""

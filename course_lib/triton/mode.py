@@ -1,7 +1,7 @@
-"""Which Triton is it: the interpreter or the GPU? Decided once, before triton is imported.
+"""The mode of Triton in this process, interpreter or compiler; chosen before triton is imported.
 
-``@triton.jit`` looks at TRITON_INTERPRET when a function is decorated, and triton decorates its own library while it is
-imported. So the choice must fall before the first ``import triton`` of the process; afterwards it is too late.
+``@triton.jit`` reads TRITON_INTERPRET when a function is decorated, and triton decorates its own library while it is
+imported. So the mode must be chosen before the first ``import triton`` of the process.
 
 May import: errors. Importing this module must not import triton: ``import course_lib`` runs it.
 """
@@ -48,13 +48,13 @@ def choose_interpreter(has_gpu):
 
 
 def cache_folder():
-    """Where Triton keeps compiled kernels: beside the course's own cache, never in the repository."""
+    """Return the folder of Triton's compiled kernels, next to the course's own cache."""
     root = os.environ.get("COURSE_CACHE_DIR") or Path.home() / ".cache" / "attention-kernel-by-kernel"
     return Path(root) / "triton"
 
 
 def is_interpreted():
-    """True when Triton functions run (or will run, once triton is imported) on the interpreter in this process."""
+    """Return whether Triton functions of this process run on the interpreter, now or once triton is imported."""
     loaded = loaded_mode()
     return bool(_interpret_from_environment()) if loaded is None else loaded == "interpreter"
 
@@ -62,13 +62,13 @@ def is_interpreted():
 def loaded_mode():
     """Return "interpreter", "compiler", or None while triton is not imported.
 
-    The witness is a library function that triton itself decorated when it was imported.
+    Read from a library function that triton decorated when it was imported.
     """
     library = sys.modules.get("triton.language.standard")
-    witness = getattr(library, "softmax", None) or getattr(library, "cdiv", None)
-    if witness is None:
+    decorated = getattr(library, "softmax", None) or getattr(library, "cdiv", None)
+    if decorated is None:
         return None
-    return "interpreter" if type(witness).__name__ == "InterpretedFunction" else "compiler"
+    return "interpreter" if type(decorated).__name__ == "InterpretedFunction" else "compiler"
 
 
 def _interpret_from_environment():

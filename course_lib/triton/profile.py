@@ -10,17 +10,17 @@ from . import checked_run, mode
 def profile_triton(fn, grid, *args, schedule="forward", seed=0, outputs=(), **constexprs):
     """Run `fn` over `grid` on Triton's interpreter and report bytes, sectors, lines and findings.
 
-    The call writes its results into the tensors like a launch. It is meant for small sizes: the interpreter needs about
-    a millisecond for a program.
+    Results are written into the tensors as in a launch. For small sizes: the interpreter takes about a millisecond for
+    a program.
 
     Parameters
     ----------
     fn : a @triton.jit function
     grid : int or tuple of up to three ints, or a function of the arguments as Triton takes it
     args : tensors and Python scalars, in the order of the parameters
-    schedule : "forward", "reverse" or "random": the order in which the programs run
+    schedule : "forward", "reverse" or "random": the order of the programs
     seed : int, for "random"
-    outputs : names or tensors whose contents count as unwritten before the launch
+    outputs : names or tensors that count as uninitialised before the launch
     constexprs : the remaining parameters by name
 
     Returns
@@ -29,13 +29,13 @@ def profile_triton(fn, grid, *args, schedule="forward", seed=0, outputs=(), **co
 
     Raises
     ------
-    ArgumentError   fn is no Triton function, or the schedule has another name
-    KernelFault     the function itself raised; the message has its line
+    ArgumentError   fn is no Triton function, or the schedule is unknown
+    KernelFault     the function raised; the message has its line
     """
     if isinstance(grid, int):
         grid = (grid,)
     if not hasattr(fn, "run") or not hasattr(fn, "fn"):
-        raise ArgumentError(f"profile_triton wants a @triton.jit function and got {type(fn).__name__}")
+        raise ArgumentError(f"profile_triton takes a @triton.jit function, got {type(fn).__name__}")
     fn, tuned = _untuned(fn)
     constexprs = {**tuned, **constexprs}
     if not mode.is_interpreted():

@@ -1,35 +1,38 @@
-"""Which accesses of different programs are ordered, and which race.
+"""Race detection between the programs of a launch, with vector clocks.
 
 Programs of one launch run in no order that a kernel may rely on. The interpreter runs them one after the other, so
-every access gets a stamp (program, line, epoch) and a cell remembers the stamps of its last write and last two readers.
-Two accesses of different programs to one cell, at least one a write and not both atomic, are a race, unless an atomic
-ordered them: a program's release publishes what it did so far, and an acquire on the same address learns it. That makes
-"the last program to finish reduces the partial results" clean, and the same without its atomic a race.
+every access gets a stamp (program, line, epoch), and a shadow cell holds the stamps of its last write and last two
+readers. Two accesses of different programs to one cell, at least one a write and not both atomic, are a race, unless
+one happened before the other: a release stores the program's vector clock at the atomic's address, an acquire joins it.
+So "the last program to finish reduces the partial results" is no race, and the same without its atomic is.
 
 May import: numpy.
 """
 
 import numpy as np
 
-_FEW = 32  # an atomic on at most this many addresses counts as synchronisation; on more, as arithmetic
+_MAX_SYNC_ADDRESSES = 32  # an atomic on more addresses counts as arithmetic, not as synchronisation
 
 
 class Order:
-    """Stamps of accesses and what each program knows of the others. Programs run one at a time."""
+    """Stamps of accesses, and the vector clock of the current program. Programs run one at a time.
+
+    A vector clock is an int32 array by program: accesses of that program in an epoch below the entry happened before.
+    """
 
     def __init__(self, num_programs):
         self.num_programs = num_programs
-        self.count = 1  # stamp 0: nobody
+        self.count = 1  # stamp 0: no access
         self.program = np.full(1024, -1, dtype=np.int32)
         self.epoch = np.zeros(1024, dtype=np.int32)
         self.atomic = np.zeros(1024, dtype=bool)
         self.lines = [None]
         self.current = -1
         self.barrier = 0  # the last stamp before the current program's last tl.debug_barrier
-        self._published = {}  # address -> per program: the epoch published there
+        self._released = {}  # address -> the vector clock released there
 
     def begin_program(self, program):
-        self.current, self._now, self._known = program, 0, None
+        self.current, self._now, self._acquired = program, 0, None
 
     def stamp(self, line, atomic=False):
         """Number one tl.load, tl.store or atomic of the current program."""
@@ -42,38 +45,41 @@ class Order:
         self.lines.append(line)
         return number
 
-    def foreign(self, stamps):
-        """Return a mask: where another program made the stamp and nothing orders it before the current program."""
+    def unordered(self, stamps):
+        """Return a mask: stamps of other programs that did not happen before the current access."""
         owner = self.program[stamps]
-        strangers = (owner != self.current) & (stamps != 0)
-        if self._known is not None and strangers.any():
-            strangers &= self._known[owner] <= self.epoch[stamps]
-        return strangers
+        mask = (owner != self.current) & (stamps != 0)
+        if self._acquired is not None and mask.any():
+            mask &= self._acquired[owner] <= self.epoch[stamps]
+        return mask
 
     def synchronise(self, addresses, semantics):
-        """An atomic of the current program on `addresses`; semantics as triton names them ("ACQUIRE_RELEASE", …)."""
-        if len(addresses) > _FEW:
+        """Acquire and release through an atomic on `addresses`; semantics as in triton ("ACQUIRE_RELEASE", …)."""
+        if len(addresses) > _MAX_SYNC_ADDRESSES:
             return
         for address in addresses.tolist():
-            there = self._published.get(address)
-            if "ACQUIRE" in semantics and there is not None:
-                self._known = there.copy() if self._known is None else np.maximum(self._known, there)
+            released = self._released.get(address)
+            if "ACQUIRE" in semantics and released is not None:
+                self._acquired = released.copy() if self._acquired is None else np.maximum(self._acquired, released)
             if "RELEASE" in semantics:
-                mine = np.zeros(self.num_programs, np.int32) if self._known is None else self._known.copy()
+                mine = np.zeros(self.num_programs, np.int32) if self._acquired is None else self._acquired.copy()
                 mine[self.current] = self._now + 1
-                self._published[address] = mine if there is None else np.maximum(there, mine)
+                self._released[address] = mine if released is None else np.maximum(released, mine)
         if "RELEASE" in semantics:
             self._now += 1
 
 
-def read(region, cells, order, stamp):
-    """Note a read; return the stamps (one per cell, 0: none; or None) of
+def record_read(region, cells, order, stamp):
+    """Record a read in its shadow cells.
 
-    the writes of other programs that it races with, and the plain writes of its own program since the last barrier.
+    Returns
+    -------
+    racing : stamps of other programs' writes that it races with, one per cell, 0 for none; or None
+    own : the same of the plain writes of its own program since the last barrier
     """
-    writes, clash, own = region.written[cells], None, None
+    writes, racing, own = region.written[cells], None, None
     if writes.any():
-        clash = np.where(order.foreign(writes), writes, 0)
+        racing = np.where(order.unordered(writes), writes, 0)
         mine = (order.program[writes] == order.current) & (writes > order.barrier) & ~order.atomic[writes]
         own = np.where(mine, writes, 0)
     last = region.read_a[cells]
@@ -81,15 +87,15 @@ def read(region, cells, order, stamp):
     if moved.any():
         region.read_b[cells[moved]] = last[moved]
     region.read_a[cells] = stamp
-    return clash, own
+    return racing, own
 
 
-def write(region, cells, order, stamp, atomic=False):
-    """Note a write; return (stamps of other programs' writes, of other programs' reads) that it races with."""
+def record_write(region, cells, order, stamp, atomic=False):
+    """Record a write in its shadow cells; return the stamps of (writes, reads) of other programs that it races with."""
     writes, last, before = region.written[cells], region.read_a[cells], region.read_b[cells]
-    other_writes = order.foreign(writes)
+    other_writes = order.unordered(writes)
     if atomic:
         other_writes &= ~order.atomic[writes]
-    reads = np.where(order.foreign(last), last, np.where(order.foreign(before), before, 0))
+    reads = np.where(order.unordered(last), last, np.where(order.unordered(before), before, 0))
     region.written[cells] = stamp
     return np.where(other_writes, writes, 0), reads

@@ -1,4 +1,4 @@
-"""Listens to a Triton launch on the interpreter: counts bytes, checks addresses, finds races.
+"""Records Triton launches on the interpreter: counts bytes, checks addresses, detects races.
 
 May import: errors, notation, numpy, torch; triton only inside functions.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ArgumentError, UnsupportedError
 from ..notation import SECTOR_BYTES
 from . import _private, memory, mode, races
-from .evidence import Evidence
+from .findings import FindingCollector
 from .report import Line, TritonReport
 
 SCHEDULES = ("forward", "reverse", "random")
@@ -25,13 +25,13 @@ def ledger(*tensors, outputs=(), schedule="forward", seed=0):
         with ledger(outputs=("out",)) as report:
             kernel[grid](x, out, n, BLOCK=128)
 
-    Tensors among the arguments are known by the names of their parameters. An access outside them is not carried out: a
-    read gives NaN (the largest number for integers), a write does nothing, and the report has a finding.
+    Tensors among the arguments are named after their parameters. An access out of bounds is not performed: a read gives
+    NaN (the largest number for integers), a write does nothing, and the report has a finding.
 
     Parameters
     ----------
     tensors : further CPU tensors that the kernels may touch (reached through addresses stored in an argument)
-    outputs : names or tensors whose contents count as unwritten before the first launch
+    outputs : names or tensors that count as uninitialised before the first launch
     schedule : "forward", "reverse" or "random": the order in which the programs run
     seed : int, for "random"
 
@@ -46,7 +46,7 @@ def ledger(*tensors, outputs=(), schedule="forward", seed=0):
     """
     if not mode.is_interpreted():
         raise UnsupportedError(
-            "ledger() listens to Triton's interpreter, and in this process Triton compiles for the GPU. "
+            "ledger() records launches on Triton's interpreter, and in this process Triton compiles for the GPU. "
             "Use profile_triton(fn, grid, *args), which runs the interpreter in a process of its own."
         )
     recorder = Recorder(tensors, outputs, schedule, seed)
@@ -59,7 +59,7 @@ def ledger(*tensors, outputs=(), schedule="forward", seed=0):
 
 
 class Recorder:
-    """The listener behind `ledger`; _private.py calls its methods."""
+    """The state of one `ledger`; _private.py calls its methods during a launch."""
 
     def __init__(self, tensors, outputs, schedule, seed):
         if schedule not in SCHEDULES:
@@ -67,21 +67,21 @@ class Recorder:
         self.report = TritonReport(schedule=schedule)
         self._extra = [memory.Argument(f"tensor {i}", t) for i, t in enumerate(tensors)]
         self._outputs, self._seed = tuple(outputs), seed
-        self._lines, self._evidence = {}, Evidence()
+        self._lines, self._findings = {}, FindingCollector()
         self._initialised = {}  # storage and span -> which cells earlier launches wrote
 
     # launches
 
     def begin_launch(self, fn, names, args, kwargs):
-        """Copy the arguments between red zones; return what the interpreter should run on."""
+        """Copy the arguments between red zones; return the arguments for the interpreter to run on."""
         self.report.kernel, self.report.launches = fn.__name__, self.report.launches + 1
         named = [*zip(names, args, strict=False), *kwargs.items()]
-        found = []
+        tensors = []
         for name, value in named:
-            memory.each_tensor(name, value, lambda n, t: found.append(memory.Argument(n, t)))
-        groups = memory.group(found)
+            memory.each_tensor(name, value, lambda n, t: tensors.append(memory.Argument(n, t)))
+        groups = memory.group(tensors)
         self._regions = [memory.relocate(arguments) for arguments in groups]
-        twins = {
+        copies = {
             id(a.tensor): memory.view(region, a.tensor)
             for arguments, region in zip(groups, self._regions, strict=True)
             for a in arguments
@@ -89,8 +89,8 @@ class Recorder:
         for region in self._regions:
             self._mark_outputs(region)
         self._space = memory.Space([*self._regions, *(memory.in_place(a) for a in memory.group(self._extra))])
-        swap = [memory.map_tensors(value, lambda t: twins.get(id(t), t)) for _, value in named]
-        return swap[: len(args)], dict(zip(kwargs, swap[len(args) :], strict=True))
+        swapped = [memory.map_tensors(value, lambda t: copies.get(id(t), t)) for _, value in named]
+        return swapped[: len(args)], dict(zip(kwargs, swapped[len(args) :], strict=True))
 
     def begin_grid(self, grid):
         self.report.grid, self._grid = tuple(grid), grid
@@ -100,7 +100,7 @@ class Recorder:
         elif self.report.schedule == "random":
             np.random.default_rng(self._seed).shuffle(order)
         self._queue, self._order = iter(order.tolist()), races.Order(len(order))
-        self._evidence.begin_launch(self._order, self._grid)
+        self._findings.begin_launch(self._order, self._grid)
 
     def begin_program(self):
         """Return the coordinates of the program that runs next."""
@@ -110,17 +110,17 @@ class Recorder:
         return unravel(program, self._grid)
 
     def end_launch(self):
-        """The launch is over: write results back to the arguments."""
+        """Copy results back to the arguments."""
         for region in self._regions:
-            memory.give_back(region)
+            memory.copy_back(region)
             if region.initialised is not None:
                 self._initialised[region.key] = region.coarse(region.initialised)
 
     def finish(self):
-        """Turn what was gathered into the report's lists."""
+        """Write lines, findings and remarks into the report."""
         self.report.lines[:] = [self._lines[key] for key in sorted(self._lines)]
-        self.report.findings[:] = self._evidence.findings()
-        self.report.remarks[:] = self._evidence.remarks()
+        self.report.findings[:] = self._findings.findings()
+        self.report.remarks[:] = self._findings.remarks()
 
     def _mark_outputs(self, region):
         if any(self._is_output(argument) for argument in region.arguments):
@@ -133,66 +133,66 @@ class Recorder:
     # accesses
 
     def load(self, pointers, mask, size, where):
-        """A tl.load. Returns (lanes that ask, lanes that may): the same array when nothing is wrong."""
+        """Record a tl.load. Returns masks of (lanes that load, lanes that may): the same array when all may."""
         addresses, allowed, pieces = self._check("load", pointers, mask, size, where)
         stamp = self._order.stamp(where)
         for region, cells in pieces:
             if region.initialised is not None:
-                self._evidence.uninitialised(where, region, cells[~region.initialised[cells]])
-            clash, own = races.read(region, cells, self._order, stamp)
-            self._evidence.race("read", where, region, cells, clash, "wrote")
-            self._evidence.own_store(where, region, cells, own)
+                self._findings.uninitialised(where, region, cells[~region.initialised[cells]])
+            racing, own = races.record_read(region, cells, self._order, stamp)
+            self._findings.race("read", where, region, cells, racing, "wrote")
+            self._findings.own_store(where, region, cells, own)
         self._count("load", addresses, size, where)
         return mask, allowed
 
     def store(self, pointers, mask, size, where, values):
-        """A tl.store; `values` is broadcast to the pointers' shape."""
+        """Record a tl.store; `values` is broadcast to the pointers' shape."""
         addresses, allowed, pieces = self._check("store", pointers, mask, size, where)
         stamp = self._order.stamp(where)
         for region, cells in pieces:
             region.dirty = True
             self._write(region, cells, where, stamp)
-        self._evidence.collision(where, pieces, addresses, values[allowed])
+        self._findings.collision(where, pieces, addresses, values[allowed])
         self._count("store", addresses, size, where)
         return mask, allowed
 
     def atomic(self, pointers, mask, size, where, semantics):
-        """An atomic read-modify-write or compare-and-swap."""
+        """Record an atomic read-modify-write or compare-and-swap."""
         addresses, allowed, pieces = self._check("atomic", pointers, mask, size, where)
         self._order.synchronise(addresses, semantics)
         stamp = self._order.stamp(where, atomic=True)
         for region, cells in pieces:
             region.dirty = True
             if region.initialised is not None:
-                self._evidence.uninitialised(where, region, cells[~region.initialised[cells]])
+                self._findings.uninitialised(where, region, cells[~region.initialised[cells]])
             self._write(region, cells, where, stamp, atomic=True)
         self._count("atomic", addresses, size, where)
         return mask, allowed
 
     def dot(self, dtype, input_precision, where):
-        """A tl.dot."""
-        self._evidence.dot(dtype, input_precision, where)
+        """Record a tl.dot."""
+        self._findings.dot(dtype, input_precision, where)
 
     def barrier(self):
-        """A tl.debug_barrier: it orders the threads of the current program."""
+        """Record a tl.debug_barrier: it orders the threads of the current program."""
         self._order.barrier = self._order.count - 1
 
     def _write(self, region, cells, where, stamp, atomic=False):
-        writes, reads = races.write(region, cells, self._order, stamp, atomic)
-        self._evidence.race("write", where, region, cells, writes, "wrote")
-        self._evidence.race("write", where, region, cells, reads, "read")
+        writes, reads = races.record_write(region, cells, self._order, stamp, atomic)
+        self._findings.race("write", where, region, cells, writes, "wrote")
+        self._findings.race("write", where, region, cells, reads, "read")
         if region.initialised is not None:
             region.initialised[cells] = True
 
     def _check(self, what, pointers, mask, size, where):
-        asked = pointers[mask]
-        pieces, bad = self._space.find(asked, size)
+        addresses = pointers[mask]
+        pieces, bad = self._space.find(addresses, size)
         if bad is None:
-            return asked, mask, pieces
-        self._evidence.bad_addresses(what, where, self._space, asked[bad], size)
+            return addresses, mask, pieces
+        self._findings.bad_addresses(what, where, self._space, addresses[bad], size)
         allowed = mask.copy()
         allowed[mask] = ~bad
-        return asked[~bad], allowed, pieces
+        return addresses[~bad], allowed, pieces
 
     def _count(self, what, addresses, size, where):
         if where not in self._lines:
@@ -203,13 +203,13 @@ class Recorder:
 
 
 def unravel(program, grid):
-    """Coordinates (x, y, z) of the program with this number; the interpreter counts z fastest."""
+    """Return the coordinates (x, y, z) of a program number; the interpreter counts z fastest."""
     x, rest = divmod(program, grid[1] * grid[2])
     return (x, *divmod(rest, grid[2]))
 
 
 def count_sectors(addresses):
-    """How many distinct 32-byte sectors the addresses (uint64) touch; elements are naturally aligned."""
+    """Count the distinct 32-byte sectors that the addresses (uint64) touch; elements are naturally aligned."""
     if not len(addresses):
         return 0
     sectors = addresses >> _SECTOR_SHIFT

@@ -1,4 +1,4 @@
-"""What a recorded Triton launch did: bytes, sectors, lines, findings. Plain data and how it reads.
+"""The report of recorded Triton launches: traffic by source line, findings, remarks; as data, text and HTML.
 
 May import: notation.
 """
@@ -18,11 +18,11 @@ class Traffic:
 
     Attributes
     ----------
-    count : int, how many tl.load (tl.store, atomic) operations the programs executed
-    elements : int, how many elements they touched, repeats counted
+    count : int, tl.load (tl.store, atomic) operations executed by all programs
+    elements : int, elements they touched, repeats counted
     bytes : int, the bytes of these elements
-    sectors : int, distinct 32-byte sectors of each operation, summed: what the memory system moves for it, since a GPU
-        fetches whole sectors. Two operations that touch one sector count it twice: a cache may help
+    sectors : int, distinct 32-byte sectors of each operation, summed: a GPU moves whole sectors. Two operations that
+        touch one sector count it twice, without regard to caches
     """
 
     count: int = 0
@@ -33,7 +33,7 @@ class Traffic:
 
     @property
     def requests(self):
-        """`count` under the name that the CUDA report uses. There a request is a warp's, here it is a program's."""
+        """`count`, under the name of the CUDA report, where a request is made by a warp instead of a program."""
         return self.count
 
     def add(self, elements, nbytes, sectors):
@@ -53,7 +53,7 @@ class Traffic:
 
 @dataclass
 class Line:
-    """One source line of the author and its traffic."""
+    """One source line of the author, with its traffic."""
 
     filename: str
     line: int
@@ -66,21 +66,21 @@ class Line:
         return linecache.getline(self.filename, self.line).strip()
 
     def traffic(self):
-        """Pairs (kind, Traffic) of what this line did."""
+        """Return pairs (kind, Traffic) of the kinds of access on this line."""
         pairs = (("load", self.load), ("store", self.store), ("atomic", self.atomic))
         return [(kind, traffic) for kind, traffic in pairs if traffic.count]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong, or may be wrong on a GPU.
+    """An error, or something that may be one on a GPU.
 
     Attributes
     ----------
     kind : "out_of_bounds", "misaligned", "race" or "uninitialised_read"
     line : int, line in the author's file
-    message : str, one sentence: what, where, how much
-    other_line : int or None, the other side of a race
+    message : str, one sentence
+    other_line : int or None, of the other access of a race
     space : always "global": Triton's programs share nothing else
     tensor : str, the parameter's name; empty when the address belongs to no argument
     program : tuple of int, program id of the first occurrence
@@ -101,7 +101,7 @@ class Finding:
 
 @dataclass
 class TritonReport:
-    """What the programs of one launch (or of all launches inside one ledger) did to global memory."""
+    """Global memory traffic and findings of one launch, or of all launches inside one ledger."""
 
     kernel: str = ""
     grid: tuple = ()
@@ -113,7 +113,7 @@ class TritonReport:
     atomic: Traffic = field(default_factory=Traffic)
     lines: list = field(default_factory=list)  # of Line, in order of the source
     findings: list = field(default_factory=list)  # of Finding
-    remarks: list = field(default_factory=list)  # right here, but worth a sentence
+    remarks: list = field(default_factory=list)  # not errors on the interpreter, but different on a GPU
 
     @property
     def global_load(self):
@@ -161,7 +161,7 @@ class TritonReport:
         }
 
     def to_dict(self):
-        """Everything as plain data: `from_dict` makes the report again (it travels between processes this way)."""
+        """Return everything as plain data, to send between processes; `from_dict` restores the report."""
         return asdict(self)
 
     @classmethod

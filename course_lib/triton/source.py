@@ -1,7 +1,7 @@
-"""A Triton function as text, with the helpers and globals it uses, so that another process can have it too.
+"""Send a Triton function to another process: its text, the helpers and the globals that it uses.
 
-A function from a notebook cell lives in no file, and the other process needs it under the other Triton. So its text
-goes, at its own line numbers, and each global it names goes as what it is: a module to import, a number, a function.
+A function from a notebook cell is in no file, and the worker process must decorate it with its own Triton. So the text
+is sent with its line numbers, and each global that it names by kind: a module to import, a number, a function.
 
 May import: errors; triton only inside functions.
 """
@@ -21,7 +21,7 @@ _PLAIN = (int, float, str, bool, type(None))
 
 @dataclass
 class Captured:
-    """Text of functions by module, and what their global names mean.
+    """Text of functions by module, and the meaning of their global names.
 
     functions : (module, name) -> (filename, first line of ``def``, text from ``def`` on)
     names : (module, name) -> ("module", dotted) | ("value", x) | ("constexpr", x) | ("attribute", dotted, name)
@@ -38,7 +38,7 @@ def capture(fn):
 
     Raises
     ------
-    ArgumentError   its source cannot be found, or it uses a global that cannot travel; the message names it
+    ArgumentError   its source cannot be found, or it uses a global that cannot be sent; the message names it
     """
     captured = Captured()
     captured.entry = _capture_function(raw(fn), captured)
@@ -46,16 +46,16 @@ def capture(fn):
 
 
 def raw(fn):
-    """The plain Python function behind @triton.jit, and behind @autotune or @heuristics round it."""
+    """Return the plain Python function under @triton.jit, @autotune and @heuristics."""
     while not inspect.isfunction(fn):
         if not hasattr(fn, "fn"):
-            raise ArgumentError(f"a @triton.jit function was expected and {type(fn).__name__} came")
+            raise ArgumentError(f"expected a @triton.jit function, got {type(fn).__name__}")
         fn = fn.fn
     return fn
 
 
 def restore(captured):
-    """Make the functions again, under the Triton of this process; return the entry as a @triton.jit function."""
+    """Define the functions under the Triton of this process; return the entry as a @triton.jit function."""
     import triton
 
     modules, files = {}, {}
@@ -94,7 +94,7 @@ def _capture_function(function, captured):
         ) from error
     text = textwrap.dedent("".join(lines))
     tree = ast.parse(text)
-    start = tree.body[0].lineno - 1  # the def itself: decorators are left behind
+    start = tree.body[0].lineno - 1  # the def itself, without decorators
     captured.functions[key] = (
         inspect.getsourcefile(function) or function.__code__.co_filename,
         first + start,
@@ -108,7 +108,7 @@ def _capture_function(function, captured):
 
 
 def _names(definition):
-    """The global names that a function mentions; what it assigns, or has as a parameter, is local."""
+    """Return the global names that a function uses; what it assigns, or has as a parameter, is local."""
     definition.decorator_list = []
     nodes = list(ast.walk(definition))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -140,7 +140,7 @@ def _meaning(value, name, function, captured):
 
 
 def _dtype_name(dtype):
-    """The attribute of triton.language that holds this dtype."""
+    """Return the name of the attribute of triton.language that holds this dtype."""
     language = importlib.import_module("triton.language")
     return next(
         name

@@ -1,4 +1,4 @@
-"""Gathers what is wrong with a launch and says it in sentences, each thing once with its count.
+"""Collects findings and remarks of launches as sentences, one for each cause, with its count.
 
 May import: numpy.
 """
@@ -17,8 +17,8 @@ class _Case:
     message: str  # with {count}
 
 
-class Evidence:
-    """Findings and remarks of all launches in one ledger, keyed so that a loop does not repeat a sentence."""
+class FindingCollector:
+    """Findings and remarks of all launches in one ledger, keyed so that a loop reports a cause once."""
 
     def __init__(self):
         self._cases, self._remarks = {}, {}
@@ -28,7 +28,7 @@ class Evidence:
         self._order, self._grid = order, grid
 
     def findings(self):
-        """Return the findings, in order of discovery."""
+        """Return the findings, in the order of their first occurrence."""
         return [
             Finding(
                 kind,
@@ -47,45 +47,48 @@ class Evidence:
         return list(self._remarks.values())
 
     def bad_addresses(self, what, where, space, addresses, size):
-        """Addresses (uint64) outside every argument, or not a multiple of the element size."""
-        crooked = (addresses % np.uint64(size)).astype(bool)
-        if crooked.any():
+        """Add addresses (uint64) outside every argument, or not a multiple of the element size."""
+        misaligned = (addresses % np.uint64(size)).astype(bool)
+        if misaligned.any():
             message = (
-                f"line {where[1]}: program {self._here()} uses {{count}} addresses that are no multiple of the "
+                f"line {where[1]}: program {self._current()} uses {{count}} addresses that are no multiple of the "
                 f"element size, {size} bytes"
             )
-            self._add("misaligned", where, "", int(crooked.sum()), message)
-        outside = addresses[~crooked]
+            self._add("misaligned", where, "", int(misaligned.sum()), message)
+        outside = addresses[~misaligned]
         verb = {"load": "reads", "store": "writes", "atomic": "updates"}[what]
-        for name, number, place in space.explain(outside, size):
-            message = f"line {where[1]}: program {self._here()} {verb} outside {place}; {{count}} elements in all"
+        for name, number, description in space.explain(outside, size):
+            message = (
+                f"line {where[1]}: program {self._current()} {verb} outside {description}; {{count}} elements in all"
+            )
             self._add("out_of_bounds", where, name, number, message)
 
     def uninitialised(self, where, region, cells):
-        """Cells of an output that nothing has written yet."""
+        """Add reads of cells of an output that have not been written."""
         if len(cells):
             message = (
-                f"line {where[1]}: program {self._here()} reads {region.locate(cells[0])}, which nothing has written; "
-                "{count} elements in all"
+                f"line {where[1]}: program {self._current()} reads {region.locate(cells[0])}, which nothing has "
+                "written; {count} elements in all"
             )
             self._add("uninitialised_read", where, region.name_of(cells[0]), len(cells), message)
 
-    def race(self, did, where, region, cells, stamps, they_did):
-        """Accesses of other programs, by stamp (0: none), that nothing orders before this one."""
+    def race(self, verb, where, region, cells, stamps, other_verb):
+        """Add races with accesses of other programs, given by stamp (0: none)."""
         if stamps is None or not stamps.any():
             return
         for stamp in np.unique(stamps[stamps != 0])[:8]:
             hit = cells[stamps == stamp]
             other = self._order.lines[stamp]
-            them = self._coordinates(self._order.program[stamp])
+            other_program = self._coordinates(self._order.program[stamp])
             message = (
-                f"program {self._here()} {did}s {region.locate(hit[0])} at line {where[1]}, and program {them} "
-                f"{they_did} it at line {other[1]}; programs run in no fixed order ({{count}} elements seen)"
+                f"program {self._current()} {verb}s {region.locate(hit[0])} at line {where[1]}, and program "
+                f"{other_program} {other_verb} it at line {other[1]}; programs run in no fixed order "
+                "({count} elements seen)"
             )
             self._add("race", where, region.name_of(hit[0]), len(hit), message, other[1])
 
     def own_store(self, where, region, cells, stamps):
-        """A read of what the same program stored, with no barrier between."""
+        """Add a remark about a read of what the same program stored, with no barrier between."""
         if stamps is None or not stamps.any():
             return
         hit = int(np.argmax(stamps > 0))
@@ -96,7 +99,7 @@ class Evidence:
         )
 
     def collision(self, where, pieces, addresses, values):
-        """One tl.store whose lanes write different values to the same address."""
+        """Add a race when lanes of one tl.store write different values to the same address."""
         if len(addresses) < 2 or (addresses[1:] > addresses[:-1]).all():
             return
         order = np.argsort(addresses, kind="stable")
@@ -106,13 +109,13 @@ class Evidence:
         if differ.any():
             region, cells = pieces[0]
             message = (
-                f"line {where[1]}: one tl.store of program {self._here()} writes different values to one address, "
+                f"line {where[1]}: one tl.store of program {self._current()} writes different values to one address, "
                 f"for instance in {region.name_of(cells[0])}; which one stays is not defined ({{count}} elements)"
             )
             self._add("race", where, region.name_of(cells[0]), int(differ.sum()), message, where[1])
 
     def dot(self, dtype, input_precision, where):
-        """A tl.dot on float32 that would be TF32 on a GPU."""
+        """Add a remark about a tl.dot on float32 that is TF32 on a GPU."""
         if dtype == "fp32" and input_precision.upper() == "TF32":
             self._remarks[where] = (
                 f"line {where[1]}: tl.dot on float32 without input_precision='ieee' keeps 10 bits of each factor on a "
@@ -124,9 +127,9 @@ class Evidence:
         if key in self._cases:
             self._cases[key].count += count
         else:
-            self._cases[key] = _Case(count, self._here(), message)
+            self._cases[key] = _Case(count, self._current(), message)
 
-    def _here(self):
+    def _current(self):
         return self._coordinates(self._order.current)
 
     def _coordinates(self, program):
