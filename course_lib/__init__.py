@@ -2,8 +2,8 @@
 
     from course_lib import check, cuda, hint, profile_triton
 
-Importing this package is light: no torch, cupy, triton, matplotlib or IPython. It does one thing: where there is no
-NVIDIA GPU it chooses Triton's interpreter (TRITON_INTERPRET=1), which must happen before triton is imported.
+Importing this package loads no torch, cupy, triton, matplotlib or IPython. It has one side effect: on a machine without
+an NVIDIA GPU it chooses Triton's interpreter (TRITON_INTERPRET=1), which must happen before triton is imported.
 """
 
 import importlib
@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 choose_interpreter(has_gpu())
 
-# name -> module that holds it; loaded at first use
+# name -> its module; imported at first use
 _LAZY = {
     "cuda": ".cuda",
     "check": ".grading.check",

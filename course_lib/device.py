@@ -1,7 +1,7 @@
-"""What machine is this: a GPU or a CPU, how large are its memories, how fast may it be at best.
+"""Properties of this machine: GPU or CPU, memory sizes, peak rates.
 
-Light on purpose: the driver is asked through ctypes, so that ``import course_lib`` loads neither torch nor cupy. Every
-peak rate carries its source; what the driver can say about the card in hand is read from the driver.
+The driver is called through ctypes, so that ``import course_lib`` loads neither torch nor cupy. Every peak rate has its
+source; sizes are read from the driver where there is one.
 
 May import: errors.
 """
@@ -21,7 +21,7 @@ GB = 10**9
 
 @dataclass(frozen=True)
 class Device:
-    """A machine that runs kernels: the GPU in hand, a known GPU, or the CPU with the SIMT machine.
+    """A machine that runs kernels: this machine's GPU, a known GPU, or the CPU with the SIMT machine.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Device:
     memory_gbps : peak DRAM rate, 10^9 bytes per second, None when unknown
     bf16_tflops, fp16_tflops, fp32_tflops : dense peak, 10^12 FLOP per second; bf16 and fp16 on tensor cores with fp32
         accumulation; None when the machine has no such unit or the rate is unknown
-    source : where the numbers come from
+    source : of the numbers
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Device:
 
     @property
     def arch(self):
-        """str or None: the machine code that this device runs best, "sm_90a" on Hopper."""
+        """str or None: the architecture to compile for, "sm_90a" on Hopper."""
         if self.capability is None:
             return None
         major, minor = self.capability
@@ -96,9 +96,9 @@ KNOWN_GPUS = {
 
 
 def has_gpu():
-    """True when kernels can run on an NVIDIA GPU here. ``COURSE_ENGINE=cpu`` says no on any machine.
+    """Return whether kernels can run on an NVIDIA GPU of this machine. ``COURSE_ENGINE=cpu`` makes it False.
 
-    NVML is asked first: unlike cuInit it leaves the CUDA driver untouched, so a process may still fork children that
+    NVML is queried first: unlike cuInit it leaves the CUDA driver untouched, so a process may still fork children that
     use the GPU (the grader does).
 
     Raises
@@ -110,32 +110,32 @@ def has_gpu():
         raise CourseError(f'COURSE_ENGINE is "{wanted}"; set it to "cpu" or "gpu", or leave it unset.')
     if wanted == "cpu":
         return False
-    found = _gpu_count() > 0 and _visible()
-    if wanted == "gpu" and not found:
+    available = _gpu_count() > 0 and _visible()
+    if wanted == "gpu" and not available:
         raise CourseError(
             "COURSE_ENGINE=gpu asks for a GPU, but the NVIDIA driver shows none here. "
             "Unset COURSE_ENGINE to run on the CPU."
         )
-    return found
+    return available
 
 
 def engine():
-    """ "gpu" or "cpu": where ``kernel(...)`` runs."""
+    """Return "gpu" or "cpu": where ``kernel(...)`` runs."""
     return "gpu" if has_gpu() else "cpu"
 
 
 def current():
-    """The machine in hand.
+    """Return this machine.
 
     Returns
     -------
-    device : Device; on a GPU the sizes are the driver's, the peak rates those of KNOWN_GPUS when the card is in it
+    device : Device; on a GPU the sizes are the driver's, the peak rates those of KNOWN_GPUS when it lists the GPU
     """
     return _current_gpu() if has_gpu() else _current_cpu()
 
 
 def known(name):
-    """The row of KNOWN_GPUS whose card is called `name` (as the driver or the table writes it), or None."""
+    """Return the row of KNOWN_GPUS for a GPU's name (as the driver or the table writes it), or None."""
     for key, row in KNOWN_GPUS.items():
         if name == row.name or name == key or f" {key} " in f" {name.replace('-', ' ')} ":
             return row
@@ -143,14 +143,14 @@ def known(name):
 
 
 def _visible():
-    """CUDA_VISIBLE_DEVICES may hide every card; NVML does not know that variable."""
+    """False when CUDA_VISIBLE_DEVICES hides every GPU; NVML ignores that variable."""
     value = os.environ.get("CUDA_VISIBLE_DEVICES")
     return value is None or value.strip() not in ("", "-1", "NoDevFiles")
 
 
 @functools.cache
 def _gpu_count():
-    """Number of NVIDIA GPUs that the driver shows, 0 without a driver."""
+    """Return the number of NVIDIA GPUs that the driver reports, 0 without a driver."""
     nvml = _library("libnvidia-ml.so.1")
     if nvml is not None and nvml.nvmlInit_v2() == 0:
         count = ctypes.c_uint()
@@ -166,7 +166,7 @@ def _gpu_count():
 
 
 def _library(name):
-    """The shared library, or None where it is not installed."""
+    """Load a shared library, or return None where it is not installed."""
     try:
         return ctypes.CDLL(name)
     except OSError:
@@ -188,7 +188,7 @@ _ATTRIBUTES = {
 
 @functools.cache
 def _current_gpu():
-    """Device 0 of the driver, with the peak rates of the table."""
+    """Return device 0 of the driver, with the peak rates of the table."""
     driver = _library("libcuda.so.1")
     if driver is None or driver.cuInit(0) != 0:
         raise CourseError(
@@ -208,7 +208,7 @@ def _current_gpu():
     text = name.value.decode()
     row = known(text)
     rates = {key: getattr(row, key, None) for key in ("memory_gbps", "bf16_tflops", "fp16_tflops", "fp32_tflops")}
-    source = f"sizes: the CUDA driver; rates: {row.source if row else 'this card is not in the table'}"
+    source = f"sizes: the CUDA driver; rates: {row.source if row else 'this GPU is not in the table'}"
     return Device(
         kind="gpu", name=text, capability=capability, memory_bytes=total.value, source=source, **read, **rates
     )
@@ -216,7 +216,7 @@ def _current_gpu():
 
 @functools.cache
 def _current_cpu():
-    """The CPU: the SIMT machine stands in for one GPU of the largest shared memory that the course uses (Hopper's)."""
+    """Return the CPU, with the block limits of Hopper: the SIMT machine runs every kernel of the course."""
     hopper = KNOWN_GPUS["H200"]
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -237,12 +237,12 @@ def _current_cpu():
         None,
         None,
         None,
-        "the operating system; limits of a block as on Hopper, which the SIMT machine stands in for",
+        "the operating system; limits of a block as on Hopper, which the SIMT machine models",
     )
 
 
 def _cpu_name():
-    """The processor's own name where Linux tells it."""
+    """Return the processor's model name from /proc/cpuinfo, else what platform knows."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             for line in file:

@@ -1,15 +1,15 @@
-"""The error family of the course. Every message is a sentence: what was expected, what came, what to do.
+"""The exceptions of the course. Every message is a sentence: what was expected, what was received, what to do.
 
 May import: nothing of the course.
 """
 
 
 class CourseError(Exception):
-    """Base of everything that the course raises on purpose."""
+    """Base class of every error that the course raises."""
 
 
 class ToolchainError(CourseError):
-    """Something the machine must have (a C++ compiler, a driver, NVRTC) is missing; the message says how to get it."""
+    """A compiler, a driver or NVRTC is missing on this machine; the message says how to install it."""
 
 
 class CompileError(CourseError):
@@ -17,7 +17,7 @@ class CompileError(CourseError):
 
     Attributes
     ----------
-    filename : str, the author's file or cell, as shown to them
+    filename : str, the author's file or cell
     line : int or None, the author's own line number of the first error
     log : str, the compiler's log with the author's line numbers
     """
@@ -28,11 +28,11 @@ class CompileError(CourseError):
 
 
 class SignatureError(CourseError):
-    """The named kernel is not in the source, or its parameters cannot be understood."""
+    """The source has no such kernel, or its parameters cannot be parsed."""
 
 
 class ArgumentError(CourseError):
-    """A launch got a wrong number or kind of arguments; the message names the parameter."""
+    """The number or the type of a launch's arguments is wrong; the message names the parameter."""
 
 
 class LaunchError(CourseError):
@@ -40,11 +40,11 @@ class LaunchError(CourseError):
 
 
 class KernelFault(CourseError):
-    """A kernel did something that a GPU would punish: out of bounds, deadlock, endless loop, stack overflow.
+    """A kernel failed while running: out of bounds, deadlock, endless loop, stack overflow.
 
     Attributes
     ----------
-    findings : tuple of Finding, empty when only the fact is known (fast build)
+    findings : tuple of Finding, empty when the cause is not known
     """
 
     def __init__(self, message, findings=()):
@@ -57,7 +57,7 @@ class ShapeError(CourseError):
 
 
 class UnsupportedError(CourseError):
-    """The request is outside the contract on this machine; the message says what does work."""
+    """The request is not supported on this machine; the message says what is."""
 
 
 class CheckFailed(CourseError):

@@ -1,4 +1,4 @@
-"""The cell magic ``%%cuda``: the cell is CUDA C++, its kernel gets a Python name.
+"""The cell magic ``%%cuda``: compiles the cell and binds its kernel to a Python name.
 
     %%cuda NAME [-D KEY=VALUE …] [--entry KERNEL]
 
@@ -27,12 +27,12 @@ _TODO = re.compile(r"//\s*TODO \d\d\.\d+")
 
 
 class NotCompiled:
-    """Stands for a kernel whose cell did not compile: it carries the text; launching it raises the compiler's error.
+    """A kernel whose cell did not compile: it holds the text; launching it raises the compiler's error.
 
     Attributes
     ----------
-    source, filename, first_line, name, defines : as a Kernel has them; name is the entry that was asked for, or None
-    error : CourseError, why there is no kernel
+    source, filename, first_line, name, defines : as a Kernel has them; name is the requested entry, or None
+    error : CourseError, the reason
     """
 
     def __init__(self, source, name, *, defines, filename, first_line, error):
@@ -53,11 +53,11 @@ def _raise_usage(message):
 
 
 def parse_line(line):
-    """(name, defines, entry) from what follows ``%%cuda`` on its line.
+    """Parse the arguments of ``%%cuda``. Returns (name, defines, entry).
 
     Raises
     ------
-    UsageError  no name, a name that Python cannot bind or keeps for itself, a define without a value
+    UsageError  no name, a name that is no Python identifier or a keyword, a define without a value
     """
     parser = argparse.ArgumentParser(prog="%%cuda", add_help=False)
     parser.error = _raise_usage
@@ -86,7 +86,7 @@ def _number(text):
 
 
 def excerpt(source, error, *, first_line=BODY_LINE, context=1):
-    """The message of a compile error with the cell's lines around it, the guilty one marked.
+    """Return the message of a compile error with the cell's lines around it, the erroneous one marked.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def excerpt(source, error, *, first_line=BODY_LINE, context=1):
 
 
 def _column(log, line):
-    """The column that the compiler's log names for `line`, or None."""
+    """Return the column that the compiler's log names for `line`, or None."""
     match = re.search(rf":{line}:(\d+):", log)
     return int(match[1]) if match else None
 
@@ -124,7 +124,7 @@ class CudaMagics(Magics):
         from . import cuda
 
         name, defines, entry = parse_line(line)
-        self.shell.user_ns.pop(name, None)  # whatever happens below, no stale kernel answers to this name
+        self.shell.user_ns.pop(name, None)  # also when compiling fails: no kernel of an earlier run keeps the name
         where = {"filename": f"In [{self.shell.execution_count}]", "first_line": BODY_LINE}
         try:
             kernel = cuda.compile(cell, entry, defines=defines, **where)
@@ -138,7 +138,7 @@ class CudaMagics(Magics):
 
 
 def in_a_cell(error, shell):
-    """What a cell shows of a CourseError: its sentence and the cell's own line, not the way through course_lib.
+    """Return what a cell shows of a CourseError: its sentence and the cell's own line, without course_lib's frames.
 
     Returns
     -------
@@ -156,11 +156,11 @@ def load_ipython_extension(shell):
     """Called by ``%load_ext course_lib``."""
     shell.register_magics(CudaMagics)
     CourseError._render_traceback_ = lambda error: in_a_cell(error, shell)
-    shell.events.register("post_run_cell", _Prepare(shell))
+    shell.events.register("post_run_cell", _StartJudgeEarly(shell))
 
 
-class _Prepare:
-    """After the cell that brings ``check`` in: starts the judge while the reader reads. A lecture needs none."""
+class _StartJudgeEarly:
+    """A post-run hook: starts the judge after the cell that imports ``check``. Lectures do not import it."""
 
     def __init__(self, shell):
         self.shell = shell

@@ -1,4 +1,4 @@
-"""Names and constants that mean the same thing everywhere in the course.
+"""Constants shared by all of the course.
 
 May import: nothing of the course.
 """
@@ -8,7 +8,7 @@ import math
 LOG2_E = 1.4426950408889634  # log2(e): exp(x) == exp2(x * LOG2_E)
 LN_2 = math.log(2.0)
 WARP_SIZE = 32
-SECTOR_BYTES = 32  # the unit in which global memory is fetched
+SECTOR_BYTES = 32  # granularity of global memory traffic
 NUM_BANKS = 32  # shared-memory banks, each 4 bytes wide
 BANK_BYTES = 4
 

@@ -1,4 +1,4 @@
-"""`course`: the same judge, the same hints and the same books as in a notebook, from a terminal.
+"""`course`: the judge, the hints and the progress of the notebooks, from a terminal.
 
     course doctor                 what this machine can run
     course grade 03.2 answer.cu   the verdict on a file; --json for programs
@@ -50,7 +50,7 @@ def main(arguments=None):
     except CourseError as error:
         print(f"course: {error}", file=sys.stderr)
         return BAD_REQUEST
-    except BrokenPipeError:  # whoever read the output has seen enough: `course grade … | head`
+    except BrokenPipeError:  # the reader closed the pipe: `course grade … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -129,7 +129,7 @@ def _grade(options):
 
 
 def finite(value):
-    """The same data with NaN and infinities as words: JSON has no numbers for them."""
+    """Return the data with NaN and infinities as strings: JSON has no numbers for them."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -150,34 +150,34 @@ def _progress(options):
     from ..grading.exercise import registry
     from ..grading.records import work
 
-    books = work.progress()
+    progress = work.progress()
     if options.json:
-        print(json.dumps(books | {"predictions": work.load("predictions.json")}, indent=1))
+        print(json.dumps(progress | {"predictions": work.load("predictions.json")}, indent=1))
         return 0
     known = registry.documents()
     print(f"{'':2} {'exercise':<48} {'minutes':>7} {'tries':>5} {'hints':>5}  passed")
     for number, exercise in known.items():
-        entry = books.get(number, {})
+        entry = progress.get(number, {})
         symbol = "✔" if "passed_at" in entry else ("…" if entry.get("attempts") else "○")
         passed = entry.get("passed_at", "").partition("T")[0]
         name = f"{number} {exercise.title}"[:48]
         tries, hints = entry.get("attempts", 0), entry.get("hints", 0)
         print(f"{symbol:2} {name:<48} {exercise.minutes:>7} {tries:>5} {hints:>5}  {passed}".rstrip())
-    done = sum("passed_at" in books.get(number, {}) for number in known)
+    done = sum("passed_at" in progress.get(number, {}) for number in known)
     print(f"\n{done} of {len(known)} passed; your answers are in {work.root() / 'answers'}")
     _show_predictions()
     return 0
 
 
 def _show_predictions():
-    """What was guessed before running, beside what was measured; nothing before the first guess."""
+    """Print predictions beside measurements; nothing before the first prediction."""
     from ..grading.records import predictions
 
     rows = [(shown.key, *row) for shown in predictions.kept() for row in shown.rows()]
     if rows:
         print(f"\n   {'guess first':<30} {'your guess':>14} {'measured':>14}")
-    for key, name, guess, measured, word in rows:
-        print(f"   {f'{key} {name}':<30} {guess:>14} {measured if measured != '-' else '':>14}  {word}")
+    for key, name, guess, measured, remark in rows:
+        print(f"   {f'{key} {name}':<30} {guess:>14} {measured if measured != '-' else '':>14}  {remark}")
 
 
 def _show(options):

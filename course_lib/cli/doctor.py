@@ -1,4 +1,4 @@
-"""`course doctor`: what this machine can run, in sentences.
+"""`course doctor`: checks what this machine can run; one sentence for each topic.
 
 May import: errors, device, cuda, triton, grading.
 """
@@ -38,13 +38,13 @@ class Finding:
 
 
 def examine():
-    """Every finding, in the order in which a reader wants them."""
+    """Return all findings, the most important topics first."""
     examiners = (_python, _torch, _gpu, _cuda, _triton, _gate, _cache, _work, _judge, _sandbox)
     return [_safely(examiner) for examiner in examiners]
 
 
 def _safely(examiner):
-    """A finding even when the examination itself fails: that is when a learner needs the doctor."""
+    """Run one examination; a failure of the examination itself becomes a finding."""
     try:
         return examiner()
     except Exception as error:
@@ -69,21 +69,22 @@ def _gpu():
     from .. import device
 
     try:
-        here = device.current()
+        machine = device.current()
     except CourseError as error:
         return Finding(MISSING, "GPU", str(error))
-    if here.kind == "cpu":
+    if machine.kind == "cpu":
         return Finding(
             NOTE,
             "GPU",
             "no NVIDIA GPU, so CUDA kernels run on the SIMT machine and Triton kernels on the interpreter: "
             "everything can be learned and graded, only times are not those of a GPU.",
         )
-    major, minor = here.capability
+    major, minor = machine.capability
     return Finding(
         GOOD,
         "GPU",
-        f"{here.name}, compute capability {major}.{minor}, {here.num_sms} SMs, {here.memory_bytes / 2**30:.0f} GiB.",
+        f"{machine.name}, compute capability {major}.{minor}, {machine.num_sms} SMs, "
+        f"{machine.memory_bytes / 2**30:.0f} GiB.",
     )
 
 
@@ -146,12 +147,12 @@ def _cache():
 
 
 def _bytes_in(folder):
-    """Size of all files below `folder`; one that another process takes away meanwhile counts nothing."""
+    """Return the bytes of all files below `folder`; one that another process deletes meanwhile counts 0."""
     total = 0
-    for place, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                total += os.path.getsize(os.path.join(place, name))
+                total += os.path.getsize(os.path.join(parent, name))
     return total
 
 

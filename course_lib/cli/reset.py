@@ -1,4 +1,4 @@
-"""Puts a starter cell back into an exercises notebook, after the learner's own cell was kept in work/.
+"""Replace a cell of an exercises notebook by its starter; the learner's cell is saved in work/ first.
 
 May import: errors, grading.records.work, book.
 """
@@ -37,21 +37,22 @@ def reset(exercise_id, *, root=ROOT):
     if not path.exists():
         raise CourseError(f"{path} is missing; `course build {exercise_id[:2]}` makes it")
     notebook = nbformat.read(path, as_version=4)
-    mine = _cell(notebook, exercise_id)
-    if mine is None:
+    learner_cell = _cell(notebook, exercise_id)
+    if learner_cell is None:
         raise CourseError(
             f"{path.name} has no cell for {exercise_id} any more; `course build {exercise_id[:2]}` puts it back"
         )
-    if mine.source == starter.source:
+    if learner_cell.source == starter.source:
         return path, None
-    kept = work.save_text(f"drafts/{exercise_id}", mine.source, work.suffix_of(mine.source))
-    mine.source, mine.metadata, mine.outputs, mine.execution_count = starter.source, starter.metadata, [], None
+    kept = work.save_text(f"drafts/{exercise_id}", learner_cell.source, work.suffix_of(learner_cell.source))
+    learner_cell.source, learner_cell.metadata = starter.source, starter.metadata
+    learner_cell.outputs, learner_cell.execution_count = [], None
     keep.write_atomic(path, nbformat.writes(notebook) + "\n")
     return path, kept
 
 
 def _starter(exercise_id, root):
-    """The chapter's file and the starter cell of an exercise."""
+    """Return the chapter's file and the starter cell of an exercise."""
     from ..book import build, chapter_files, read_chapter
 
     chapter = next((path for path in chapter_files(root) if path.name[:2] == exercise_id[:2]), None)

@@ -1,10 +1,10 @@
-"""CUDA source -> Kernel: one API, two engines (a real GPU through CuPy, any laptop through the SIMT machine).
+"""CUDA source -> Kernel: one API, two engines (a GPU through CuPy, any CPU through the SIMT machine).
 
     from course_lib import cuda
     kernel = cuda.load("softmax/02_online.cu", defines={"BLOCK": 128})
     kernel(grid, block, x, out, num_rows, num_cols)
     report = kernel.profile(grid, block, x, out, num_rows, num_cols)  # as written
-    print(cuda.compare(report, kernel.as_compiled("sm_90")))          # beside what the GPU's compiler made of it
+    print(cuda.compare(report, kernel.as_compiled("sm_90")))          # beside as compiled
 
 May import: errors, notation, device.
 """
@@ -20,7 +20,7 @@ _MAX_KERNELS = 256
 _kernels = {}
 
 
-def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1, checked=False):  # noqa: A001 - the API's word
+def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1, checked=False):  # noqa: A001 - part of the API
     """Compile CUDA C++ text.
 
     Parameters
@@ -29,7 +29,7 @@ def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1,
     name : str or None; None takes the only kernel of the source
     defines : mapping of macro name to number or text, passed as -D
     filename, first_line : shown in messages, so that an error names the author's own line
-    checked : bool; compile for `profile` now and for a launch when one comes, in place of the other way round
+    checked : bool; compile for `profile` now and for a launch at the first one, instead of the reverse
 
     Returns
     -------
@@ -38,8 +38,8 @@ def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1,
     Raises
     ------
     SignatureError   no such kernel, or several and no name
-    CompileError     the compiler refused it: file, line, the -D set and the log
-    ToolchainError   no compiler on this machine; says what to install
+    CompileError     with file, line, the -D set and the compiler's log
+    ToolchainError   no compiler on this machine; the message says what to install
     """
     return _kernel(source, name, defines, filename, first_line, checked)
 
@@ -61,7 +61,7 @@ def load(path, name=None, *, defines=None):
 
 
 def _kernel(source, name, defines, filename, first_line, checked=False):
-    """A new Kernel, or the one that was made from the same text: launchers may load a file at every call."""
+    """Return the Kernel of this text, made once: launchers load their file at every call."""
     key = (
         with_headers_digest(source, filename=filename),
         name,

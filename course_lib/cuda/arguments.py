@@ -1,7 +1,7 @@
-"""Arguments of a launch, checked and converted by the declared parameters, the same way for both engines.
+"""Check and convert the arguments of a launch by the declared parameters, the same way for both engines.
 
-A tensor must have the element type that the kernel declares; a number must fit the declared type without losing what
-was meant. Every error names the kernel and the parameter, and says what came.
+A tensor must have the element type that the kernel declares; a number must be representable in the declared type. Every
+error names the kernel and the parameter, and describes the value received.
 
 May import: errors, scalars.
 """
@@ -36,7 +36,7 @@ _DTYPES = {
     "fp8_e4m3": ("float8_e4m3fn", "uint8"),
     "fp8_e5m2": ("float8_e5m2", "uint8"),
 }
-# scalars whose tensors are always aligned to them
+# scalars with one torch dtype, whose tensors are always aligned: no further check is needed
 _PLAIN = {
     name: getattr(torch, _DTYPES[name][0]) for name in ("float", "double", "half", "bfloat16", "int", "long long")
 }
@@ -45,7 +45,7 @@ _FLOATS = ("float", "double", "half", "bfloat16")
 
 
 def check(kernel_name, parameters, args, *, device=None):
-    """The arguments, converted.
+    """Convert the arguments of a launch.
 
     Parameters
     ----------
@@ -61,13 +61,13 @@ def check(kernel_name, parameters, args, *, device=None):
 
     Raises
     ------
-    ArgumentError   a wrong number of arguments, or one that does not fit its parameter
+    ArgumentError   the number of arguments is wrong, or one does not fit its parameter
     """
     if len(args) != len(parameters):
         declared = ", ".join(f"{parameter.ctype} {parameter.name}" for parameter in parameters)
         raise ArgumentError(
             f"{kernel_name} takes {len(parameters)} arguments ({declared or 'none'}), got {len(args)}."
-            + _odd_one(parameters, args)
+            + _missing_or_extra(parameters, args)
         )
     return [
         value if _plainly_fits(parameter, value, device) else _convert(kernel_name, parameter, value, device)
@@ -76,7 +76,7 @@ def check(kernel_name, parameters, args, *, device=None):
 
 
 def _plainly_fits(parameter, value, device):
-    """The two common cases without a word: a tensor of the very dtype, and an int for an int."""
+    """True in the two common cases, which need no conversion: a tensor of the declared dtype, an int for an int."""
     if parameter.is_pointer:
         return (
             isinstance(value, torch.Tensor)
@@ -86,15 +86,15 @@ def _plainly_fits(parameter, value, device):
     return parameter.element == "int" and type(value) is int and -(2**31) <= value < 2**31
 
 
-def _odd_one(parameters, args):
-    """A second sentence: the parameter that nothing was given for, or the argument that nothing takes."""
+def _missing_or_extra(parameters, args):
+    """A second sentence: the first parameter without an argument, or the first argument without a parameter."""
     if len(args) < len(parameters):
         return f" Nothing was given for {parameters[len(args)].name}."
     return f" Nothing takes argument {len(parameters) + 1}, {_describe(args[len(parameters)])}."
 
 
 def _convert(kernel_name, parameter, value, device):
-    """One argument."""
+    """Convert one argument."""
     where = f"{kernel_name}: parameter {parameter.name} ({parameter.ctype})"
     if parameter.is_pointer:
         return _tensor(where, parameter, value, device)
@@ -113,15 +113,15 @@ def _convert(kernel_name, parameter, value, device):
 
 
 def _tensor(where, parameter, value, device):
-    """A tensor for a pointer: dtype, device, alignment."""
+    """Check a tensor for a pointer: dtype, device, alignment. None is a null pointer."""
     if value is None:
         return None
     if not isinstance(value, torch.Tensor):
         raise ArgumentError(f"{where} wants a torch tensor, got {_describe(value)}.")
     if device is not None and value.device.type != device:
-        place, move = ("the GPU", "cuda") if device == "cuda" else ("the CPU", "cpu")
+        owner, move = ("the GPU", "cuda") if device == "cuda" else ("the CPU", "cpu")
         raise ArgumentError(
-            f"{where} wants a tensor on {place}, where this kernel runs, got {_describe(value)}. "
+            f"{where} wants a tensor on {owner}, where this kernel runs, got {_describe(value)}. "
             f"Pass {parameter.name}.{move}()."
         )
     scalar, count = VECTORS.get(parameter.element, (parameter.element, 1))
@@ -143,7 +143,7 @@ def _tensor(where, parameter, value, device):
 
 
 def _number(where, element, value):
-    """A Python bool, int or float for a scalar type."""
+    """Return a Python bool, int or float for a scalar type."""
     value = value.item() if isinstance(value, numpy.generic) else value
     if not isinstance(value, (bool, int, float)):
         raise ArgumentError(f"{where} wants a number, got {_describe(value)}.")
@@ -164,7 +164,7 @@ def _number(where, element, value):
 
 
 def _float(where, element, value):
-    """A float that the type can hold; infinities and NaN pass."""
+    """Return a float that the type can represent; infinities and NaN pass."""
     try:
         number = float(value)
     except OverflowError:
@@ -184,7 +184,7 @@ def _range(element):
 
 
 def _vector(where, parameter, value):
-    """The bytes of a vector passed by value."""
+    """Return the bytes of a vector passed by value."""
     scalar, count = VECTORS[parameter.element]
     if not isinstance(value, (tuple, list)) or len(value) != count:
         example = ", ".join(["0"] * count)
@@ -193,7 +193,7 @@ def _vector(where, parameter, value):
 
 
 def _pack(scalar, number):
-    """The bytes of one number."""
+    """Return the bytes of one number."""
     if SCALARS[scalar][1]:
         return struct.pack(f"<{SCALARS[scalar][1]}", number)
     dtype = getattr(torch, _DTYPES[scalar][0])
@@ -201,7 +201,7 @@ def _pack(scalar, number):
 
 
 def _raw(where, parameter, value):
-    """Bytes for a struct passed by value."""
+    """Return the bytes of a struct passed by value."""
     if not isinstance(value, (bytes, bytearray)):
         raise ArgumentError(f"{where} is passed by value; give its bytes, got {_describe(value)}.")
     if parameter.size_bytes and len(value) != parameter.size_bytes:
@@ -210,7 +210,7 @@ def _raw(where, parameter, value):
 
 
 def _describe(value):
-    """What came, in a few words."""
+    """Describe a value in a few words, for messages."""
     if isinstance(value, torch.Tensor):
         dtype = str(value.dtype).removeprefix("torch.")
         return f"a tensor of {dtype}, shape {tuple(value.shape)}, on {value.device}"

@@ -1,7 +1,7 @@
 """The GPU engine: NVRTC's machine code in CuPy's RawModule, launched on torch's current stream and memory.
 
-Loaded only where a GPU is; cupy is imported here and nowhere else. Machine code is kept on disk, so that a notebook
-that runs again does not compile again.
+Imported only on a machine with a GPU; no other module imports cupy. Machine code is cached on disk, so a notebook that
+is run again does not compile again.
 
 May import: errors, device, nvrtc.
 """
@@ -20,14 +20,14 @@ from .. import device
 from ..errors import KernelFault, LaunchError, ToolchainError
 from . import nvrtc
 
-MAX_WATCHED = 64  # configurations of one kernel; a loop over growing sizes must not wait at every step
-# what the driver says -> (error class, what it means and what to do)
+MAX_WATCHED = 64  # configurations of one kernel that are synchronised; a loop over growing sizes must not always wait
 _REPLAY = "On the SIMT machine kernel.profile(…) with the same arguments names the line."
 _LOST = "The GPU takes no more work from this process: restart it."
 _FAILED = (
     "failed while running: shared memory out of bounds, a barrier used wrongly, or a "
     f"pointer gone wrong. {_REPLAY} {_LOST}"
 )
+# name of the driver's error -> (error class, cause and remedy)
 _FAULTS = {
     "ILLEGAL_ADDRESS": (KernelFault, f"read or wrote an address outside its tensors. {_REPLAY} {_LOST}"),
     "MISALIGNED_ADDRESS": (KernelFault, f"accessed a vector at a misaligned address. {_REPLAY} {_LOST}"),
@@ -35,7 +35,7 @@ _FAULTS = {
     "LAUNCH_TIMEOUT": (KernelFault, f"ran into the driver's time limit; look for a loop that never ends. {_LOST}"),
     "ASSERT": (KernelFault, f"failed an assert. {_LOST}"),
     "LAUNCH_FAILED": (KernelFault, _FAILED),
-    "LAUNCH_FAILURE": (KernelFault, _FAILED),  # torch's word for it
+    "LAUNCH_FAILURE": (KernelFault, _FAILED),  # as torch spells it
     "LAUNCH_OUT_OF_RESOURCES": (
         LaunchError,
         "needs more registers for this block than an SM has; take fewer threads, "
@@ -51,11 +51,11 @@ _FAULTS = {
 
 
 class CupyModule:
-    """One kernel compiled for the GPU in hand.
+    """One kernel compiled for this machine's GPU.
 
     Attributes
     ----------
-    compile_log : str, notes and warnings of the compiler ("setmaxnreg ignored …")
+    compile_log : str, the compiler's notes and warnings ("setmaxnreg ignored …")
     """
 
     def __init__(self, source, name, parameters, *, defines, filename, first_line):
@@ -107,7 +107,7 @@ class CupyModule:
             raise self._fault(error, grid, block, shared_bytes) from error
 
     def _check_resources(self, block, shared_bytes):
-        """Refuse what this kernel's registers and static shared memory do not leave room for."""
+        """Refuse a block that exceeds the kernel's register limit or the block's shared memory."""
         threads = block[0] * block[1] * block[2]
         if threads > self.function.max_threads_per_block:
             raise LaunchError(
@@ -126,25 +126,25 @@ class CupyModule:
         self._fitting.add((block, shared_bytes))
 
     def _stream(self, pointer):
-        """torch's stream as CuPy's, made once."""
+        """Return torch's stream as a CuPy stream, created once."""
         if pointer not in self._streams:
-            self._streams[pointer] = _cupy().cuda.Stream.from_external(_Borrowed(pointer))
+            self._streams[pointer] = _cupy().cuda.Stream.from_external(_TorchStream(pointer))
         return self._streams[pointer]
 
     def _fault(self, error, grid, block, shared_bytes):
-        """The driver's error as ours, with the launch that met it; cupy and torch spell the same error differently."""
+        """Return the driver's error as a course error that names the launch; cupy and torch spell them differently."""
         text, launch = str(error), f"{self.name}<<<{grid}, {block}, {shared_bytes}>>>"
-        advice = "TORCH_USE_CUDA_DSA"  # a line that torch ends every error with; it speaks of assertions
-        named = "".join(line for line in text.splitlines() if advice not in line)
-        said = re.sub(r"[^A-Z]", "", named.upper())
+        advice = "TORCH_USE_CUDA_DSA"  # in the last line of every torch error, which mentions assertions
+        relevant = "".join(line for line in text.splitlines() if advice not in line)
+        letters = re.sub(r"[^A-Z]", "", relevant.upper())
         for key, (kind, meaning) in _FAULTS.items():
-            if key.replace("_", "") in said:
+            if key.replace("_", "") in letters:
                 return kind(f"{launch} {meaning} (driver: {text.splitlines()[0]})")
         return LaunchError(f"{launch} failed: {text}")
 
 
-class _Borrowed:
-    """torch's stream for CuPy, by the CUDA stream protocol."""
+class _TorchStream:
+    """A torch stream under the CUDA stream protocol, which CuPy reads."""
 
     def __init__(self, pointer):
         self._pointer = pointer
@@ -154,17 +154,17 @@ class _Borrowed:
 
 
 def _pack(parameter, value):
-    """One argument as CuPy passes it: its bytes, nothing else."""
+    """Return one argument as a numpy scalar of exactly its bytes, which CuPy passes unchanged."""
     if isinstance(value, torch.Tensor) or value is None:
         return numpy.uint64(0 if value is None else value.data_ptr())
     if isinstance(value, bytes):
-        # a structured scalar of one field goes to the kernel as it is
+        # CuPy passes a structured scalar of one field as its bytes
         return numpy.frombuffer(value, dtype=numpy.dtype([("bytes", numpy.uint8, (len(value),))]))[0]
     return numpy.dtype(parameter.format).type(value)
 
 
 def _cubin(source, defines, filename, first_line):
-    """(path of the machine code, the compiler's notes), from the disk cache when the same was compiled before."""
+    """Return (path of the machine code, the compiler's notes), from the disk cache or newly compiled."""
     arch = device.current().arch
     parts = (source, arch, repr(sorted(defines.items())), filename, str(first_line), nvrtc.version())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
@@ -182,14 +182,14 @@ def _cubin(source, defines, filename, first_line):
 
 
 def _write(path, content):
-    """Write a file in one step, so that another process never sees half of it."""
+    """Write a file and move it to its name, so that another process never reads a partial one."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(content)
     os.replace(file.name, path)
 
 
 def _cupy():
-    """cupy, or a sentence."""
+    """Import cupy, or raise a ToolchainError that says how to install it."""
     try:
         import cupy
     except ImportError as error:

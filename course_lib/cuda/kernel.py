@@ -1,4 +1,4 @@
-"""The Kernel object: one compiled CUDA kernel behind one call, on the GPU or on the SIMT machine.
+"""The Kernel object: one compiled CUDA kernel, called on the GPU or on the SIMT machine.
 
 May import: errors, device, and the rooms of course_lib.cuda.
 """
@@ -19,7 +19,7 @@ _launches = 0
 
 
 def launch_count():
-    """How many kernels this process has launched so far, on either engine, profiles included."""
+    """Return the number of kernels launched by this process, on either engine, profiles included."""
     return _launches
 
 
@@ -27,12 +27,12 @@ class Kernel:
     """A CUDA kernel, ready to launch.
 
     Made by ``cuda.compile`` or ``cuda.load``. Calling it runs it: on torch's current stream where there is a GPU, else
-    on the SIMT machine. The engine is looked up at each call, and compiled for at first use of that engine.
+    on the SIMT machine. The engine is chosen at each call; the first use of an engine compiles the kernel for it.
 
     Attributes
     ----------
     name : str
-    source : str, the text as the author wrote it
+    source : str, the author's text
     filename : str, as shown in messages
     first_line : int, the line of `filename` on which `source` starts
     defines : dict of macro name to text
@@ -66,7 +66,7 @@ class Kernel:
         ------
         LaunchError     a grid, block or shared_bytes that no launch may have
         ArgumentError   arguments that do not fit the declared parameters
-        KernelFault     the kernel did something a GPU punishes (out of bounds, endless loop)
+        KernelFault     out of bounds, deadlock, endless loop, stack overflow
         """
         engine = device.engine()
         grid, block = check_configuration(self.name, grid, block, shared_bytes)
@@ -76,7 +76,7 @@ class Kernel:
         self._engine_module(engine).launch(grid, block, values, shared_bytes)
 
     def __getitem__(self, configuration):
-        """There is none; said here because Triton's kernels are launched so.
+        """Refuse Triton's launch syntax ``kernel[grid](…)``.
 
         Raises
         ------
@@ -95,8 +95,8 @@ class Kernel:
         grid, block, args, shared_bytes : as in a launch; tensors may be on the CPU or the GPU, results are written back
         schedule : "forward", "reverse", "random" or "resident", the order in which blocks and threads run
         seed : int, for schedule="random"
-        step_limit : int or None; steps of one thread before a loop counts as endless
-        outputs : tensors among `args` whose contents count as not yet written
+        step_limit : int or None; basic blocks of one thread before a loop counts as endless
+        outputs : tensors among `args` that count as uninitialised
 
         Returns
         -------
@@ -119,7 +119,7 @@ class Kernel:
         return report
 
     def as_compiled(self, arch="sm_90"):
-        """What the GPU's compiler made of the source, without a GPU.
+        """Compile for a GPU, without one, and read the access instructions of the machine code.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class Kernel:
         )
 
     def _engine_module(self, engine):
-        """The module of "gpu", "cpu" or "checked", built once."""
+        """Return the module of "gpu", "cpu" or "checked", built once."""
         if engine not in self._built:
             options = {"defines": self.defines, "filename": self.filename, "first_line": self.first_line}
             if engine == "gpu":
@@ -152,7 +152,7 @@ class Kernel:
 
 
 def check_configuration(name, grid, block, shared_bytes):
-    """Grid and block as tuples of three, within the limits of every CUDA device.
+    """Return grid and block as tuples of three, checked against the limits of every CUDA device.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def check_configuration(name, grid, block, shared_bytes):
 
 @functools.lru_cache(maxsize=1024)
 def _checked_configuration(name, grid, block, shared_bytes, shared_limit):
-    """The check itself; a loop that launches the same again and again pays for it once."""
+    """The cached part of check_configuration: a loop repeats the same configuration."""
     grid, block = _triple(name, "grid", grid), _triple(name, "block", block)
     for axis, size, limit in zip("xyz", grid, MAX_GRID, strict=True):
         if not 1 <= size <= limit:
@@ -185,7 +185,7 @@ def _checked_configuration(name, grid, block, shared_bytes, shared_limit):
 
 
 def _triple(name, what, value):
-    """An int or a tuple of up to three as a tuple of three."""
+    """Return an int or a tuple of up to three as a tuple of three."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     whole = all(hasattr(item, "__index__") and not isinstance(item, bool) for item in values)
     if not 1 <= len(values) <= 3 or not whole:
@@ -194,7 +194,7 @@ def _triple(name, what, value):
 
 
 def _for_simt(values):
-    """The same arguments for the SIMT machine: tensors on the CPU, views of one storage still views of one."""
+    """Return the arguments with tensors on the CPU; views of one storage stay views of one storage."""
     storages = {}
 
     def moved(value):
@@ -205,13 +205,13 @@ def _for_simt(values):
         storage = value.untyped_storage()
         if storage.data_ptr() not in storages:
             storages[storage.data_ptr()] = storage.cpu()
-        here = torch.empty(0, dtype=value.dtype, device="cpu")  # whatever torch.set_default_device says
-        return here.set_(storages[storage.data_ptr()], value.storage_offset(), value.shape, value.stride())
+        moved_view = torch.empty(0, dtype=value.dtype, device="cpu")  # explicit: torch.set_default_device may differ
+        return moved_view.set_(storages[storage.data_ptr()], value.storage_offset(), value.shape, value.stride())
 
     return [moved(value) for value in values]
 
 
 def _count():
-    """One more launch."""
+    """Count one launch."""
     global _launches
     _launches += 1

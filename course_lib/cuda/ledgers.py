@@ -1,6 +1,6 @@
-"""Two ledgers side by side: what the source says (counted by the SIMT machine) and what the machine code does.
+"""Accesses as written (counted by the SIMT machine) beside accesses as compiled (read from the machine code).
 
-May import: nothing of the course: plain data of both sides in, a table out.
+May import: nothing of the course; both sides are plain data.
 """
 
 import html
@@ -42,7 +42,7 @@ class Comparison:
 
 
 def compare(report, compiled):
-    """As written beside as compiled, a row for every line and kind of access that either side has.
+    """Compare as written with as compiled: one row for every line and kind of access that either side has.
 
     Parameters
     ----------
@@ -74,25 +74,25 @@ def compare(report, compiled):
 
 
 def _written(report):
-    """((file or "", line), space, kind) -> traffic, of the lines of a report that have any."""
-    found = {}
+    """Return {((file or "", line), space, kind): traffic} of the lines of a report that have any."""
+    traffic_of = {}
     for key, line in report.lines.items():
         label = (str(key).rpartition(":")[0], line.line or 0)
         for space in _SPACES:
             for kind in _KINDS:
                 traffic = getattr(line, f"{space}_{kind}")
                 if traffic.requests:
-                    found[label, space, kind] = traffic
-    return found
+                    traffic_of[label, space, kind] = traffic
+    return traffic_of
 
 
 def _machine(compiled):
-    """The same keys -> list of Access; bulk and matrix copies, atomics and spills keep their own kind."""
-    found = {}
+    """Return {the same keys: list of Access}; bulk and matrix copies, atomics and spills keep their own kind."""
+    accesses_of = {}
     for access in compiled.accesses:
         label = ("" if access.file == compiled.filename else Path(access.file).name, access.line)
-        found.setdefault((label, access.space, access.kind), []).append(access)
-    return found
+        accesses_of.setdefault((label, access.space, access.kind), []).append(access)
+    return accesses_of
 
 
 def _written_text(traffic):
@@ -106,7 +106,7 @@ def _machine_text(accesses):
 
 
 def _remark(traffic, accesses):
-    """What the compiler did, as far as the two sides show it."""
+    """Say what the compiler did, as far as the two sides show it."""
     if not accesses:
         return "not in the machine code: kept in a register, or done at another line"
     if not traffic:

@@ -1,7 +1,7 @@
-"""What the GPU's compiler made of a kernel: the access instructions of the machine code, by source line.
+"""Access instructions of a kernel's machine code, by source line. Read from the cubin with nvdisasm, without a GPU.
 
-The SIMT machine counts accesses as written; the compiler merges, widens, narrows and drops some. Both ledgers side by
-side say which: ``compare(report, compiled)``. Read from the cubin with nvdisasm, so no GPU is needed.
+The SIMT machine counts accesses as written; the compiler merges, widens, narrows and drops some.
+``compare(report, compiled)`` shows both side by side.
 
 May import: errors, nvrtc, signature.
 """
@@ -53,12 +53,12 @@ class Access:
 
     Attributes
     ----------
-    file : str, where the line stands (a header's line keeps the header's name)
+    file : str, the file of the line (a header's line keeps the header's name)
     line : int
     space : "global", "shared", "local" (spills and stack) or "generic"
     kind : "load", "store", "atomic", "matrix load", "copy to shared", …
     bytes : int, moved by one thread in one such instruction
-    count : int, how many stand in the machine code (an unrolled loop holds copies; a loop runs one many times)
+    count : int, instructions in the machine code (an unrolled loop holds copies; a loop executes one many times)
     opcode : str, as the disassembler writes it: "LDG.E.128"
     """
 
@@ -80,7 +80,7 @@ class AsCompiled:
     name, arch : str
     registers, shared_bytes, spill_bytes : int; per thread, per block (static), stores and loads together
     accesses : tuple of Access, in order of lines
-    ptx : str, what NVRTC made of the source: an assembly language for a GPU without a number of registers
+    ptx : str, NVRTC's output: assembly for a virtual GPU with unlimited registers
     listing : str, the machine code as nvdisasm prints it
     """
 
@@ -95,22 +95,22 @@ class AsCompiled:
     listing: str = ""
 
     def ptx_instructions(self):
-        """The kernel's PTX without declarations and line marks, one instruction a line."""
+        """Return the kernel's PTX without declarations and line marks, one instruction a line."""
         body = re.search(rf"\.entry {re.escape(self.name)}\b.*?^}}", self.ptx, re.MULTILINE | re.DOTALL)
         lines = [line.strip() for line in (body[0] if body else "").splitlines()]
         return [line for line in lines if re.match(r"(@!?%p\d+ )?[a-z][\w.:]*\b.*;$|\$\w+:$", line)]
 
     def machine_instructions(self):
-        """The kernel's machine code, one instruction a line, without addresses and padding."""
+        """Return the kernel's machine code, one instruction a line, without addresses and padding."""
         start = rf"\.section\s+\.text\.{re.escape(self.name)}\b"
         section = re.search(start + r".*?(?=\.section|\Z)", self.listing, re.DOTALL)
-        found = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)", section[0] if section else "")
-        code = [re.sub(r"\s+", " ", instruction) for instruction in found]
+        instructions = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)", section[0] if section else "")
+        code = [re.sub(r"\s+", " ", instruction) for instruction in instructions]
         last = max((index for index, instruction in enumerate(code) if "EXIT" in instruction), default=len(code) - 1)
         return code[: last + 1]
 
-    def at(self, line, space=None):
-        """The accesses at a line of the kernel's own file."""
+    def at_line(self, line, space=None):
+        """Return the accesses of a line of the kernel's own file."""
         return tuple(
             access
             for access in self.accesses
@@ -153,15 +153,15 @@ def as_compiled(source, name, *, arch="sm_90", defines=None, filename="<cell>", 
     cubin = nvrtc.compile_cubin(
         source, arch=arch, defines=defines, filename=filename, first_line=first_line, line_info=True
     )
-    found = cubin.resources.get(name, nvrtc.Resources(0, 0, 0))
+    resources = cubin.resources.get(name, nvrtc.Resources(0, 0, 0))
     listing = disassemble(cubin.code)
     return AsCompiled(
         name,
         arch,
         filename,
-        found.registers,
-        found.shared_bytes,
-        found.spill_bytes,
+        resources.registers,
+        resources.shared_bytes,
+        resources.spill_bytes,
         accesses_of(listing, name, filename),
         cubin.ptx,
         listing,
@@ -169,7 +169,7 @@ def as_compiled(source, name, *, arch="sm_90", defines=None, filename="<cell>", 
 
 
 def disassemble(code):
-    """The text of a cubin: nvdisasm's listing with line information.
+    """Disassemble a cubin: nvdisasm's listing with line information.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def disassemble(code):
 
 
 def accesses_of(listing, name, filename):
-    """The accesses of kernel `name` in a listing of `disassemble`; its own file is called `filename`, as in messages.
+    """Return the accesses of kernel `name` in a listing of `disassemble`; its own file gets the name `filename`.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def accesses_of(listing, name, filename):
 
 
 def _width(suffix):
-    """Bytes that one thread moves, from the suffixes of an opcode; 4 when none says otherwise."""
+    """Return the bytes that one thread moves, from the suffixes of an opcode; 4 without a width suffix."""
     for part in suffix.split("."):
         if part in _WIDTHS:
             return _WIDTHS[part]
@@ -225,12 +225,12 @@ def _width(suffix):
 
 
 def _same_file(recorded, shown):
-    """nvdisasm may put a folder before the name that ``#line`` gave."""
+    """True when both name one file: nvdisasm may put a folder before the name that ``#line`` gave."""
     return recorded == shown or recorded.endswith("/" + shown)
 
 
 def _nvdisasm():
-    """Path of nvdisasm: triton's wheel carries one, else the toolkit's."""
+    """Return the path of nvdisasm, from triton's wheel or the CUDA toolkit."""
     spec = importlib.util.find_spec("triton")
     if spec and spec.origin:
         shipped = Path(spec.origin).parent / "backends" / "nvidia" / "bin" / "nvdisasm"

@@ -1,9 +1,9 @@
-"""The scalar and vector types of CUDA C++: sizes, struct formats and the many spellings of one type.
+"""The scalar and vector types of CUDA C++: sizes, struct formats and aliases.
 
 May import: nothing of the course.
 """
 
-# name -> (bytes, struct format or None). One spelling per type; ALIASES maps the others to it.
+# name -> (bytes, struct format or None). One spelling per type; ALIASES maps all others to it.
 SCALARS = {
     "bool": (1, "?"),
     "char": (1, "b"),

@@ -1,7 +1,7 @@
-"""The declared parameters of a kernel, read from its source once, so that both engines pass the same bytes.
+"""Parse the declared parameters of a kernel, so that both engines pass the same bytes.
 
-A raw launch has no types: four bytes of an int where eight of a long long are expected shift every later argument. Here
-the C declaration is parsed, and arguments.py converts by it.
+A raw launch has no types: four bytes of an int where eight of a long long are expected shift every later argument. The
+C declaration is parsed once, and arguments.py converts by it.
 
 May import: errors, scalars.
 """
@@ -28,7 +28,7 @@ class Parameter:
     is_pointer : bool
     element : str, what it points to, or the value's own type: a key of SCALARS or VECTORS, or a struct's name
     is_const : bool, the pointee (or the value) is const
-    size_bytes : int, bytes of the parameter itself (8 for a pointer); 0 for a struct: the bytes given say it
+    size_bytes : int, bytes of the parameter itself (8 for a pointer); 0 for a struct: the argument's bytes decide
     """
 
     name: str
@@ -64,27 +64,27 @@ def kernel_names(source):
 
 
 def choose(source, name=None, *, filename="<cell>"):
-    """The kernel's name: `name` when it is there, else the only ``extern "C"`` kernel of the source.
+    """Return `name` when the source has that kernel; without a name, the only kernel of the source.
 
     Raises
     ------
-    SignatureError   no kernel, several and no name, or another name: the message lists what there is
+    SignatureError   no kernel, several and no name, or an unknown name: the message lists the kernels
     """
     names = list(dict.fromkeys(kernel_names(source)))
-    there = ", ".join(names) if names else "none"
+    available = ", ".join(names) if names else "none"
     if name is None:
         if len(names) == 1:
             return names[0]
-        which = f"has {len(names)} kernels ({there}); say which one (in a cell: --entry {', '.join(names[:1])})"
+        which = f"has {len(names)} kernels ({available}); say which one (in a cell: --entry {', '.join(names[:1])})"
         what = which if names else "has no __global__ function"
         raise SignatureError(f"{filename} {what}.")
     if name not in names:
-        raise SignatureError(f'{filename} has no kernel called "{name}". Kernels there: {there}.')
+        raise SignatureError(f'{filename} has no kernel called "{name}". Its kernels: {available}.')
     return name
 
 
 def parse(source, name, *, defines=None, filename="<cell>"):
-    """The parameters of kernel `name`.
+    """Parse the parameters of kernel `name`.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def parse(source, name, *, defines=None, filename="<cell>"):
     """
     name = choose(source, name, filename=filename)
     text = strip_comments(source)
-    found = [(prefix, inside) for kernel, prefix, inside in _declarations(text) if kernel == name]
-    prefix, inside = found[-1]
+    declarations = [(prefix, inside) for kernel, prefix, inside in _declarations(text) if kernel == name]
+    prefix, inside = declarations[-1]
     where = f"{filename}: kernel {name}"
     if re.search(r"\btemplate\b", prefix):
         raise SignatureError(
@@ -117,7 +117,7 @@ def parse(source, name, *, defines=None, filename="<cell>"):
 
 
 def strip_comments(source):
-    """`source` with comments blanked out; lines keep their numbers, and strings are left alone."""
+    """Return `source` with comments replaced by blanks; lines keep their numbers, strings their contents."""
     pattern = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
     def blank(match):
@@ -128,14 +128,14 @@ def strip_comments(source):
 
 
 def _declarations(text):
-    """(name, text before the name, text between the parentheses) of every __global__ function in comment-free text."""
+    """Yield (name, text before it, text in its parentheses) of every __global__ function in comment-free text."""
     for match in _KERNEL.finditer(text):
         position = match.end()
         while True:
-            found = re.compile(r"\s*([A-Za-z_]\w*)").match(text, position)
-            if not found:
+            identifier = re.compile(r"\s*([A-Za-z_]\w*)").match(text, position)
+            if not identifier:
                 break
-            word, position = found.group(1), found.end()
+            word, position = identifier.group(1), identifier.end()
             opening = re.compile(r"\s*\(").match(text, position)
             if not opening:
                 continue
@@ -144,12 +144,12 @@ def _declarations(text):
                 position = closing + 1
                 continue
             start = max(text.rfind(mark, 0, match.start()) for mark in ";}#")
-            yield word, text[start + 1 : found.start()], text[opening.end() : closing]
+            yield word, text[start + 1 : identifier.start()], text[opening.end() : closing]
             break
 
 
 def _closing(text, position):
-    """Index of the parenthesis that closes the one just before `position`."""
+    """Return the index of the parenthesis that closes the one just before `position`."""
     depth = 1
     for index in range(position, len(text)):
         depth += {"(": 1, ")": -1}.get(text[index], 0)
@@ -159,7 +159,7 @@ def _closing(text, position):
 
 
 def _inside_extern_block(text, name):
-    """True when the kernel stands in an ``extern "C" { … }`` block."""
+    """True when the kernel is in an ``extern "C" { … }`` block."""
     for match in re.finditer(r'extern\s+"C"\s*\{', text):
         depth = 1
         for index in range(match.end(), len(text)):
@@ -172,7 +172,7 @@ def _inside_extern_block(text, name):
 
 
 def _typedefs(text):
-    """Names that the source gives to types: ``typedef A B;``, ``using B = A;`` and object-like ``#define B A``."""
+    """Return the source's type aliases: ``typedef A B;``, ``using B = A;`` and object-like ``#define B A``."""
     names = {}
     for old, new in re.findall(r"\btypedef\s+([\w\s]+?)\s+(\w+)\s*;", text):
         names[new] = old
@@ -185,13 +185,13 @@ def _typedefs(text):
 
 
 def _split(inside):
-    """The comma-separated declarations of a parameter list; `void` alone is none."""
+    """Split a parameter list at its commas; `void` alone is an empty list."""
     inside = inside.strip()
     return [] if inside in ("", "void") else [piece.strip() for piece in inside.split(",")]
 
 
 def _parameter(text, index, names, where):
-    """One declaration, parsed."""
+    """Parse one declaration."""
     cleaned = re.sub(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|__attribute__\s*\(\(.*?\)\)", " ", text)
     if "&" in cleaned:
         raise SignatureError(f'{where}: parameter {index + 1} "{text}" is a reference; take a value or a pointer.')
@@ -208,7 +208,7 @@ def _parameter(text, index, names, where):
     element = _canonical(" ".join(type_words[:-1]), names)
     is_const = "const" in _IDENTIFIER.findall(head if stars else cleaned)
     if stars > 1:
-        element = "void"  # a pointer to pointers: any 8-byte element, seldom useful from Python
+        element = "void"  # a pointer to pointers: a tensor of any dtype
     if element == "void" and not stars:
         raise SignatureError(f'{where}: parameter {index + 1} "{text}" is void, which has no value.')
     size = 8 if stars else _size(element)
@@ -217,7 +217,7 @@ def _parameter(text, index, names, where):
 
 
 def _canonical(text, names):
-    """The one spelling of a type after the source's own names are resolved."""
+    """Return the canonical spelling of a type, with the source's own aliases resolved."""
     for _ in range(8):
         text = " ".join(names.get(word, word) for word in text.split())
         text = " ".join(word for word in text.split() if word not in _QUALIFIERS)
@@ -227,7 +227,7 @@ def _canonical(text, names):
 
 
 def _size(element):
-    """Bytes of a by-value parameter, 0 for a struct."""
+    """Return the bytes of a by-value parameter, 0 for a struct."""
     if element in SCALARS:
         return SCALARS[element][0]
     scalar, count = VECTORS.get(element, ("void", 0))

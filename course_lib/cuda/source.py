@@ -1,7 +1,7 @@
-"""Kernel source: where it lives, what it includes, and what a compiler says about it.
+"""Kernel source files: reading, includes, macros, line numbers, and compiler logs as CompileError.
 
-One root for ``#include "common/…"`` on both engines, one ``#line`` in front so that every message carries the author's
-own line, one function that turns an NVRTC log into a CompileError.
+Both engines resolve ``#include "common/…"`` against one root, and a ``#line`` in front makes every message carry the
+author's own line.
 
 May import: errors.
 """
@@ -22,7 +22,7 @@ _DIAGNOSTIC = re.compile(
 
 
 def read(path):
-    """(text, name to show) of a kernel file.
+    """Return (text, name for messages) of a kernel file.
 
     Parameters
     ----------
@@ -30,54 +30,54 @@ def read(path):
 
     Raises
     ------
-    FileNotFoundError   with the kernel files that there are in that folder
+    FileNotFoundError   lists the kernel files of that folder
     """
     file = Path(path)
     file = file if file.is_absolute() else KERNELS_ROOT / file
     if not file.is_file():
         folder = file.parent
-        there = sorted(item.name for item in folder.glob("*.cu")) if folder.is_dir() else []
-        listing = f"{folder.name}/ holds: {', '.join(there)}" if there else f"no kernels are in {folder.name}/"
+        available = sorted(item.name for item in folder.glob("*.cu")) if folder.is_dir() else []
+        listing = f"{folder.name}/ holds: {', '.join(available)}" if available else f"no kernels are in {folder.name}/"
         raise FileNotFoundError(f"kernels_cu has no file {path}; {listing}.")
     inside = file.is_relative_to(KERNELS_ROOT)
     return file.read_text(encoding="utf-8"), str(file.relative_to(KERNELS_ROOT.parent)) if inside else str(file)
 
 
 def included_files(text, *, filename="<cell>"):
-    """The course headers that `text` includes, directly or through another, each once.
+    """Return the course headers that `text` includes, directly or through another, as {path: text}.
 
     Parameters
     ----------
-    text : str, CUDA C++; only ``#include "…"`` counts, system headers are the compiler's business
+    text : str, CUDA C++; only ``#include "…"`` counts, system headers are left to the compiler
 
     Raises
     ------
     CompileError   an include that kernels_cu/ does not have, with its line
     """
-    found, queue = {}, [(text, filename)]
+    headers, queue = {}, [(text, filename)]
     while queue:
         current, name = queue.pop()
         for match in _INCLUDE.finditer(current):
             header = KERNELS_ROOT / match.group(1)
-            if header in found:
+            if header in headers:
                 continue
             if not header.is_file():
                 line = current.count("\n", 0, match.start()) + 1
-                there = ", ".join(sorted(f"common/{item.name}" for item in (KERNELS_ROOT / "common").glob("*")))
+                available = ", ".join(sorted(f"common/{item.name}" for item in (KERNELS_ROOT / "common").glob("*")))
                 message = (
                     f'{name}, line {line}: #include "{match.group(1)}" is not under kernels_cu/. '
-                    f"Headers there: {there or 'none'}."
+                    f"Available headers: {available or 'none'}."
                 )
                 raise CompileError(message, filename=name, line=line, log=message)
-            found[header] = header.read_text(encoding="utf-8")
-            queue.append((found[header], match.group(1)))
-    return found
+            headers[header] = header.read_text(encoding="utf-8")
+            queue.append((headers[header], match.group(1)))
+    return headers
 
 
 def with_headers_digest(text, *, filename="<cell>"):
-    """`text` plus a comment that changes when an included course header changes.
+    """Append a comment that changes when an included course header changes.
 
-    Compilers' disk caches look at the text they are given; without this an edited header would not be seen.
+    Disk caches are keyed by the text; without the comment an edited header would not be recompiled.
     """
     headers = included_files(text, filename=filename)
     if not headers:
@@ -87,13 +87,13 @@ def with_headers_digest(text, *, filename="<cell>"):
 
 
 def with_line_numbers(text, filename, first_line):
-    """`text` with a ``#line`` in front: messages then name the author's file and line."""
+    """Prepend a ``#line``: messages then name the author's file and line."""
     escaped = filename.replace("\\", "\\\\").replace('"', '\\"')
     return f'#line {first_line} "{escaped}"\n{text}'
 
 
 def normalise_defines(defines):
-    """Macros as name -> text: True and None are 1 (as -DNAME), False is 0.
+    """Return macros as {name: text}: True and None are 1 (as -DNAME), False is 0.
 
     Raises
     ------
@@ -108,13 +108,13 @@ def normalise_defines(defines):
 
 
 def define_options(defines):
-    """``-DNAME=VALUE`` options of normalised defines, in order of name."""
+    """Return the ``-DNAME=VALUE`` options of normalised defines, sorted by name."""
     return [f"-D{name}={value}" for name, value in sorted(defines.items())]
 
 
 @functools.cache
 def cuda_headers():
-    """Folders of the CUDA headers (cuda_fp16.h, mma.h): the pip packages' or an installed toolkit's. A tuple of str."""
+    """Return the folders of the CUDA headers (cuda_fp16.h, mma.h), of the pip packages or a toolkit; a tuple of str."""
     folders = []
     try:
         from cuda.pathfinder import find_nvidia_header_directory
@@ -123,21 +123,21 @@ def cuda_headers():
     except (ImportError, RuntimeError):
         pass
     folders = [Path(folder) for folder in folders if folder]
-    if not any((folder / "crt" / "mma.h").is_file() for folder in folders):  # the pip packages may come without crt
+    if not any((folder / "crt" / "mma.h").is_file() for folder in folders):  # the pip packages may lack crt
         roots = [os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
         folders += [Path(root) / "include" for root in roots if root]
     return tuple(dict.fromkeys(str(folder) for folder in folders if folder.is_dir()))
 
 
 def compile_error(log, *, name, filename, defines, engine):
-    """The CompileError for an NVRTC log.
+    """Return the CompileError for an NVRTC log.
 
     Parameters
     ----------
     log : str, messages of the form ``file(line): error: …``
     name : str, the kernel
     filename : str, as given to with_line_numbers
-    engine : str, who compiled: "NVRTC for sm_90a"
+    engine : str, the compiler: "NVRTC for sm_90a"
 
     Returns
     -------

@@ -150,7 +150,7 @@ def test_configuration_becomes_triples():
 def test_as_compiled_and_as_written_meet_on_a_line(scale):
     compiled = scale.as_compiled("sm_80")
     report = scale.profile(1, 32, torch.zeros(32), torch.zeros(32), 1.0, 32)
-    assert {access.kind for access in compiled.at(4, "global")} == {"load", "store"}
+    assert {access.kind for access in compiled.at_line(4, "global")} == {"load", "store"}
     assert report.lines[4].global_load.requests == 1
 
 

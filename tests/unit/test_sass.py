@@ -22,22 +22,22 @@ def compiled():
 
 
 def test_four_scalar_loads_become_one_wide_one(compiled):
-    [load] = compiled.at(14, "global")
+    [load] = compiled.at_line(14, "global")
     assert (load.opcode[:3], load.kind, load.bytes, load.count) == ("LDG", "load", 16, 1)
-    [store] = compiled.at(14, "shared")
+    [store] = compiled.at_line(14, "shared")
     assert (store.kind, store.bytes, store.count) == ("store", 4, 1)
 
 
 def test_narrow_loads_and_atomics_are_told(compiled):
-    assert [(access.kind, access.bytes) for access in compiled.at(18)] == [("load", 1), ("store", 4)]
-    assert [(access.space, access.kind) for access in compiled.at(17)] == [("global", "atomic")]
-    assert [(access.space, access.kind) for access in compiled.at(16)] == [("shared", "load"), ("global", "store")]
+    assert [(access.kind, access.bytes) for access in compiled.at_line(18)] == [("load", 1), ("store", 4)]
+    assert [(access.space, access.kind) for access in compiled.at_line(17)] == [("global", "atomic")]
+    assert [(access.space, access.kind) for access in compiled.at_line(16)] == [("shared", "load"), ("global", "store")]
 
 
 @pytest.mark.parametrize("arch", gate.ARCHITECTURES)
 def test_every_architecture_is_read(arch):
     found = sass.as_compiled(SOURCE, "k", arch=arch, filename="cell 3", first_line=11)
-    assert [access.bytes for access in found.at(14)] == [16, 4]
+    assert [access.bytes for access in found.at_line(14)] == [16, 4]
     assert {access.file for access in found.accesses} == {"cell 3"}
 
 
@@ -62,7 +62,7 @@ def test_scalar_reads_of_a_shared_row_are_widened():
     out[threadIdx.y * 16 + threadIdx.x] = sum;
 }
 """
-    [load] = sass.as_compiled(source, "k").at(6, "shared")
+    [load] = sass.as_compiled(source, "k").at_line(6, "shared")
     assert (load.bytes, load.count) == (16, 4)
 
 

@@ -77,7 +77,7 @@ def test_const_pointer_is_not_a_pointer_to_const():
 @pytest.mark.parametrize(
     ("source", "name", "sentence"),
     [
-        (SOURCE, "missing", "Kernels there: many_kernel, none_kernel"),
+        (SOURCE, "missing", "Its kernels: many_kernel, none_kernel"),
         (SOURCE, None, "2 kernels"),
         ("__device__ int f() { return 1; }", None, "no __global__ function"),
         ("template <int N> __global__ void k(int x) {}", "k", "template"),
