@@ -64,6 +64,12 @@ class Variants:
         """Note a variant that is not run at this size."""
         self.rows[tuple(columns.values())] = {**columns, "note": why}
 
+    def times(self):
+        """name -> Timing of everything that is right; empty in a dry run."""
+        if self.options.dry:
+            return {}
+        return timed_in_turns(self.calls, self.options.runs, slow_ms=self.slow_ms)
+
     def timed(self, common, derived=None):
         """Time everything that is right and yield a row for each variant, in the order in which they were added.
 
@@ -72,7 +78,7 @@ class Variants:
         common : dict, columns that all rows share
         derived : function(row, median_ms, times) that gives further columns of a timed row; times: name -> Timing
         """
-        times = {} if self.options.dry else timed_in_turns(self.calls, self.options.runs, slow_ms=self.slow_ms)
+        times = self.times()
         for name, row in self.rows.items():
             row = common | row
             if name in times:
