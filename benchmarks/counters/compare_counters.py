@@ -13,8 +13,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import ROOT
-from benchmarks.counters.counter_cases import MOST_STRAY, STRAY
+from benchmarks import RESULTS, ROOT
+from benchmarks.counters.counter_cases import CASES, MOST_STRAY, STRAY
+from benchmarks.harness.rows import stored
 
 READINGS = ROOT / "tests" / "simt" / "data" / "h200_counters.csv"
 FIELDS = {
@@ -23,7 +24,7 @@ FIELDS = {
     "shared_load": ("requests", "wavefronts", "conflicts"),
     "shared_store": ("requests", "wavefronts", "conflicts"),
 }
-# ncu has ldmatrix's wavefronts, and the global side of cp.async, among those of ordinary loads; the rest stands apart
+# ncu counts ldmatrix's wavefronts and the global side of cp.async among ordinary loads, and the rest in these columns
 BESIDE = {
     "shared_load_requests": ("ldmatrix_requests",),
     "shared_store_requests": ("cp_async_requests",),
@@ -67,7 +68,7 @@ def readings(path=READINGS):
 
 
 def _beside(row, counter):
-    """What ncu counts apart: ldmatrix is a load, cp.async a store in shared memory."""
+    """The part that ncu counts in columns of its own: ldmatrix is a load, cp.async a store in shared memory."""
     return sum(int(row[name]) for name in BESIDE.get(counter, ()))
 
 
@@ -127,21 +128,16 @@ def table(pairs):
 def main():
     """Compare every stored case, print the table, write the CSV."""
     os.environ["COURSE_ENGINE"] = "cpu"
-    from benchmarks.counters.counter_cases import CASES
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--readings", type=Path, default=READINGS)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "h200" / "counters.csv")
+    parser.add_argument("--out", type=Path, default=RESULTS / "h200" / "counters.csv")
     options = parser.parse_args()
     head, measured = readings(options.readings)
     pairs = [pair for case in CASES if case.name in measured for pair in compare(case, measured[case.name])]
-    with options.out.open("w", newline="", encoding="utf-8") as file:
-        file.write("\n".join(head) + "\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["case", "counter", "as_written", "as_compiled", "measured", "why"])
-        writer.writerows(
-            [pair.case, pair.counter, pair.as_written, pair.as_compiled, pair.measured, pair.why] for pair in pairs
-        )
+    columns = ["case", "counter", "as_written", "as_compiled", "measured", "why"]
+    with stored(options.out, [line.removeprefix("# ") for line in head], columns) as write:
+        for pair in pairs:
+            write({column: getattr(pair, column) for column in columns})
     print(table(pairs))
     return 0 if all(pair.as_expected for pair in pairs) else 1
 

@@ -1,9 +1,9 @@
-"""Does the tolerance rule ever refuse a right kernel? Every right answer, on many hidden seeds, case by case.
+"""Count the false alarms of the tolerance rule: every right answer on many hidden seeds, case by case.
 
     python -m benchmarks.grader.false_alarms                     10 seeds on the CPU, about 5,000 runs
     python -m benchmarks.grader.false_alarms --seeds 3 03.2      fewer
-    python -m benchmarks.grader.false_alarms --engine gpu        on the graphics card
-    python -m benchmarks.grader.false_alarms --write             also stores results/<cpu or gpu name>/false_alarms.csv
+    python -m benchmarks.grader.false_alarms --engine gpu        on the GPU
+    python -m benchmarks.grader.false_alarms --write             also stores results/<cpu or its name>/false_alarms.csv
 
 A run is one answer on one case with one seed. Each right answer of solutions/ takes part, and the lecture kernels
 in place of the exercise that has their contract. `worst_ratio` is the largest error divided by its tolerance.
@@ -77,6 +77,7 @@ def measure(exercise, name, text, seeds, engine):
 
 
 def main():
+    """Judge, print a line an answer, store when asked to; exit code 1 when there is a false alarm."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("exercises", nargs="*", help="ids such as 03.2; all without")
     parser.add_argument("--seeds", type=int, default=10)

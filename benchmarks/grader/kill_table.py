@@ -1,28 +1,30 @@
-"""Every known-wrong answer against the judge, and every right one: who is killed, with which diagnosis, and who is not.
+"""Judge every answer of the repository: each wrong one must get its diagnosis, each right one must pass.
 
     python -m benchmarks.grader.kill_table                  prints the table for all exercises
     python -m benchmarks.grader.kill_table 03.2 03.5 --seed 7   for some, on other inputs
     python -m benchmarks.grader.kill_table --write          also writes results/cpu/kill_table.csv and kills.csv
     python -m benchmarks.grader.kill_table 03.2 --write     replaces the rows of 03.2 in them and leaves the others
     python -m benchmarks.grader.kill_table --engine gpu --jobs 12 --write
-                                                           on the graphics card; writes results/<its name>/kills.csv
+                                                            on the GPU; writes results/<its name>/kills.csv
 
 Nothing is stored unless --write is given. tests/grading/test_kill_table.py judges the same answers.
 """
 
 import argparse
-import csv
 import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from benchmarks import ROOT
+from benchmarks import RESULTS as ALL_RESULTS
 from benchmarks.grader import verdict_rows
+from benchmarks.harness.rows import read, stored
 from course_lib.checklist import Row, judge_all, score
 from course_lib.grading.exercise import registry
 
-RESULTS = ROOT / "benchmarks" / "results" / "cpu"
+RESULTS = ALL_RESULTS / "cpu"
+WHAT = "every answer in solutions/ against the judge"
+HEAD = f"{WHAT}; python -m benchmarks.grader.kill_table --write"
 
 
 def by_exercise(rows):
@@ -45,28 +47,18 @@ def by_exercise(rows):
 
 def _stored():
     """The rows of results/cpu/kill_table.csv; none when there is no such file."""
-    path = RESULTS / "kill_table.csv"
-    if not path.is_file():
-        return []
-    with open(path, newline="") as file:
-        found = csv.DictReader(line for line in file if not line.startswith("#"))
-        return [Row(**{**row, "as_expected": row["as_expected"] == "True"}) for row in found]
+    return [Row(**{**row, "as_expected": row["as_expected"] == "True"}) for row in read(RESULTS / "kill_table.csv")]
 
 
 def _write(judged):
     """Store what was judged; stored rows of exercises that still exist and were not judged stay."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
     others = set(registry.ids()) - {row.exercise for row in judged}
     rows = sorted([row for row in _stored() if row.exercise in others] + judged, key=lambda row: row.exercise)
     tables = {"kill_table": [vars(row) for row in rows], "kills": by_exercise(rows)}
     for name, table in tables.items():
-        with open(RESULTS / f"{name}.csv", "w", newline="") as file:
-            file.write(
-                "# every answer in solutions/ against the judge; python -m benchmarks.grader.kill_table --write\n"
-            )
-            writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(table)
+        with stored(RESULTS / f"{name}.csv", [HEAD], list(table[0])) as write:
+            for row in table:
+                write(row)
 
 
 def _judged(exercise_id, seed, engine):
@@ -74,11 +66,12 @@ def _judged(exercise_id, seed, engine):
 
 
 def main():
+    """Judge, print a line an answer, store when asked to; exit code 1 when a verdict is not the expected one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("exercises", nargs="*", help="ids such as 03.2; all without")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engine", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--jobs", type=int, default=1, help="exercises that are judged side by side")
+    parser.add_argument("--jobs", type=int, default=1, help="exercises that are judged at the same time")
     parser.add_argument("--write", action="store_true", help="store the rows; on a GPU those of all exercises together")
     arguments = parser.parse_args()
     chosen = [registry.get(name).id for name in arguments.exercises] or registry.ids()
@@ -92,7 +85,7 @@ def main():
             print(f"{mark} {row.exercise} {row.kind:8} {row.name:45} {row.got:30} {row.sentence}", flush=True)
     print(score(rows))
     if arguments.write and arguments.engine == "gpu":
-        verdict_rows.write("kills", by_exercise(rows), "every answer in solutions/ against the judge", "gpu")
+        verdict_rows.write("kills", by_exercise(rows), WHAT, "gpu")
     elif arguments.write:
         _write(rows)
     return 0 if all(row.as_expected for row in rows) else 1

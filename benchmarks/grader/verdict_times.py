@@ -1,24 +1,24 @@
-"""How long a learner waits: from the call of a check to its verdict, for every exercise, on the machine in hand.
+"""Time every exercise from the call of a check to its verdict, on the CPU of the machine in hand.
 
     python -m benchmarks.grader.verdict_times               prints the table
     python -m benchmarks.grader.verdict_times --write       also writes results/cpu/verdict_times.csv
 
-Each text is sent with a comment of its own, so that nothing comes from the cache of compiled kernels: what is timed is
-a text that the judge has never seen. Wrong answers take longer than right ones, because probes follow. The first check
-of a session, which also starts the judge, is timed apart.
+Each text is sent with a unique comment, so that nothing comes from the cache of compiled kernels. Wrong answers take
+longer than right ones, because probes follow. The first check of a session, which also starts the judge, is timed
+separately.
 """
 
 import argparse
-import csv
 import os
 import platform
 import secrets
 import statistics
-import subprocess
 import sys
 import time
 
-from benchmarks import ROOT
+from benchmarks import RESULTS
+from benchmarks.harness.about import commit
+from benchmarks.harness.rows import stored
 from course_lib import checklist
 from course_lib.grading.answer.text import Answer
 from course_lib.grading.exercise import registry
@@ -65,11 +65,10 @@ def about():
     import torch
     import triton
 
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
     return (
-        f"# {os.cpu_count()} cores {platform.machine()} · load before {os.getloadavg()[0]:.1f} · "
+        f"{os.cpu_count()} cores {platform.machine()} · load before {os.getloadavg()[0]:.1f} · "
         f"python {platform.python_version()} · torch {torch.__version__} · triton {triton.__version__} · "
-        f"commit {commit.strip()} · python -m benchmarks.grader.verdict_times --write\n"
+        f"commit {commit()} · python -m benchmarks.grader.verdict_times --write"
     )
 
 
@@ -87,12 +86,9 @@ def main():
     middle = statistics.median([row["pass_s"] for row in rows] + [row["fail_median_s"] for row in rows])
     print(f"median {middle:.2f} s; the first check of a session, which starts the judge: {first:.1f} s")
     if options.write:
-        path = ROOT / "benchmarks" / "results" / "cpu" / "verdict_times.csv"
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            file.write(head)
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        with stored(RESULTS / "cpu" / "verdict_times.csv", [head], COLUMNS) as write:
+            for row in rows:
+                write(row)
 
 
 if __name__ == "__main__":
