@@ -4,7 +4,8 @@ A step is one file, kernels_cu/FAMILY/NN_idea.cu. Launchers, the compile gates, 
 the files and read these lines (kernels_cu/README.md); the names of the kernels come from the code itself.
 
     // Needs     compute capability 8.0                                 architectures from 8.0 on
-    // Twin      triton_kernels/softmax.py: online_softmax_kernel       the Triton functions that do the same
+    // Twin      triton_kernels/softmax.py: online_softmax_kernel       the Triton functions that do the same, and
+                                                                       their own capability where it is another one
     // gate: -DHEAD_DIM=128 -DBLOCK_M=64                                macros to compile with; a line a variant
 
 May import: errors, source, signature.
@@ -20,6 +21,7 @@ from .source import KERNELS_ROOT
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 _GUARD = re.compile(r"^#(?:ifndef|if !defined)\b(.*)$", re.MULTILINE)  # what comes before an #error or a default
+_CAPABILITY = r"any compute capability|compute capability \d+\.\d+a?"
 _TWINS = re.compile(r"triton_kernels/(\w+)\.py: (\w+(?:, \w+)*)")
 
 
@@ -33,6 +35,7 @@ class Step:
     kernels : tuple of str, its ``__global__`` functions in order
     twins : tuple of (module, function) in triton_kernels; empty where Triton has none
     architectures : tuple of str, what "Needs" promises
+    twin_needs : str, like `needs`, of the twins
     needs : str, "any compute capability" or "compute capability 8.0"
     variants : tuple of dict, the macro sets of the ``// gate:`` lines; one empty dict where there is none
     macros : frozenset of str, the macros that the file lets a caller set
@@ -43,6 +46,7 @@ class Step:
     twins: tuple
     architectures: tuple
     needs: str
+    twin_needs: str
     variants: tuple
     macros: frozenset
 
@@ -71,6 +75,7 @@ def step(stem):
         twins(text),
         architectures(text),
         needs(text),
+        needs(text, twin=True),
         tuple(variants(text)),
         frozenset(name for line in _GUARD.findall(text) for name in re.findall(r"\b[A-Z][A-Z0-9_]*\b", line)),
     )
@@ -107,26 +112,31 @@ def twins(text):
     return tuple((module, name) for module, listed in found for name in listed.split(", "))
 
 
-def needs(text):
-    """ "any compute capability" or "compute capability 8.0", from the "Needs" line.
+def needs(text, twin=False):
+    """ "any compute capability" or "compute capability 8.0", from the "Needs" line; of the twin if that says its own.
 
     Raises
     ------
     CompileError   no "Needs" line, or one that names no capability
     """
-    line = re.search(r"^// Needs\s+(.*)$", text, re.MULTILINE)
-    words = re.search(r"any compute capability|compute capability \d+\.\d+a?", line.group(1)) if line else None
+    words = None
+    for name in ("Twin", "Needs") if twin else ("Needs",):
+        words = words or re.search(rf"^// {name}\b.*?({_CAPABILITY})", text, re.MULTILINE)
     if not words:
         raise CompileError(
             'The header needs a line such as "// Needs     compute capability 8.0" or "any compute '
             'capability", so that the gate knows the architectures it promises.'
         )
-    return words.group()
+    return words.group(1)
 
 
 def architectures(text):
     """The architectures that a kernel file promises with its "Needs" line: a subset of ARCHITECTURES."""
-    words = needs(text)
+    return promised(needs(text))
+
+
+def promised(words):
+    """The architectures of "any compute capability" or "compute capability 8.0"."""
     if words.startswith("any"):
         return ARCHITECTURES
     major, minor, exact = re.search(r"(\d+)\.(\d+)(a?)", words).groups()
@@ -136,23 +146,24 @@ def architectures(text):
     return tuple(arch for arch in ARCHITECTURES if int(re.sub(r"\D", "", arch)) >= smallest)
 
 
-def support(text, machine):
-    """What a file does on a machine of the support matrix.
+def support(words, machine, on_cpu="emulated"):
+    """What a step does on a machine of the support matrix.
 
     Parameters
     ----------
-    text : str, the file
+    words : str, what it needs: "compute capability 8.0"
     machine : str, "cpu" or an architecture
+    on_cpu : str, the state on the CPU
 
     Returns
     -------
-    (state, note) : ("emulated", ""), ("compiles", "") or ("refused", "needs compute capability 8.0"); the gate's tests
-        build every file for all of these
+    (state, note) : ("emulated", ""), ("compiles", "") or ("refused", "needs compute capability 8.0"); the gates build
+        every step for all of these
     """
     if machine == "cpu":
-        return "emulated", ""
-    promised = {arch.removesuffix("a") for arch in architectures(text)}
-    return ("compiles", "") if machine in promised else ("refused", f"needs {needs(text)}")
+        return on_cpu, ""
+    compiled = {arch.removesuffix("a") for arch in promised(words)}
+    return ("compiles", "") if machine in compiled else ("refused", f"needs {words}")
 
 
 def variants(text):

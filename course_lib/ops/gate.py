@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from ..cuda import gate as cuda_gate
-from ..cuda.steps import step, steps
+from ..cuda.steps import promised, step, steps
 from ..triton import aot, source
 from ._foundation.launch import gpu_constants
 from .examples import examples
@@ -74,8 +74,8 @@ def _type(value, wide):
 
 
 def architectures(stem):
-    """What the header of a step promises; Triton picks sm_90a itself."""
-    return tuple(arch for arch in step(stem).architectures if not arch.endswith("a"))
+    """What the header of a step promises for its twins; Triton picks sm_90a itself."""
+    return tuple(arch for arch in promised(step(stem).twin_needs) if not arch.endswith("a"))
 
 
 def compile_twin(stem, launches):

@@ -30,8 +30,8 @@ def scores_kernel(
     dims = tl.arange(0, BLOCK_D)  # (BLOCK_D,)
     k_head = k_ptr + (batch * num_kv_heads + kv_head).to(tl.int64) * seq_len_kv * head_dim
     q = tl.load(q_ptr + row * head_dim + dims, mask=dims < head_dim, other=0.0)  # (BLOCK_D,)
-    there = (keys < seq_len_kv)[:, None] & (dims < head_dim)[None, :]  # (BLOCK_N, BLOCK_D)
-    k = tl.load(k_head + keys[:, None] * head_dim + dims[None, :], mask=there, other=0.0)  # (BLOCK_N, BLOCK_D)
+    mask = (keys < seq_len_kv)[:, None] & (dims < head_dim)[None, :]  # (BLOCK_N, BLOCK_D)
+    k = tl.load(k_head + keys[:, None] * head_dim + dims[None, :], mask=mask, other=0.0)  # (BLOCK_N, BLOCK_D)
     tl.store(scores_ptr + row * seq_len_kv + keys, tl.sum(q[None, :] * k, axis=1), mask=keys < seq_len_kv)
 
 
@@ -43,9 +43,9 @@ def scale_kernel(
     BLOCK: tl.constexpr,
 ):
     """01_naive, second launch. Grid (ceil(num_scores / BLOCK),)."""
-    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)  # (BLOCK,)
-    scores = tl.load(scores_ptr + places, mask=places < num_scores)
-    tl.store(scores_ptr + places, scores * softmax_scale, mask=places < num_scores)
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)  # (BLOCK,)
+    scores = tl.load(scores_ptr + offsets, mask=offsets < num_scores)
+    tl.store(scores_ptr + offsets, scores * softmax_scale, mask=offsets < num_scores)
 
 
 @triton.jit
@@ -57,10 +57,10 @@ def mask_kernel(
     BLOCK: tl.constexpr,
 ):
     """01_naive, third launch: causal, bottom-right aligned. Grid (ceil(num_scores / BLOCK),)."""
-    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)  # (BLOCK,)
-    scores = tl.load(scores_ptr + places, mask=places < num_scores)
-    visible = places % seq_len_kv <= places // seq_len_kv % seq_len_q + seq_len_kv - seq_len_q
-    tl.store(scores_ptr + places, tl.where(visible, scores, -float("inf")), mask=places < num_scores)
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)  # (BLOCK,)
+    scores = tl.load(scores_ptr + offsets, mask=offsets < num_scores)
+    visible = offsets % seq_len_kv <= offsets // seq_len_kv % seq_len_q + seq_len_kv - seq_len_q
+    tl.store(scores_ptr + offsets, tl.where(visible, scores, -float("inf")), mask=offsets < num_scores)
 
 
 @triton.jit
@@ -103,8 +103,8 @@ def weighted_sum_kernel(
     for start in range(0, seq_len_kv, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
         probs = tl.load(probs_ptr + row * seq_len_kv + keys, mask=keys < seq_len_kv, other=0.0)  # (BLOCK_N,)
-        there = (keys < seq_len_kv)[:, None] & (dims < head_dim)[None, :]  # (BLOCK_N, BLOCK_D)
-        v = tl.load(v_head + keys[:, None] * head_dim + dims[None, :], mask=there, other=0.0)  # (BLOCK_N, BLOCK_D)
+        mask = (keys < seq_len_kv)[:, None] & (dims < head_dim)[None, :]  # (BLOCK_N, BLOCK_D)
+        v = tl.load(v_head + keys[:, None] * head_dim + dims[None, :], mask=mask, other=0.0)  # (BLOCK_N, BLOCK_D)
         acc += tl.sum(probs[:, None] * v, axis=0)
     tl.store(out_ptr + row * head_dim + dims, acc, mask=dims < head_dim)
 
@@ -196,12 +196,12 @@ def grouped_attention_kernel(
     first = (batch * num_kv_heads + kv_head).to(tl.int64) * seq_len_kv * head_dim
     num_visible = tl.where(causal != 0, q_row + seq_len_kv - seq_len_q + 1, seq_len_kv)
     keys, dims = tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_D)  # (BLOCK_N,), (BLOCK_D,)
-    there = (keys < num_visible)[:, None] & (dims < head_dim)[None, :]  # (BLOCK_N, BLOCK_D)
-    places = first + keys[:, None] * head_dim + dims[None, :]  # (BLOCK_N, BLOCK_D)
+    mask = (keys < num_visible)[:, None] & (dims < head_dim)[None, :]  # (BLOCK_N, BLOCK_D)
+    offsets = first + keys[:, None] * head_dim + dims[None, :]  # (BLOCK_N, BLOCK_D)
 
     # region: scores
     q = tl.load(q_ptr + row * head_dim + dims, mask=dims < head_dim, other=0.0)  # (BLOCK_D,)
-    scores = tl.sum(q[None, :] * tl.load(k_ptr + places, mask=there, other=0.0), axis=1) * softmax_scale  # (BLOCK_N,)
+    scores = tl.sum(q[None, :] * tl.load(k_ptr + offsets, mask=mask, other=0.0), axis=1) * softmax_scale  # (BLOCK_N,)
     scores = tl.where(keys < num_visible, scores, -float("inf"))
     # endregion
 
@@ -213,7 +213,7 @@ def grouped_attention_kernel(
     # endregion
 
     # region: weighted_sum
-    acc = tl.sum(probs_unnorm[:, None] * tl.load(v_ptr + places, mask=there, other=0.0), axis=0)  # (BLOCK_D,)
+    acc = tl.sum(probs_unnorm[:, None] * tl.load(v_ptr + offsets, mask=mask, other=0.0), axis=0)  # (BLOCK_D,)
     tl.store(out_ptr + row * head_dim + dims, acc / l_safe, mask=dims < head_dim)
     tl.store(lse_ptr + row, m + tl.log(l_safe))
     # endregion

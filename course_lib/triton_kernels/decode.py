@@ -1,7 +1,7 @@
 """Triton twins of kernels_cu/decode: one query a sequence, a head, a split of its keys or a group of heads a program.
 
 What the compiler does with a tile of keys (16-byte loads, tensor cores, several tiles under way) is what
-04_grouped_heads.cu writes out. Keys behind the end are masked, so what lies there never enters.
+04_grouped_heads.cu writes out. Keys at and past the end are masked: their rows are undefined and never enter.
 
 May import: triton, notation.
 """
@@ -21,15 +21,15 @@ def _one_head(
     HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, NUM_STAGES: tl.constexpr
 ):
 # fmt: on
-    """(m, l, acc) of one query over the keys start .. end; m in units of log2, -inf where there is no key."""
+    """(m, l, acc) of one query over the keys start .. end; m in units of log2, -inf for no key."""
     # region: walk
     d = tl.arange(0, HEAD_DIM)[None, :]
     m, l, acc = -float("inf"), 0.0, tl.zeros((HEAD_DIM,), tl.float32)
     for tile in tl.range(start, end, BLOCK_N, num_stages=NUM_STAGES):  # tiles under way; unasked, only tl.dot has them
         keys = tile + tl.arange(0, BLOCK_N)
-        at = keys[:, None].to(tl.int64) * stride_kv_token + d  # 64 bits: a cache may hold more than 2^31 elements
-        k = tl.load(k_ptr + at, mask=(keys < end)[:, None], other=0.0).to(tl.float32)  # (BLOCK_N, HEAD_DIM)
-        v = tl.load(v_ptr + at, mask=(keys < end)[:, None], other=0.0).to(tl.float32)
+        offsets = keys[:, None].to(tl.int64) * stride_kv_token + d  # 64 bits: a cache may hold more than 2^31 elements
+        k = tl.load(k_ptr + offsets, mask=(keys < end)[:, None], other=0.0).to(tl.float32)  # (BLOCK_N, HEAD_DIM)
+        v = tl.load(v_ptr + offsets, mask=(keys < end)[:, None], other=0.0).to(tl.float32)
         scores = tl.where(keys < end, tl.sum(q[None, :] * k, axis=1) * scale_log2, -float("inf"))
         m_new = tl.maximum(m, tl.max(scores, axis=0))
         alpha, probs_unnorm = tl.exp2(m - m_new), tl.exp2(scores - m_new)
@@ -48,11 +48,11 @@ def _merged(partial_out_ptr, partial_lse_ptr, row, num_splits, count, HEAD_DIM: 
     m, l, acc = -float("inf"), 0.0, tl.zeros((HEAD_DIM,), tl.float32)
     for start in range(0, count, BLOCK_S):
         splits = start + tl.arange(0, BLOCK_S)
-        at = row * num_splits + splits
-        # .cg reads from L2: another processor may have written what this one's L1 still holds in an older form
-        lse = tl.load(partial_lse_ptr + at, mask=splits < count, other=-float("inf"), cache_modifier=".cg") * LOG2_E
+        part = row * num_splits + splits
+        # .cg reads from L2: this multiprocessor's L1 may hold what another one has overwritten since
+        lse = tl.load(partial_lse_ptr + part, mask=splits < count, other=-float("inf"), cache_modifier=".cg") * LOG2_E
         full = (lse > -float("inf"))[:, None]
-        out = tl.load(partial_out_ptr + at[:, None] * HEAD_DIM + d, mask=full, other=0.0, cache_modifier=".cg")
+        out = tl.load(partial_out_ptr + part[:, None] * HEAD_DIM + d, mask=full, other=0.0, cache_modifier=".cg")
         m_new = tl.maximum(m, tl.max(lse, axis=0))
         m_safe = tl.where(m_new > -float("inf"), m_new, 0.0)  # nothing but empty splits so far: weights 0, not NaN
         alpha, weight = tl.exp2(m - m_safe), tl.exp2(lse - m_safe)
@@ -62,6 +62,32 @@ def _merged(partial_out_ptr, partial_lse_ptr, row, num_splits, count, HEAD_DIM: 
     # endregion
     l_safe = tl.where(l > 0.0, l, 1.0)
     return acc / l_safe, (m + tl.log2(l_safe)) / LOG2_E
+
+
+# fmt: off
+@triton.jit
+def _one_group(
+    q, k_ptr, v_ptr, start, end, stride_kv_token, scale_log2, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr
+):
+# fmt: on
+    """(m, l, acc) of the 16 rows of `q` (16, HEAD_DIM) over the keys start .. end; m in units of log2."""
+    m, l = tl.full((16,), -float("inf"), tl.float32), tl.zeros((16,), tl.float32)
+    acc = tl.zeros((16, HEAD_DIM), tl.float32)
+    # region: walk
+    for tile in range(start, end, BLOCK_N):
+        keys = tile + tl.arange(0, BLOCK_N)
+        offsets = keys[:, None].to(tl.int64) * stride_kv_token + tl.arange(0, HEAD_DIM)[None, :]
+        k = tl.load(k_ptr + offsets, mask=(keys < end)[:, None], other=0.0)  # (BLOCK_N, HEAD_DIM), once a group
+        v = tl.load(v_ptr + offsets, mask=(keys < end)[:, None], other=0.0)
+        scores = tl.dot(q, tl.trans(k)) * scale_log2  # (16, BLOCK_N)
+        scores = tl.where((keys < end)[None, :], scores, -float("inf"))
+        m_new = tl.maximum(m, tl.max(scores, axis=1))
+        alpha, probs_unnorm = tl.exp2(m - m_new), tl.exp2(scores - m_new[:, None])
+        l = l * alpha + tl.sum(probs_unnorm, axis=1)
+        acc = tl.dot(probs_unnorm.to(v.dtype), v, acc * alpha[:, None])
+        m = m_new
+    # endregion
+    return m, l, acc
 
 
 @triton.jit
@@ -85,11 +111,12 @@ def single_pass_kernel(
 ):
     """01_single_pass. Grid (num_heads, batch_size)."""
     head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    d, kv_at = tl.arange(0, HEAD_DIM), batch * stride_kv_batch + (head // num_q_per_kv).to(tl.int64) * stride_kv_head
+    d = tl.arange(0, HEAD_DIM)
+    kv_offset = batch * stride_kv_batch + (head // num_q_per_kv).to(tl.int64) * stride_kv_head
     q = tl.load(q_ptr + batch * stride_q_batch + head * stride_q_head + d).to(tl.float32)
     m, l, acc = _one_head(
-        q, k_ptr + kv_at, v_ptr + kv_at, 0, tl.load(seq_lens_ptr + batch), stride_kv_token, softmax_scale * LOG2_E,
-        HEAD_DIM, BLOCK_N, NUM_STAGES,
+        q, k_ptr + kv_offset, v_ptr + kv_offset, 0, tl.load(seq_lens_ptr + batch), stride_kv_token,
+        softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N, NUM_STAGES,
     )  # fmt: skip
     l_safe = tl.where(l > 0.0, l, 1.0)  # a sequence without tokens: 0 / 1, and m stays -inf
     row = batch * tl.num_programs(0) + head
@@ -123,10 +150,10 @@ def split_kv_kernel(
     seq_len, start = tl.load(seq_lens_ptr + batch), split * split_len
     if start < seq_len:
         d = tl.arange(0, HEAD_DIM)
-        kv_at = batch * stride_kv_batch + (head // num_q_per_kv).to(tl.int64) * stride_kv_head
+        kv_offset = batch * stride_kv_batch + (head // num_q_per_kv).to(tl.int64) * stride_kv_head
         q = tl.load(q_ptr + batch * stride_q_batch + head * stride_q_head + d).to(tl.float32)
         m, l, acc = _one_head(
-            q, k_ptr + kv_at, v_ptr + kv_at, start, tl.minimum(seq_len, start + split_len), stride_kv_token,
+            q, k_ptr + kv_offset, v_ptr + kv_offset, start, tl.minimum(seq_len, start + split_len), stride_kv_token,
             softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N, NUM_STAGES,
         )  # fmt: skip
         tl.store(partial_out_ptr + row * HEAD_DIM + d, acc / l)
@@ -179,13 +206,13 @@ def fused_combine_kernel(
     """03_fused_combine. Grid (num_heads, num_splits, batch_size); the last program of a head to finish merges."""
     head, split, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     seq_len, start = tl.load(seq_lens_ptr + batch), split * split_len
-    splits_here = tl.maximum(tl.cdiv(seq_len, split_len), 1)  # those that have keys; the first one always comes
+    splits_here = tl.maximum(tl.cdiv(seq_len, split_len), 1)  # those that have keys; the first one always counts
     if split < splits_here:
         d, row = tl.arange(0, HEAD_DIM), batch * tl.num_programs(0) + head
-        kv_at = batch * stride_kv_batch + (head // num_q_per_kv).to(tl.int64) * stride_kv_head
+        kv_offset = batch * stride_kv_batch + (head // num_q_per_kv).to(tl.int64) * stride_kv_head
         q = tl.load(q_ptr + batch * stride_q_batch + head * stride_q_head + d).to(tl.float32)
         m, l, acc = _one_head(
-            q, k_ptr + kv_at, v_ptr + kv_at, start, tl.minimum(seq_len, start + split_len), stride_kv_token,
+            q, k_ptr + kv_offset, v_ptr + kv_offset, start, tl.minimum(seq_len, start + split_len), stride_kv_token,
             softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N, NUM_STAGES,
         )  # fmt: skip
         l_safe = tl.where(l > 0.0, l, 1.0)  # a sequence without tokens
@@ -229,7 +256,7 @@ def grouped_heads_kernel(
     BLOCK_S: tl.constexpr,  # splits that are merged at a time
 ):
     """04_grouped_heads, a split of the keys for a whole group. Grid (batch_size * num_splits * num_kv_heads,)."""
-    # region: who
+    # region: heads
     kv_head, split = tl.program_id(0) % num_kv_heads, tl.program_id(0) // num_kv_heads % num_splits
     batch = (tl.program_id(0) // num_kv_heads // num_splits).to(tl.int64)
     seq_len, start = tl.load(seq_lens_ptr + batch), split * split_len
@@ -238,27 +265,14 @@ def grouped_heads_kernel(
         end = tl.minimum(seq_len, start + split_len)
         rows, d = tl.arange(0, 16), tl.arange(0, HEAD_DIM)[None, :]  # 16 rows: the least that tl.dot takes
         is_head = rows < NUM_Q_PER_KV
-        q_at = batch * stride_q_batch + (kv_head * NUM_Q_PER_KV + rows[:, None]).to(tl.int64) * stride_q_head + d
-        q = tl.load(q_ptr + q_at, mask=is_head[:, None], other=0.0)  # (16, HEAD_DIM)
+        q_offsets = batch * stride_q_batch + (kv_head * NUM_Q_PER_KV + rows[:, None]).to(tl.int64) * stride_q_head + d
+        q = tl.load(q_ptr + q_offsets, mask=is_head[:, None], other=0.0)  # (16, HEAD_DIM)
         k_ptr += batch * stride_kv_batch + kv_head.to(tl.int64) * stride_kv_head
         v_ptr += batch * stride_kv_batch + kv_head.to(tl.int64) * stride_kv_head
         # endregion
-        m, l = tl.full((16,), -float("inf"), tl.float32), tl.zeros((16,), tl.float32)
-        acc = tl.zeros((16, HEAD_DIM), tl.float32)
-        # region: walk
-        for tile in range(start, end, BLOCK_N):
-            keys = tile + tl.arange(0, BLOCK_N)
-            at = keys[:, None].to(tl.int64) * stride_kv_token + d
-            k = tl.load(k_ptr + at, mask=(keys < end)[:, None], other=0.0)  # (BLOCK_N, HEAD_DIM), once for the group
-            v = tl.load(v_ptr + at, mask=(keys < end)[:, None], other=0.0)
-            scores = tl.dot(q, tl.trans(k)) * (softmax_scale * LOG2_E)  # (16, BLOCK_N)
-            scores = tl.where((keys < end)[None, :], scores, -float("inf"))
-            m_new = tl.maximum(m, tl.max(scores, axis=1))
-            alpha, probs_unnorm = tl.exp2(m - m_new), tl.exp2(scores - m_new[:, None])
-            l = l * alpha + tl.sum(probs_unnorm, axis=1)
-            acc = tl.dot(probs_unnorm.to(v.dtype), v, acc * alpha[:, None])
-            m = m_new
-        # endregion
+        m, l, acc = _one_group(
+            q, k_ptr, v_ptr, start, end, stride_kv_token, softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N
+        )
         # region: store
         l_safe = tl.where(l > 0.0, l, 1.0)
         first_row = (batch * num_kv_heads + kv_head) * NUM_Q_PER_KV  # of out and lse: the group's first head

@@ -10,6 +10,60 @@ import triton
 import triton.language as tl
 
 
+# fmt: off
+@triton.jit
+def _update_rows(
+    q_ptr, out_ptr, m_ptr, l_ptr, k, v, keys, q_row_0, q_start, not_first, seq_len_q, seq_len_kv, softmax_scale, causal,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr
+):
+# fmt: on
+    """Fold a tile of keys, k and v (BLOCK_N, BLOCK_D), into (m, l, out) of the rows from `q_start` on, in place.
+
+    `not_first`: an earlier tile has written (m, l, out); they are undefined before that.
+    """
+    rows, d = q_start + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_D)[None, :]  # (BLOCK_M,), (1, BLOCK_D)
+    row_mask = rows < seq_len_q
+    q_offsets = (q_row_0 + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
+    q_mask = row_mask[:, None] & (d < HEAD_DIM)
+    q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)
+
+    # region: scores
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale  # (BLOCK_M, BLOCK_N)
+    visible = (keys[None, :] < seq_len_kv) & ((causal == 0) | (keys[None, :] <= rows[:, None] + seq_len_kv - seq_len_q))
+    scores = tl.where(visible, scores, -float("inf"))
+    # endregion
+
+    # region: update
+    m_old = tl.load(m_ptr + q_row_0 + rows, mask=row_mask & not_first, other=-float("inf"))  # (BLOCK_M,)
+    l_old = tl.load(l_ptr + q_row_0 + rows, mask=row_mask & not_first, other=0.0)
+    m_new = tl.maximum(m_old, tl.max(scores, axis=1))
+    shift = tl.where(m_new == -float("inf"), 0.0, m_new)  # never -inf minus -inf
+    probs_unnorm = tl.exp(scores - shift[:, None])  # (BLOCK_M, BLOCK_N)
+    old_sum = l_old * tl.exp(m_old - shift)  # l_old * alpha
+    l_new = old_sum + tl.sum(probs_unnorm, axis=1)
+    # endregion
+
+    # region: rescale
+    acc = tl.load(out_ptr + q_offsets, mask=q_mask & not_first, other=0.0) * old_sum[:, None]
+    acc += tl.dot(probs_unnorm, v, input_precision="ieee")  # (BLOCK_M, BLOCK_D)
+    l_safe = tl.where(l_new > 0.0, l_new, 1.0)  # a fully masked row: 0 / 1
+    tl.store(out_ptr + q_offsets, acc / l_safe[:, None], mask=q_mask)
+    tl.store(m_ptr + q_row_0 + rows, m_new, mask=row_mask)
+    tl.store(l_ptr + q_row_0 + rows, l_new, mask=row_mask)
+    # endregion
+
+
+@triton.jit
+def _write_lse(m_ptr, l_ptr, lse_ptr, seq_len_q, BLOCK_M: tl.constexpr):
+    """lse = m + log(l) of the rows of one head."""
+    for q_start in range(0, seq_len_q, BLOCK_M):
+        rows = q_start + tl.arange(0, BLOCK_M)
+        l = tl.load(l_ptr + rows, mask=rows < seq_len_q, other=1.0)
+        m = tl.load(m_ptr + rows, mask=rows < seq_len_q, other=0.0)
+        lse = m + tl.log(tl.where(l > 0.0, l, 1.0))  # a fully masked row: m is -inf, and so is the sum
+        tl.store(lse_ptr + rows, lse, mask=rows < seq_len_q)
+
+
 @triton.jit
 def flash_attention_1_kernel(
     q_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float, contiguous
@@ -42,57 +96,24 @@ def flash_attention_1_kernel(
     # region: outer
     for kv_start in range(0, seq_len_kv, BLOCK_N):
         keys = kv_start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
-        kv_at = (kv_row_0 + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
-        kv_there = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
-        k = tl.load(k_ptr + kv_at, mask=kv_there, other=0.0)
-        v = tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)
+        kv_offsets = (kv_row_0 + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
+        kv_mask = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
+        k = tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0)
+        v = tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0)
         first_row = tl.where((causal != 0) & (kv_start > 0), tl.maximum(kv_start - offset, 0), 0)
         tl.debug_barrier()  # separates the writes of (m, l, out) in the tile before from the reads below
         # endregion
 
         # region: inner
         for q_start in range(first_row // BLOCK_M * BLOCK_M, seq_len_q, BLOCK_M):
-            rows = q_start + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
-            row_there, not_first = rows < seq_len_q, kv_start > 0
-            q_at = (q_row_0 + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
-            q_there = row_there[:, None] & (d < HEAD_DIM)
-            q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)
+            _update_rows(
+                q_ptr, out_ptr, m_ptr, l_ptr, k, v, keys, q_row_0, q_start, kv_start > 0, seq_len_q, seq_len_kv,
+                softmax_scale, causal, HEAD_DIM, BLOCK_D, BLOCK_M,
+            )  # fmt: skip
             # endregion
 
-            # region: scores
-            scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale  # (BLOCK_M, BLOCK_N)
-            seen = (keys[None, :] < seq_len_kv) & ((causal == 0) | (keys[None, :] <= rows[:, None] + offset))
-            scores = tl.where(seen, scores, -float("inf"))
-            # endregion
-
-            # region: update
-            m_old = tl.load(m_ptr + q_row_0 + rows, mask=row_there & not_first, other=-float("inf"))  # (BLOCK_M,)
-            l_old = tl.load(l_ptr + q_row_0 + rows, mask=row_there & not_first, other=0.0)
-            m_new = tl.maximum(m_old, tl.max(scores, axis=1))
-            shift = tl.where(m_new == -float("inf"), 0.0, m_new)  # never -inf minus -inf
-            probs_unnorm = tl.exp(scores - shift[:, None])  # (BLOCK_M, BLOCK_N)
-            old_sum = l_old * tl.exp(m_old - shift)  # l_old * alpha
-            l_new = old_sum + tl.sum(probs_unnorm, axis=1)
-            # endregion
-
-            # region: rescale
-            acc = tl.load(out_ptr + q_at, mask=q_there & not_first, other=0.0) * old_sum[:, None]
-            acc += tl.dot(probs_unnorm, v, input_precision="ieee")  # (BLOCK_M, BLOCK_D)
-            l_safe = tl.where(l_new > 0.0, l_new, 1.0)  # a fully masked row: 0 / 1
-            tl.store(out_ptr + q_at, acc / l_safe[:, None], mask=q_there)
-            tl.store(m_ptr + q_row_0 + rows, m_new, mask=row_there)
-            tl.store(l_ptr + q_row_0 + rows, l_new, mask=row_there)
-            # endregion
-
-    # region: finish
-    tl.debug_barrier()  # separates the last writes of m and l from these reads
-    for q_start in range(0, seq_len_q, BLOCK_M):
-        rows = q_start + tl.arange(0, BLOCK_M)
-        l = tl.load(l_ptr + q_row_0 + rows, mask=rows < seq_len_q, other=1.0)
-        m = tl.load(m_ptr + q_row_0 + rows, mask=rows < seq_len_q, other=0.0)
-        lse = m + tl.log(tl.where(l > 0.0, l, 1.0))  # a fully masked row: m is -inf, and so is the sum
-        tl.store(lse_ptr + q_row_0 + rows, lse, mask=rows < seq_len_q)
-    # endregion
+    tl.debug_barrier()  # separates the last writes of m and l from the reads in _write_lse
+    _write_lse(m_ptr + q_row_0, l_ptr + q_row_0, lse_ptr + q_row_0, seq_len_q, BLOCK_M)
 
 
 @triton.jit
@@ -108,10 +129,49 @@ def row_dot_kernel(
     """08_flash_attention_1_backward/row_dot. Grid (ceil(num_rows / BLOCK_M),)."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
     d = tl.arange(0, BLOCK_D)[None, :]  # (1, BLOCK_D)
-    there = (rows[:, None] < num_rows) & (d < HEAD_DIM)
-    at = rows[:, None] * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
-    product = tl.load(out_ptr + at, mask=there, other=0.0) * tl.load(d_out_ptr + at, mask=there, other=0.0)
+    mask = (rows[:, None] < num_rows) & (d < HEAD_DIM)
+    offsets = rows[:, None] * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
+    product = tl.load(out_ptr + offsets, mask=mask, other=0.0) * tl.load(d_out_ptr + offsets, mask=mask, other=0.0)
     tl.store(row_dot_ptr + rows, tl.sum(product, axis=1), mask=rows < num_rows)
+
+
+# fmt: off
+@triton.jit
+def _add_rows(
+    dk, dv, q_ptr, d_out_ptr, lse_ptr, row_dot_ptr, dq_ptr, k, v, keys, head_row, q_start, not_first, seq_len_q,
+    seq_len_kv, softmax_scale, causal, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr
+):
+# fmt: on
+    """(dk, dv), each (BLOCK_N, BLOCK_D), with what the rows from `q_start` on add; dq of these rows in place.
+
+    `not_first`: an earlier tile of keys has written dq; it is undefined before that.
+    """
+    rows, d = q_start + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_D)[None, :]  # (BLOCK_M,), (1, BLOCK_D)
+    q_offsets = (head_row + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
+    q_mask = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
+    q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)
+    d_out = tl.load(d_out_ptr + q_offsets, mask=q_mask, other=0.0)
+    lse = tl.load(lse_ptr + head_row + rows, mask=rows < seq_len_q, other=0.0)
+    row_dot = tl.load(row_dot_ptr + head_row + rows, mask=rows < seq_len_q, other=0.0)
+
+    # region: probs
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale  # (BLOCK_M, BLOCK_N)
+    visible = (keys[None, :] < seq_len_kv) & (rows[:, None] < seq_len_q)
+    visible = visible & ((causal == 0) | (keys[None, :] <= rows[:, None] + seq_len_kv - seq_len_q))
+    shift = tl.where(lse == -float("inf"), 0.0, lse)  # never -inf minus -inf
+    probs = tl.exp(tl.where(visible, scores, -float("inf")) - shift[:, None])  # (BLOCK_M, BLOCK_N)
+    d_probs = tl.dot(d_out, tl.trans(v), input_precision="ieee")
+    d_scores = probs * (d_probs - row_dot[:, None]) * softmax_scale
+    # endregion
+
+    # region: products
+    dq = tl.load(dq_ptr + q_offsets, mask=q_mask & not_first, other=0.0)
+    dq += tl.dot(d_scores, k, input_precision="ieee")
+    tl.store(dq_ptr + q_offsets, dq, mask=q_mask)
+    dk += tl.dot(tl.trans(d_scores), q, input_precision="ieee")
+    dv += tl.dot(tl.trans(probs), d_out, input_precision="ieee")
+    # endregion
+    return dk, dv
 
 
 @triton.jit
@@ -143,10 +203,10 @@ def flash_attention_1_backward_kernel(
     # region: outer
     for kv_start in range(0, seq_len_kv, BLOCK_N):
         keys = kv_start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
-        kv_at = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
-        kv_there = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
-        k = tl.load(k_ptr + kv_at, mask=kv_there, other=0.0)
-        v = tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)
+        kv_offsets = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
+        kv_mask = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
+        k = tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0)
+        v = tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0)
         dk = tl.zeros((BLOCK_N, BLOCK_D), dtype=tl.float32)
         dv = tl.zeros((BLOCK_N, BLOCK_D), dtype=tl.float32)
         first_row = tl.where((causal != 0) & (kv_start > 0), tl.maximum(kv_start - offset, 0), 0)
@@ -158,34 +218,13 @@ def flash_attention_1_backward_kernel(
             head_row = (kv_head * num_q_per_kv + turn) * seq_len_q  # rows before this query head's own
             # num_stages=1: tiles fetched ahead of their turn would not fit into the registers
             for q_start in tl.range(first_row // BLOCK_M * BLOCK_M, seq_len_q, BLOCK_M, num_stages=1):
-                rows = q_start + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
-                q_at = (head_row + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
-                q_there = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
-                q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)
-                d_out = tl.load(d_out_ptr + q_at, mask=q_there, other=0.0)
-                lse = tl.load(lse_ptr + head_row + rows, mask=rows < seq_len_q, other=0.0)
-                row_dot = tl.load(row_dot_ptr + head_row + rows, mask=rows < seq_len_q, other=0.0)
-                # endregion
-
-                # region: probs
-                scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale  # (BLOCK_M, BLOCK_N)
-                seen = (keys[None, :] < seq_len_kv) & (rows[:, None] < seq_len_q)
-                seen = seen & ((causal == 0) | (keys[None, :] <= rows[:, None] + offset))
-                shift = tl.where(lse == -float("inf"), 0.0, lse)  # never -inf minus -inf
-                probs = tl.exp(tl.where(seen, scores, -float("inf")) - shift[:, None])  # (BLOCK_M, BLOCK_N)
-                d_probs = tl.dot(d_out, tl.trans(v), input_precision="ieee")
-                d_scores = probs * (d_probs - row_dot[:, None]) * softmax_scale
-                # endregion
-
-                # region: products
-                dq = tl.load(dq_ptr + q_at, mask=q_there & (kv_start > 0), other=0.0)
-                dq += tl.dot(d_scores, k, input_precision="ieee")
-                tl.store(dq_ptr + q_at, dq, mask=q_there)
-                dk += tl.dot(tl.trans(d_scores), q, input_precision="ieee")
-                dv += tl.dot(tl.trans(probs), d_out, input_precision="ieee")
+                dk, dv = _add_rows(
+                    dk, dv, q_ptr, d_out_ptr, lse_ptr, row_dot_ptr, dq_ptr, k, v, keys, head_row, q_start, kv_start > 0,
+                    seq_len_q, seq_len_kv, softmax_scale, causal, HEAD_DIM, BLOCK_D, BLOCK_M,
+                )  # fmt: skip
                 # endregion
 
         # region: store
-        tl.store(dk_ptr + kv_at, dk, mask=kv_there)
-        tl.store(dv_ptr + kv_at, dv, mask=kv_there)
+        tl.store(dk_ptr + kv_offsets, dk, mask=kv_mask)
+        tl.store(dv_ptr + kv_offsets, dv, mask=kv_mask)
         # endregion

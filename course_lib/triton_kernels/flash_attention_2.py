@@ -41,9 +41,9 @@ def forward_kernel(
     # endregion
 
     # region: load_q
-    q_at = (head * seq_len_q + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
-    q_there = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
-    q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)
+    q_offsets = (head * seq_len_q + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
+    q_mask = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
+    q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)
     m, l = tl.full((BLOCK_M,), -float("inf"), tl.float32), tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     # endregion
@@ -51,16 +51,16 @@ def forward_kernel(
     # region: loop
     last_key = rows + tl.where(causal != 0, seq_len_kv - seq_len_q, seq_len_kv)  # that each row may see
     for kv_start in range(0, tl.minimum(tl.max(last_key) + 1, seq_len_kv), BLOCK_N):
-        kv_at = (head // num_q_per_kv * seq_len_kv + kv_start + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
-        kv_there = (kv_start + keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
-        k = tl.load(k_ptr + kv_at, mask=kv_there, other=0.0)
-        v = tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)
+        kv_offsets = (head // num_q_per_kv * seq_len_kv + kv_start + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
+        kv_mask = (kv_start + keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
+        k = tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0)
+        v = tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0)
         # endregion
 
         # region: scores
-        seen = kv_start + keys[None, :] <= tl.minimum(last_key, seq_len_kv - 1)[:, None]
+        visible = kv_start + keys[None, :] <= tl.minimum(last_key, seq_len_kv - 1)[:, None]
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (softmax_scale * LOG2_E)  # (BLOCK_M, BLOCK_N)
-        scores = tl.where(seen, scores, -float("inf"))
+        scores = tl.where(visible, scores, -float("inf"))
         # endregion
 
         # region: update
@@ -74,7 +74,7 @@ def forward_kernel(
 
     # region: finish
     l_safe = tl.where(l > 0.0, l, 1.0)  # a fully masked row: 0 / 1, and m stays -inf
-    tl.store(out_ptr + q_at, (acc / l_safe[:, None]).to(out_ptr.dtype.element_ty), mask=q_there)
+    tl.store(out_ptr + q_offsets, (acc / l_safe[:, None]).to(out_ptr.dtype.element_ty), mask=q_mask)
     tl.store(lse_ptr + head * seq_len_q + rows, (m + tl.log2(l_safe)) / LOG2_E, mask=rows < seq_len_q)
     # endregion
 
@@ -91,7 +91,7 @@ def _tile_and_head(num_tiles, num_heads, heads_per_turn):
 @triton.jit
 def _load_rows(
     x,  # a pointer to the head's own rows, or a descriptor of the whole tensor
-    at,  # (BLOCK, HEAD_DIM) offsets inside a tile; a descriptor knows them
+    offsets,  # (BLOCK, HEAD_DIM) offsets inside a tile; a descriptor knows them
     start,
     stride_row,
     batch,
@@ -106,32 +106,32 @@ def _load_rows(
     if DESCRIPTORS:  # the copy engine of a Hopper card computes the addresses and fills with zeros
         rows = tl.reshape(x.load([batch, head, start, 0]), [BLOCK, HEAD_DIM])
     elif CHECKED:
-        there = (start + tl.arange(0, BLOCK))[:, None] < seq_len
-        rows = tl.load(x + start * stride_row + at, mask=there, other=0.0)
+        mask = (start + tl.arange(0, BLOCK))[:, None] < seq_len
+        rows = tl.load(x + start * stride_row + offsets, mask=mask, other=0.0)
     else:
-        rows = tl.load(x + start * stride_row + at)
+        rows = tl.load(x + start * stride_row + offsets)
     return rows
 
 
 # fmt: off
 @triton.jit
 def _walk(
-    acc, m, l, q, k, v, k_at, v_at, stride_k_row, stride_v_row, batch, kv_head, start, end, last_key, seq_len_kv,
-    scale_log2, MASKED: tl.constexpr, CHECKED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr,
+    acc, m, l, q, k, v, k_offsets, v_offsets, stride_k_row, stride_v_row, batch, kv_head, start, end, last_key,
+    seq_len_kv, scale_log2, MASKED: tl.constexpr, CHECKED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr,
     DESCRIPTORS: tl.constexpr
 ):
 # fmt: on
     """Fold the keys start .. end into (acc, m, l); m is in units of log2."""
     for kv_start in range(start, end, BLOCK_N):
         k_tile = _load_rows(
-            k, k_at, kv_start, stride_k_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
+            k, k_offsets, kv_start, stride_k_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
         )
 
         # region: scores
         scores = tl.dot(q, tl.trans(k_tile), input_precision="ieee")  # (BLOCK_M, BLOCK_N), not yet scaled
         if MASKED:
-            seen = (kv_start + tl.arange(0, BLOCK_N))[None, :] <= last_key[:, None]
-            scores = tl.where(seen, scores, -float("inf"))
+            visible = (kv_start + tl.arange(0, BLOCK_N))[None, :] <= last_key[:, None]
+            scores = tl.where(visible, scores, -float("inf"))
         # endregion
 
         # region: update
@@ -142,10 +142,53 @@ def _walk(
         l = l * alpha + tl.sum(probs_unnorm, axis=1)
         m = m_new
         v_tile = _load_rows(
-            v, v_at, kv_start, stride_v_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
+            v, v_offsets, kv_start, stride_v_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
         )
         acc = tl.dot(probs_unnorm.to(v_tile.dtype), v_tile, acc * alpha[:, None], input_precision="ieee")
         # endregion
+    return acc, m, l
+
+
+@triton.jit
+def _key_limits(
+    q_start, seq_len_q, seq_len_kv, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    """(last_key, full, end): the last key of each row; tiles before `full` need no mask, no row sees `end` or later."""
+    last_key, end, full = tl.full((BLOCK_M,), seq_len_kv - 1, tl.int32), seq_len_kv, seq_len_kv
+    if CAUSAL:
+        offset = seq_len_kv - seq_len_q
+        last_key = tl.minimum(q_start + tl.arange(0, BLOCK_M) + offset, seq_len_kv - 1)
+        end = tl.minimum(q_start + BLOCK_M + offset, seq_len_kv)
+        full = tl.minimum(tl.maximum(q_start + offset + 1, 0), seq_len_kv)  # the keys that every row may see
+    return last_key, full // BLOCK_N * BLOCK_N, end
+
+
+# fmt: off
+@triton.jit
+def _attend(
+    q, k, v, stride_k_row, stride_v_row, batch, kv_head, q_start, seq_len_q, seq_len_kv, scale_log2,
+    CAUSAL: tl.constexpr, EVEN_KV: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    DESCRIPTORS: tl.constexpr
+):
+# fmt: on
+    """(acc, m, l) of a tile of queries, `q` (BLOCK_M, HEAD_DIM), over all keys that it may see."""
+    tile_key, d = tl.arange(0, BLOCK_N)[:, None], tl.arange(0, HEAD_DIM)[None, :]
+    k_offsets, v_offsets = tile_key * stride_k_row + d, tile_key * stride_v_row + d
+    stride_k_row, stride_v_row = stride_k_row.to(tl.int64), stride_v_row.to(tl.int64)
+    m, l = tl.full((BLOCK_M,), -float("inf"), tl.float32), tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    # region: loop
+    last_key, full, end = _key_limits(q_start, seq_len_q, seq_len_kv, CAUSAL, BLOCK_M, BLOCK_N)
+    acc, m, l = _walk(
+        acc, m, l, q, k, v, k_offsets, v_offsets, stride_k_row, stride_v_row, batch, kv_head, 0, full, last_key,
+        seq_len_kv, scale_log2, False, False, HEAD_DIM, BLOCK_N, DESCRIPTORS
+    )  # fmt: skip
+    if CAUSAL or not EVEN_KV:  # the diagonal, and a last tile that the keys do not fill
+        acc, m, l = _walk(
+            acc, m, l, q, k, v, k_offsets, v_offsets, stride_k_row, stride_v_row, batch, kv_head, full, end, last_key,
+            seq_len_kv, scale_log2, True, not EVEN_KV, HEAD_DIM, BLOCK_N, DESCRIPTORS
+        )  # fmt: skip
+    # endregion
     return acc, m, l
 
 
@@ -186,8 +229,7 @@ def tuned_forward_kernel(
     batch_64, head_64, kv_head = batch.to(tl.int64), head.to(tl.int64), head // num_q_per_kv
     q_start = tile * BLOCK_M
     rows = q_start + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
-    tile_row, tile_key = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[:, None]
-    d = tl.arange(0, HEAD_DIM)[None, :]
+    tile_row, d = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, HEAD_DIM)[None, :]
     # endregion
 
     # region: load_q
@@ -195,34 +237,15 @@ def tuned_forward_kernel(
         q += batch_64 * stride_q_batch + head_64 * stride_q_head
         k += batch_64 * stride_k_batch + kv_head.to(tl.int64) * stride_k_head
         v += batch_64 * stride_v_batch + kv_head.to(tl.int64) * stride_v_head
-    q_at, k_at, v_at = tile_row * stride_q_row + d, tile_key * stride_k_row + d, tile_key * stride_v_row + d
-    stride_k_row, stride_v_row = stride_k_row.to(tl.int64), stride_v_row.to(tl.int64)
     q_tile = _load_rows(
-        q, q_at, q_start, stride_q_row.to(tl.int64), batch, head, seq_len_q, BLOCK_M, HEAD_DIM, True, DESCRIPTORS
-    )
-    m, l = tl.full((BLOCK_M,), -float("inf"), tl.float32), tl.zeros((BLOCK_M,), tl.float32)
-    acc = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
-    # endregion
-
-    # region: loop
-    scale_log2 = softmax_scale * LOG2_E
-    last_key, end, full = tl.full((BLOCK_M,), seq_len_kv - 1, tl.int32), seq_len_kv, seq_len_kv
-    if CAUSAL:
-        offset = seq_len_kv - seq_len_q
-        last_key = tl.minimum(rows + offset, seq_len_kv - 1)  # that each row may see
-        end = tl.minimum(q_start + BLOCK_M + offset, seq_len_kv)
-        full = tl.minimum(tl.maximum(q_start + offset + 1, 0), seq_len_kv)  # the keys that every row may see
-    full = full // BLOCK_N * BLOCK_N
-    acc, m, l = _walk(
-        acc, m, l, q_tile, k, v, k_at, v_at, stride_k_row, stride_v_row, batch, kv_head, 0, full, last_key, seq_len_kv,
-        scale_log2, False, False, HEAD_DIM, BLOCK_N, DESCRIPTORS
+        q, tile_row * stride_q_row + d, q_start, stride_q_row.to(tl.int64), batch, head, seq_len_q, BLOCK_M, HEAD_DIM,
+        True, DESCRIPTORS
     )  # fmt: skip
-    if CAUSAL or not EVEN_KV:  # the diagonal, and a last tile that the keys do not fill
-        acc, m, l = _walk(
-            acc, m, l, q_tile, k, v, k_at, v_at, stride_k_row, stride_v_row, batch, kv_head, full, end, last_key,
-            seq_len_kv, scale_log2, True, not EVEN_KV, HEAD_DIM, BLOCK_N, DESCRIPTORS
-        )  # fmt: skip
     # endregion
+    acc, m, l = _attend(
+        q_tile, k, v, stride_k_row, stride_v_row, batch, kv_head, q_start, seq_len_q, seq_len_kv,
+        softmax_scale * LOG2_E, CAUSAL, EVEN_KV, HEAD_DIM, BLOCK_M, BLOCK_N, DESCRIPTORS
+    )  # fmt: skip
 
     # region: finish
     l_safe = tl.where(l > 0.0, l, 1.0)  # a fully masked row: 0 / 1, and m stays -inf

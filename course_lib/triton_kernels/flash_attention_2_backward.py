@@ -9,7 +9,7 @@ May import: triton, the tiles and LOG2_E of flash_attention_2.
 import triton
 import triton.language as tl
 
-from .flash_attention_2 import LOG2_E, _load_rows, _tile_and_head
+from .flash_attention_2 import LOG2_E, _key_limits, _load_rows, _tile_and_head
 
 
 # fmt: off
@@ -39,12 +39,12 @@ def row_dot_kernel(
     batch_head = (tl.program_id(0) // num_tiles).to(tl.int64)
     batch, head = batch_head // num_heads, batch_head % num_heads
     rows = (tl.program_id(0) % num_tiles * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
-    d, there = tl.arange(0, HEAD_DIM)[None, :], rows < seq_len_q
-    out_at = batch * stride_out_batch + head * stride_out_head + rows[:, None] * stride_out_row + d
-    d_out_at = batch * stride_d_out_batch + head * stride_d_out_head + rows[:, None] * stride_d_out_row + d
-    out = tl.load(out_ptr + out_at, mask=there[:, None], other=0.0).to(tl.float32)
-    d_out = tl.load(d_out_ptr + d_out_at, mask=there[:, None], other=0.0).to(tl.float32)
-    lse = tl.load(lse_ptr + batch_head * seq_len_q + rows, mask=there, other=float("inf"))
+    d, mask = tl.arange(0, HEAD_DIM)[None, :], rows < seq_len_q
+    out_offsets = batch * stride_out_batch + head * stride_out_head + rows[:, None] * stride_out_row + d
+    d_out_offsets = batch * stride_d_out_batch + head * stride_d_out_head + rows[:, None] * stride_d_out_row + d
+    out = tl.load(out_ptr + out_offsets, mask=mask[:, None], other=0.0).to(tl.float32)
+    d_out = tl.load(d_out_ptr + d_out_offsets, mask=mask[:, None], other=0.0).to(tl.float32)
+    lse = tl.load(lse_ptr + batch_head * seq_len_q + rows, mask=mask, other=float("inf"))
     lse = tl.where(lse == -float("inf"), float("inf"), lse)
     tl.store(row_dot_ptr + batch_head * padded_len + rows, tl.sum(d_out * out, axis=1))
     tl.store(lse_log2_ptr + batch_head * padded_len + rows, lse * LOG2_E)
@@ -54,19 +54,20 @@ def row_dot_kernel(
 # fmt: off
 @triton.jit
 def _walk_queries(
-    dk, dv, k, v, keys, q, d_out, lse_log2_ptr, row_dot_ptr, q_at, d_out_at, stride_q_row, stride_d_out_row, batch,
-    head, start, end, seq_len_q, offset, scale_log2, MASKED: tl.constexpr, CHECKED: tl.constexpr,
+    dk, dv, k, v, keys, q, d_out, lse_log2_ptr, row_dot_ptr, q_offsets, d_out_offsets, stride_q_row, stride_d_out_row,
+    batch, head, start, end, seq_len_q, offset, scale_log2, MASKED: tl.constexpr, CHECKED: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, DESCRIPTORS: tl.constexpr
 ):
 # fmt: on
     """Add what the queries start .. end of one head send to this tile of keys. All products are transposed."""
     for q_start in range(start, end, BLOCK_M):
         q_tile = _load_rows(
-            q, q_at, q_start, stride_q_row, batch, head, seq_len_q, BLOCK_M, HEAD_DIM, CHECKED, DESCRIPTORS
+            q, q_offsets, q_start, stride_q_row, batch, head, seq_len_q, BLOCK_M, HEAD_DIM, CHECKED, DESCRIPTORS
         )
         d_out_tile = _load_rows(
-            d_out, d_out_at, q_start, stride_d_out_row, batch, head, seq_len_q, BLOCK_M, HEAD_DIM, CHECKED, DESCRIPTORS
-        )
+            d_out, d_out_offsets, q_start, stride_d_out_row, batch, head, seq_len_q, BLOCK_M, HEAD_DIM, CHECKED,
+            DESCRIPTORS
+        )  # fmt: skip
         rows = q_start + tl.arange(0, BLOCK_M)
 
         # region: probs
@@ -86,6 +87,40 @@ def _walk_queries(
 
 
 # fmt: off
+@triton.jit
+def _over_group(
+    dk, dv, k, v, keys, q, d_out, lse_log2_ptr, row_dot_ptr, stride_q_batch, stride_q_head, stride_q_row,
+    stride_d_out_batch, stride_d_out_head, stride_d_out_row, batch, batch_head, kv_head, kv_start, num_q_per_kv,
+    seq_len_q, seq_len_kv, padded_len, scale_log2, CAUSAL: tl.constexpr, EVEN_Q: tl.constexpr, HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr, DESCRIPTORS: tl.constexpr
+):
+# fmt: on
+    """(dk, dv) of a tile of keys, k and v (BLOCK_N, HEAD_DIM), from the queries of every head of its group."""
+    # region: dk_dv_loop
+    offset, tile_row, d = seq_len_kv - seq_len_q, tl.arange(0, BLOCK_M)[:, None], tl.arange(0, HEAD_DIM)[None, :]
+    q_offsets, d_out_offsets = tile_row * stride_q_row + d, tile_row * stride_d_out_row + d
+    stride_q_row, stride_d_out_row = stride_q_row.to(tl.int64), stride_d_out_row.to(tl.int64)
+    batch_64, start = batch.to(tl.int64), kv_start * 0
+    if CAUSAL:  # queries before it see no key of this tile
+        start = tl.maximum(kv_start - offset, 0) // BLOCK_M * BLOCK_M
+    for turn in range(num_q_per_kv):
+        head = kv_head * num_q_per_kv + turn
+        row_0 = (batch_head.to(tl.int64) * num_q_per_kv + turn) * padded_len
+        q_head, d_out_head = q, d_out
+        if not DESCRIPTORS:
+            q_head += batch_64 * stride_q_batch + head.to(tl.int64) * stride_q_head
+            d_out_head += batch_64 * stride_d_out_batch + head.to(tl.int64) * stride_d_out_head
+        # the mask in every tile: a second loop for those that need none costs more registers than it saves work
+        dk, dv = _walk_queries(
+            dk, dv, k, v, keys, q_head, d_out_head, lse_log2_ptr + row_0, row_dot_ptr + row_0, q_offsets, d_out_offsets,
+            stride_q_row, stride_d_out_row, batch, head, start, seq_len_q, seq_len_q, offset, scale_log2, CAUSAL,
+            not EVEN_Q, HEAD_DIM, BLOCK_M, DESCRIPTORS
+        )  # fmt: skip
+    # endregion
+    return dk, dv
+
+
+# fmt: off
 @triton.jit(do_not_specialize=["heads_per_turn"])
 def dk_dv_kernel(
     q,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), rows contiguous; a pointer or a descriptor
@@ -96,12 +131,7 @@ def dk_dv_kernel(
     row_dot_ptr,  # like lse_log2
     dk_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), contiguous
     dv_ptr,  # like dk
-    batch_size,
-    num_kv_heads,
-    num_q_per_kv,
-    seq_len_q,
-    seq_len_kv,
-    padded_len,
+    batch_size, num_kv_heads, num_q_per_kv, seq_len_q, seq_len_kv, padded_len,
     stride_q_batch, stride_q_head, stride_q_row,
     stride_k_batch, stride_k_head, stride_k_row,
     stride_v_batch, stride_v_head, stride_v_row,
@@ -122,7 +152,7 @@ def dk_dv_kernel(
     tile, batch_head = _tile_and_head(num_tiles, batch_size * num_kv_heads, heads_per_turn)
     batch, kv_head = batch_head // num_kv_heads, batch_head % num_kv_heads
     batch_64, kv_head_64, kv_start = batch.to(tl.int64), kv_head.to(tl.int64), tile * BLOCK_N
-    tile_row, tile_key = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[:, None]
+    tile_key = tl.arange(0, BLOCK_N)[:, None]
     d, keys = tl.arange(0, HEAD_DIM)[None, :], kv_start + tl.arange(0, BLOCK_N)
     if not DESCRIPTORS:
         k += batch_64 * stride_k_batch + kv_head_64 * stride_k_head
@@ -138,50 +168,34 @@ def dk_dv_kernel(
     dk, dv = tl.zeros((BLOCK_N, HEAD_DIM), tl.float32), tl.zeros((BLOCK_N, HEAD_DIM), tl.float32)
     # endregion
 
-    # region: dk_dv_loop
-    scale_log2, offset = softmax_scale * LOG2_E, seq_len_kv - seq_len_q
-    q_at, d_out_at = tile_row * stride_q_row + d, tile_row * stride_d_out_row + d
-    stride_q_row, stride_d_out_row = stride_q_row.to(tl.int64), stride_d_out_row.to(tl.int64)
-    start = kv_start * 0
-    if CAUSAL:  # queries before it see no key of this tile
-        start = tl.maximum(kv_start - offset, 0) // BLOCK_M * BLOCK_M
-    for turn in range(num_q_per_kv):
-        head = kv_head * num_q_per_kv + turn
-        row_0 = (batch_64 * num_kv_heads * num_q_per_kv + head) * padded_len
-        q_head, d_out_head = q, d_out
-        if not DESCRIPTORS:
-            q_head += batch_64 * stride_q_batch + head.to(tl.int64) * stride_q_head
-            d_out_head += batch_64 * stride_d_out_batch + head.to(tl.int64) * stride_d_out_head
-        # the mask in every tile: a second loop for those that need none costs more registers than it saves work
-        dk, dv = _walk_queries(
-            dk, dv, k_tile, v_tile, keys, q_head, d_out_head, lse_log2_ptr + row_0, row_dot_ptr + row_0, q_at,
-            d_out_at, stride_q_row, stride_d_out_row, batch, head, start, seq_len_q, seq_len_q, offset, scale_log2,
-            CAUSAL, not EVEN_Q, HEAD_DIM, BLOCK_M, DESCRIPTORS
-        )  # fmt: skip
-    # endregion
+    dk, dv = _over_group(
+        dk, dv, k_tile, v_tile, keys, q, d_out, lse_log2_ptr, row_dot_ptr, stride_q_batch, stride_q_head, stride_q_row,
+        stride_d_out_batch, stride_d_out_head, stride_d_out_row, batch, batch_head, kv_head, kv_start, num_q_per_kv,
+        seq_len_q, seq_len_kv, padded_len, softmax_scale * LOG2_E, CAUSAL, EVEN_Q, HEAD_DIM, BLOCK_M, DESCRIPTORS
+    )  # fmt: skip
 
     # region: dk_dv_store
-    at = (batch_head.to(tl.int64) * seq_len_kv + keys[:, None]) * HEAD_DIM + d
-    tl.store(dk_ptr + at, (dk * softmax_scale).to(dk_ptr.dtype.element_ty), mask=keys[:, None] < seq_len_kv)
-    tl.store(dv_ptr + at, dv.to(dv_ptr.dtype.element_ty), mask=keys[:, None] < seq_len_kv)
+    offsets = (batch_head.to(tl.int64) * seq_len_kv + keys[:, None]) * HEAD_DIM + d
+    tl.store(dk_ptr + offsets, (dk * softmax_scale).to(dk_ptr.dtype.element_ty), mask=keys[:, None] < seq_len_kv)
+    tl.store(dv_ptr + offsets, dv.to(dv_ptr.dtype.element_ty), mask=keys[:, None] < seq_len_kv)
     # endregion
 
 
 # fmt: off
 @triton.jit
 def _walk_keys(
-    dq, q, d_out, lse_log2, row_dot, last_key, k, v, k_at, v_at, stride_k_row, stride_v_row, batch, kv_head, start,
-    end, seq_len_kv, scale_log2, MASKED: tl.constexpr, CHECKED: tl.constexpr, HEAD_DIM: tl.constexpr,
+    dq, q, d_out, lse_log2, row_dot, last_key, k, v, k_offsets, v_offsets, stride_k_row, stride_v_row, batch, kv_head,
+    start, end, seq_len_kv, scale_log2, MASKED: tl.constexpr, CHECKED: tl.constexpr, HEAD_DIM: tl.constexpr,
     BLOCK_N: tl.constexpr, DESCRIPTORS: tl.constexpr
 ):
 # fmt: on
     """Add what the keys start .. end send to this tile of queries."""
     for kv_start in range(start, end, BLOCK_N):
         k_tile = _load_rows(
-            k, k_at, kv_start, stride_k_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
+            k, k_offsets, kv_start, stride_k_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
         )
         v_tile = _load_rows(
-            v, v_at, kv_start, stride_v_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
+            v, v_offsets, kv_start, stride_v_row, batch, kv_head, seq_len_kv, BLOCK_N, HEAD_DIM, CHECKED, DESCRIPTORS
         )
         scores = tl.dot(q, tl.trans(k_tile), input_precision="ieee")  # (BLOCK_M, BLOCK_N), not yet scaled
         d_probs = tl.dot(d_out, tl.trans(v_tile), input_precision="ieee")  # (BLOCK_M, BLOCK_N)
@@ -190,6 +204,34 @@ def _walk_keys(
             probs = tl.where((kv_start + tl.arange(0, BLOCK_N))[None, :] <= last_key[:, None], probs, 0.0)
         d_scores = probs * (d_probs - row_dot[:, None])
         dq = tl.dot(d_scores.to(k_tile.dtype), k_tile, dq, input_precision="ieee")  # (BLOCK_M, HEAD_DIM)
+    return dq
+
+
+# fmt: off
+@triton.jit
+def _dq_over_keys(
+    q, d_out, lse_log2, row_dot, k, v, stride_k_row, stride_v_row, batch, kv_head, q_start, seq_len_q, seq_len_kv,
+    scale_log2, CAUSAL: tl.constexpr, EVEN_KV: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr, DESCRIPTORS: tl.constexpr
+):
+# fmt: on
+    """dq, not yet scaled, of a tile of queries from all keys that it may see; q and d_out (BLOCK_M, HEAD_DIM)."""
+    # region: dq_loop
+    tile_key, d = tl.arange(0, BLOCK_N)[:, None], tl.arange(0, HEAD_DIM)[None, :]
+    k_offsets, v_offsets = tile_key * stride_k_row + d, tile_key * stride_v_row + d
+    stride_k_row, stride_v_row = stride_k_row.to(tl.int64), stride_v_row.to(tl.int64)
+    dq = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    last_key, full, end = _key_limits(q_start, seq_len_q, seq_len_kv, CAUSAL, BLOCK_M, BLOCK_N)
+    dq = _walk_keys(
+        dq, q, d_out, lse_log2, row_dot, last_key, k, v, k_offsets, v_offsets, stride_k_row, stride_v_row, batch,
+        kv_head, 0, full, seq_len_kv, scale_log2, False, False, HEAD_DIM, BLOCK_N, DESCRIPTORS
+    )  # fmt: skip
+    if CAUSAL or not EVEN_KV:  # the diagonal, and a last tile that the keys do not fill
+        dq = _walk_keys(
+            dq, q, d_out, lse_log2, row_dot, last_key, k, v, k_offsets, v_offsets, stride_k_row, stride_v_row, batch,
+            kv_head, full, end, seq_len_kv, scale_log2, True, not EVEN_KV, HEAD_DIM, BLOCK_N, DESCRIPTORS
+        )  # fmt: skip
+    # endregion
     return dq
 
 
@@ -203,12 +245,7 @@ def dq_kernel(
     lse_log2_ptr,  # (batch_size, num_heads, padded_len) float, from row_dot_kernel
     row_dot_ptr,  # like lse_log2
     dq_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), contiguous
-    batch_size,
-    num_heads,
-    num_q_per_kv,
-    seq_len_q,
-    seq_len_kv,
-    padded_len,
+    batch_size, num_heads, num_q_per_kv, seq_len_q, seq_len_kv, padded_len,
     stride_q_batch, stride_q_head, stride_q_row,
     stride_k_batch, stride_k_head, stride_k_row,
     stride_v_batch, stride_v_head, stride_v_row,
@@ -231,7 +268,7 @@ def dq_kernel(
         tile = num_tiles - 1 - tile  # the long tiles first
     batch, head = batch_head // num_heads, batch_head % num_heads
     batch_64, head_64, kv_head, q_start = batch.to(tl.int64), head.to(tl.int64), head // num_q_per_kv, tile * BLOCK_M
-    tile_row, tile_key = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[:, None]
+    tile_row = tl.arange(0, BLOCK_M)[:, None]
     d, rows = tl.arange(0, HEAD_DIM)[None, :], q_start + tl.arange(0, BLOCK_M)
     if not DESCRIPTORS:
         q += batch_64 * stride_q_batch + head_64 * stride_q_head
@@ -248,32 +285,14 @@ def dq_kernel(
     )  # fmt: skip
     lse_log2 = tl.load(lse_log2_ptr + batch_head.to(tl.int64) * padded_len + rows)  # (BLOCK_M,)
     row_dot = tl.load(row_dot_ptr + batch_head.to(tl.int64) * padded_len + rows)  # (BLOCK_M,)
-    dq = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
     # endregion
 
-    # region: dq_loop
-    scale_log2 = softmax_scale * LOG2_E
-    k_at, v_at = tile_key * stride_k_row + d, tile_key * stride_v_row + d
-    stride_k_row, stride_v_row = stride_k_row.to(tl.int64), stride_v_row.to(tl.int64)
-    last_key, end, full = tl.full((BLOCK_M,), seq_len_kv - 1, tl.int32), seq_len_kv, seq_len_kv
-    if CAUSAL:
-        offset = seq_len_kv - seq_len_q
-        last_key = tl.minimum(rows + offset, seq_len_kv - 1)  # that each row may see
-        end = tl.minimum(q_start + BLOCK_M + offset, seq_len_kv)
-        full = tl.minimum(tl.maximum(q_start + offset + 1, 0), seq_len_kv)  # the keys that every row may see
-    full = full // BLOCK_N * BLOCK_N
-    dq = _walk_keys(
-        dq, q_tile, d_out_tile, lse_log2, row_dot, last_key, k, v, k_at, v_at, stride_k_row, stride_v_row, batch,
-        kv_head, 0, full, seq_len_kv, scale_log2, False, False, HEAD_DIM, BLOCK_N, DESCRIPTORS
+    dq = _dq_over_keys(
+        q_tile, d_out_tile, lse_log2, row_dot, k, v, stride_k_row, stride_v_row, batch, kv_head, q_start, seq_len_q,
+        seq_len_kv, softmax_scale * LOG2_E, CAUSAL, EVEN_KV, HEAD_DIM, BLOCK_M, BLOCK_N, DESCRIPTORS
     )  # fmt: skip
-    if CAUSAL or not EVEN_KV:  # the diagonal, and a last tile that the keys do not fill
-        dq = _walk_keys(
-            dq, q_tile, d_out_tile, lse_log2, row_dot, last_key, k, v, k_at, v_at, stride_k_row, stride_v_row, batch,
-            kv_head, full, end, seq_len_kv, scale_log2, True, not EVEN_KV, HEAD_DIM, BLOCK_N, DESCRIPTORS
-        )  # fmt: skip
-    # endregion
 
     # region: dq_store
-    at = (batch_head.to(tl.int64) * seq_len_q + rows[:, None]) * HEAD_DIM + d
-    tl.store(dq_ptr + at, (dq * softmax_scale).to(dq_ptr.dtype.element_ty), mask=rows[:, None] < seq_len_q)
+    offsets = (batch_head.to(tl.int64) * seq_len_q + rows[:, None]) * HEAD_DIM + d
+    tl.store(dq_ptr + offsets, (dq * softmax_scale).to(dq_ptr.dtype.element_ty), mask=rows[:, None] < seq_len_q)
     # endregion

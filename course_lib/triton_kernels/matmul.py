@@ -47,24 +47,24 @@ def matmul_kernel(
     rows = (group_row + in_group % group_rows) * BLOCK_M + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
     cols = in_group // group_rows * BLOCK_N + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
     k = tl.arange(0, BLOCK_K)  # (BLOCK_K,)
-    a_at = a_ptr + rows.to(tl.int64)[:, None] * size_k + k[None, :]  # (BLOCK_M, BLOCK_K)
-    b_at = b_ptr + k.to(tl.int64)[:, None] * size_n + cols[None, :]  # (BLOCK_K, BLOCK_N)
+    a_ptrs = a_ptr + rows.to(tl.int64)[:, None] * size_k + k[None, :]  # (BLOCK_M, BLOCK_K)
+    b_ptrs = b_ptr + k.to(tl.int64)[:, None] * size_n + cols[None, :]  # (BLOCK_K, BLOCK_N)
     # endregion
 
     # region: multiply
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)  # (BLOCK_M, BLOCK_N)
     for k_start in range(0, size_k, BLOCK_K):
-        a = tl.load(a_at, mask=(rows < size_m)[:, None] & (k < size_k - k_start)[None, :], other=0.0)
-        b = tl.load(b_at, mask=(k < size_k - k_start)[:, None] & (cols < size_n)[None, :], other=0.0)
+        a = tl.load(a_ptrs, mask=(rows < size_m)[:, None] & (k < size_k - k_start)[None, :], other=0.0)
+        b = tl.load(b_ptrs, mask=(k < size_k - k_start)[:, None] & (cols < size_n)[None, :], other=0.0)
         acc = tl.dot(a, b, acc)
-        a_at += BLOCK_K
-        b_at += BLOCK_K * size_n
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * size_n
     # endregion
 
     # region: store
-    out_at = out_ptr + rows.to(tl.int64)[:, None] * size_n + cols[None, :]  # (BLOCK_M, BLOCK_N)
-    there = (rows < size_m)[:, None] & (cols < size_n)[None, :]
-    tl.store(out_at, acc.to(out_ptr.dtype.element_ty), mask=there)
+    out_ptrs = out_ptr + rows.to(tl.int64)[:, None] * size_n + cols[None, :]  # (BLOCK_M, BLOCK_N)
+    mask = (rows < size_m)[:, None] & (cols < size_n)[None, :]
+    tl.store(out_ptrs, acc.to(out_ptr.dtype.element_ty), mask=mask)
     # endregion
 
 

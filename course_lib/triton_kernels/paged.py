@@ -38,17 +38,17 @@ def reshape_and_cache_kernel(
     slot = tl.load(slot_mapping_ptr + token)
     i = tl.arange(0, BLOCK)
     kv_head, d = i // head_dim, i % head_dim
-    there = (i < num_kv_heads * head_dim) & (slot >= 0)
-    at = slot // page_size * stride_page + slot % page_size * stride_slot + kv_head * stride_kv_head + d
-    k = tl.load(k_ptr + token * stride_k_token + kv_head * stride_k_head + d, mask=there)
-    v = tl.load(v_ptr + token * stride_v_token + kv_head * stride_v_head + d, mask=there)
-    tl.store(k_pages_ptr + at, k, mask=there)
-    tl.store(v_pages_ptr + at, v, mask=there)
+    mask = (i < num_kv_heads * head_dim) & (slot >= 0)
+    offsets = slot // page_size * stride_page + slot % page_size * stride_slot + kv_head * stride_kv_head + d
+    k = tl.load(k_ptr + token * stride_k_token + kv_head * stride_k_head + d, mask=mask)
+    v = tl.load(v_ptr + token * stride_v_token + kv_head * stride_v_head + d, mask=mask)
+    tl.store(k_pages_ptr + offsets, k, mask=mask)
+    tl.store(v_pages_ptr + offsets, v, mask=mask)
 
 
 @triton.jit
-def _places(block_table_ptr, keys, end, page_size, stride_page, stride_slot):
-    """Where the rows of `keys` begin, (BLOCK_N,) int64; a key at or behind `end` reads no table entry."""
+def _token_offsets(block_table_ptr, keys, end, page_size, stride_page, stride_slot):
+    """Offsets of the rows of `keys`, (BLOCK_N,) int64; a key at or past `end` reads no table entry."""
     page = tl.load(block_table_ptr + keys // page_size, mask=keys < end, other=0)
     return page.to(tl.int64) * stride_page + (keys % page_size).to(tl.int64) * stride_slot
 
@@ -66,10 +66,10 @@ def _one_head(
     m, l, acc = -float("inf"), 0.0, tl.zeros((HEAD_DIM,), tl.float32)
     for tile in range(start, end, BLOCK_N):
         keys = tile + tl.arange(0, BLOCK_N)
-        at = _places(block_table_ptr, keys, end, page_size, stride_page, stride_slot)[:, None] + d
-        there = (keys < end)[:, None]
-        k = tl.load(k_pages_ptr + at, mask=there, other=0.0).to(tl.float32)  # (BLOCK_N, HEAD_DIM)
-        v = tl.load(v_pages_ptr + at, mask=there, other=0.0).to(tl.float32)
+        offsets = _token_offsets(block_table_ptr, keys, end, page_size, stride_page, stride_slot)[:, None] + d
+        mask = (keys < end)[:, None]
+        k = tl.load(k_pages_ptr + offsets, mask=mask, other=0.0).to(tl.float32)  # (BLOCK_N, HEAD_DIM)
+        v = tl.load(v_pages_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
         scores = tl.where(keys < end, tl.sum(q[None, :] * k, axis=1) * scale_log2, -float("inf"))
         m_new = tl.maximum(m, tl.max(scores, axis=0))
         alpha, probs_unnorm = tl.exp2(m - m_new), tl.exp2(scores - m_new)
@@ -102,10 +102,10 @@ def paged_v1_kernel(
 ):
     """02_paged_v1. Grid (num_heads, batch_size)."""
     head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    d, kv_at = tl.arange(0, HEAD_DIM), (head // num_q_per_kv).to(tl.int64) * stride_kv_head
+    d, kv_offset = tl.arange(0, HEAD_DIM), (head // num_q_per_kv).to(tl.int64) * stride_kv_head
     q = tl.load(q_ptr + batch * stride_q_batch + head * stride_q_head + d).to(tl.float32)
     m, l, acc = _one_head(
-        q, k_pages_ptr + kv_at, v_pages_ptr + kv_at, block_table_ptr + batch * max_pages, 0,
+        q, k_pages_ptr + kv_offset, v_pages_ptr + kv_offset, block_table_ptr + batch * max_pages, 0,
         tl.load(seq_lens_ptr + batch), page_size, stride_page, stride_slot, softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N,
     )  # fmt: skip
     l_safe = tl.where(l > 0.0, l, 1.0)  # a sequence without tokens: 0 / 1, and m stays -inf
@@ -140,10 +140,10 @@ def paged_v2_kernel(
     head, part, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     seq_len, start = tl.load(seq_lens_ptr + batch), part * partition_len
     if start < seq_len:
-        d, kv_at = tl.arange(0, HEAD_DIM), (head // num_q_per_kv).to(tl.int64) * stride_kv_head
+        d, kv_offset = tl.arange(0, HEAD_DIM), (head // num_q_per_kv).to(tl.int64) * stride_kv_head
         q = tl.load(q_ptr + batch * stride_q_batch + head * stride_q_head + d).to(tl.float32)
         m, l, acc = _one_head(
-            q, k_pages_ptr + kv_at, v_pages_ptr + kv_at, block_table_ptr + batch * max_pages, start,
+            q, k_pages_ptr + kv_offset, v_pages_ptr + kv_offset, block_table_ptr + batch * max_pages, start,
             tl.minimum(seq_len, start + partition_len), page_size, stride_page, stride_slot, softmax_scale * LOG2_E,
             HEAD_DIM, BLOCK_N,
         )  # fmt: skip
@@ -171,9 +171,10 @@ def reduce_kernel(
     m, l, acc = -float("inf"), 0.0, tl.zeros((HEAD_DIM,), tl.float32)
     for start in range(0, count, BLOCK_S):
         parts = start + tl.arange(0, BLOCK_S)
-        at = row * num_partitions + parts
-        lse = tl.load(partial_lse_ptr + at, mask=parts < count, other=-float("inf")) * LOG2_E
-        out = tl.load(partial_out_ptr + at[:, None] * HEAD_DIM + d[None, :], mask=(parts < count)[:, None], other=0.0)
+        offsets = row * num_partitions + parts
+        lse = tl.load(partial_lse_ptr + offsets, mask=parts < count, other=-float("inf")) * LOG2_E
+        mask = (parts < count)[:, None]
+        out = tl.load(partial_out_ptr + offsets[:, None] * HEAD_DIM + d[None, :], mask=mask, other=0.0)
         m_new = tl.maximum(m, tl.max(lse, axis=0))
         alpha, weight = tl.exp2(m - m_new), tl.exp2(lse - m_new)
         l = l * alpha + tl.sum(weight, axis=0)
@@ -209,7 +210,7 @@ def paged_grouped_kernel(
     BLOCK_N: tl.constexpr,  # keys of a tile
 ):
     """04_paged_grouped, a split of the keys for a whole group. Grid (batch_size * num_splits * num_kv_heads,)."""
-    # region: who
+    # region: heads
     kv_head, split = tl.program_id(0) % num_kv_heads, tl.program_id(0) // num_kv_heads % num_splits
     batch = (tl.program_id(0) // num_kv_heads // num_splits).to(tl.int64)
     seq_len, start = tl.load(seq_lens_ptr + batch), split * split_len
@@ -217,8 +218,8 @@ def paged_grouped_kernel(
         end = tl.minimum(seq_len, start + split_len)
         rows, d = tl.arange(0, 16), tl.arange(0, HEAD_DIM)[None, :]  # 16 rows: the least that tl.dot takes
         head, is_head = kv_head * NUM_Q_PER_KV + rows, rows < NUM_Q_PER_KV
-        q_at = batch * stride_q_batch + head[:, None].to(tl.int64) * stride_q_head + d
-        q = tl.load(q_ptr + q_at, mask=is_head[:, None], other=0.0)  # (16, HEAD_DIM)
+        q_offsets = batch * stride_q_batch + head[:, None].to(tl.int64) * stride_q_head + d
+        q = tl.load(q_ptr + q_offsets, mask=is_head[:, None], other=0.0)  # (16, HEAD_DIM)
         block_table_ptr += batch * max_pages
         k_pages_ptr += kv_head.to(tl.int64) * stride_kv_head
         v_pages_ptr += kv_head.to(tl.int64) * stride_kv_head
@@ -228,9 +229,9 @@ def paged_grouped_kernel(
         # region: loop
         for tile in range(start, end, BLOCK_N):
             keys = tile + tl.arange(0, BLOCK_N)
-            at = _places(block_table_ptr, keys, end, page_size, stride_page, stride_slot)[:, None] + d
-            k = tl.load(k_pages_ptr + at, mask=(keys < end)[:, None], other=0.0)  # (BLOCK_N, HEAD_DIM)
-            v = tl.load(v_pages_ptr + at, mask=(keys < end)[:, None], other=0.0)
+            offsets = _token_offsets(block_table_ptr, keys, end, page_size, stride_page, stride_slot)[:, None] + d
+            k = tl.load(k_pages_ptr + offsets, mask=(keys < end)[:, None], other=0.0)  # (BLOCK_N, HEAD_DIM)
+            v = tl.load(v_pages_ptr + offsets, mask=(keys < end)[:, None], other=0.0)
             scores = tl.dot(q, tl.trans(k)) * (softmax_scale * LOG2_E)  # (16, BLOCK_N)
             scores = tl.where((keys < end)[None, :], scores, -float("inf"))
             m_new = tl.maximum(m, tl.max(scores, axis=1))

@@ -1,4 +1,4 @@
-"""Triton twin of paged/05_paged_prefill: FlashAttention-2 that asks a table where its keys lie.
+"""Triton twin of paged/05_paged_prefill: FlashAttention-2 whose keys lie in pages.
 
 May import: triton, triton_kernels.paged.
 """
@@ -6,7 +6,37 @@ May import: triton, triton_kernels.paged.
 import triton
 import triton.language as tl
 
-from .paged import LOG2_E, _places
+from .paged import LOG2_E, _token_offsets
+
+
+# fmt: off
+@triton.jit
+def _walk_pages(
+    q, k_pages_ptr, v_pages_ptr, block_table_ptr, last_key, kv_end, page_size, stride_page, stride_slot, scale_log2,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
+# fmt: on
+    """(m, l, acc) of the rows of `q` (BLOCK_M, HEAD_DIM), each over the keys up to its `last_key`; m in log2 units."""
+    d = tl.arange(0, HEAD_DIM)[None, :]
+    m, l = tl.full((BLOCK_M,), -float("inf"), tl.float32), tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    # region: loop
+    for tile in range(0, kv_end, BLOCK_N):
+        keys = tile + tl.arange(0, BLOCK_N)
+        offsets = _token_offsets(block_table_ptr, keys, kv_end, page_size, stride_page, stride_slot)[:, None] + d
+        k = tl.load(k_pages_ptr + offsets, mask=(keys < kv_end)[:, None], other=0.0)  # (BLOCK_N, HEAD_DIM)
+        v = tl.load(v_pages_ptr + offsets, mask=(keys < kv_end)[:, None], other=0.0)
+        scores = tl.dot(q, tl.trans(k)) * scale_log2  # (BLOCK_M, BLOCK_N)
+        visible = keys[None, :] <= tl.minimum(last_key, kv_end - 1)[:, None]
+        scores = tl.where(visible, scores, -float("inf"))
+        m_new = tl.maximum(m, tl.max(scores, axis=1))
+        shift = tl.where(m_new == -float("inf"), 0.0, m_new)  # never -inf minus -inf
+        alpha, probs_unnorm = tl.exp2(m - shift), tl.exp2(scores - shift[:, None])
+        l = l * alpha + tl.sum(probs_unnorm, axis=1)
+        acc = tl.dot(probs_unnorm.to(v.dtype), v, acc * alpha[:, None])
+        m = m_new
+    # endregion
+    return m, l, acc
 
 
 @triton.jit
@@ -42,37 +72,23 @@ def paged_prefill_kernel(
     # endregion
     if q_start < seq_len_q:
         rows, d = q_start + tl.arange(0, BLOCK_M), tl.arange(0, HEAD_DIM)[None, :]
-        there, token = rows < seq_len_q, first_token + rows
-        q_at = token[:, None] * stride_q_token + head.to(tl.int64) * stride_q_head + d
-        q = tl.load(q_ptr + q_at, mask=there[:, None], other=0.0)  # (BLOCK_M, HEAD_DIM)
-        kv_at = (head // num_q_per_kv).to(tl.int64) * stride_kv_head
-        k_pages_ptr += kv_at
-        v_pages_ptr += kv_at
+        mask, token = rows < seq_len_q, first_token + rows
+        q_offsets = token[:, None] * stride_q_token + head.to(tl.int64) * stride_q_head + d
+        q = tl.load(q_ptr + q_offsets, mask=mask[:, None], other=0.0)  # (BLOCK_M, HEAD_DIM)
+        kv_offset = (head // num_q_per_kv).to(tl.int64) * stride_kv_head
+        k_pages_ptr += kv_offset
+        v_pages_ptr += kv_offset
         block_table_ptr += batch * max_pages
         last_key = rows + (seq_len_kv - seq_len_q)  # that each row may see
         kv_end = tl.minimum(seq_len_kv, tl.minimum(q_start + BLOCK_M, seq_len_q) + seq_len_kv - seq_len_q)
-        m, l = tl.full((BLOCK_M,), -float("inf"), tl.float32), tl.zeros((BLOCK_M,), tl.float32)
-        acc = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
-        # region: loop
-        for tile in range(0, kv_end, BLOCK_N):
-            keys = tile + tl.arange(0, BLOCK_N)
-            at = _places(block_table_ptr, keys, kv_end, page_size, stride_page, stride_slot)[:, None] + d
-            k = tl.load(k_pages_ptr + at, mask=(keys < kv_end)[:, None], other=0.0)  # (BLOCK_N, HEAD_DIM)
-            v = tl.load(v_pages_ptr + at, mask=(keys < kv_end)[:, None], other=0.0)
-            scores = tl.dot(q, tl.trans(k)) * (softmax_scale * LOG2_E)  # (BLOCK_M, BLOCK_N)
-            seen = keys[None, :] <= tl.minimum(last_key, kv_end - 1)[:, None]
-            scores = tl.where(seen, scores, -float("inf"))
-            m_new = tl.maximum(m, tl.max(scores, axis=1))
-            shift = tl.where(m_new == -float("inf"), 0.0, m_new)  # never -inf minus -inf
-            alpha, probs_unnorm = tl.exp2(m - shift), tl.exp2(scores - shift[:, None])
-            l = l * alpha + tl.sum(probs_unnorm, axis=1)
-            acc = tl.dot(probs_unnorm.to(v.dtype), v, acc * alpha[:, None])
-            m = m_new
-        # endregion
+        m, l, acc = _walk_pages(
+            q, k_pages_ptr, v_pages_ptr, block_table_ptr, last_key, kv_end, page_size, stride_page, stride_slot,
+            softmax_scale * LOG2_E, HEAD_DIM, BLOCK_M, BLOCK_N,
+        )  # fmt: skip
         l_safe = tl.where(l > 0.0, l, 1.0)  # a row that sees nothing: 0 / 1, and m stays -inf
         row = token * tl.num_programs(1) + head
         tl.store(
             out_ptr + row[:, None] * HEAD_DIM + d, (acc / l_safe[:, None]).to(out_ptr.dtype.element_ty),
-            mask=there[:, None],
+            mask=mask[:, None],
         )  # fmt: skip
-        tl.store(lse_ptr + row, (m + tl.log2(l_safe)) / LOG2_E, mask=there)
+        tl.store(lse_ptr + row, (m + tl.log2(l_safe)) / LOG2_E, mask=mask)

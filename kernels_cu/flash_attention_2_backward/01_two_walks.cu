@@ -10,7 +10,7 @@
 //           dk_dv_kernel: grid (ceil(Nkv/BLOCK_N) * Hkv * B) and dq_kernel: grid (ceil(Nq/BLOCK_M) * H * B)
 //           block NUM_THREADS · no dynamic shared memory; static: at most SMEM_FLOATS * 4 bytes
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
-// Twin      triton_kernels/flash_attention_2_backward.py: row_dot_kernel, dk_dv_kernel, dq_kernel
+// Twin      triton_kernels/flash_attention_2_backward.py: row_dot_kernel, dk_dv_kernel, dq_kernel · compute capability 8.0
 // gate: -DHEAD_DIM=64 -DBLOCK_M=32 -DBLOCK_N=32
 // gate: -DHEAD_DIM=128 -DBLOCK_M=16 -DBLOCK_N=16
 // gate: -DHEAD_DIM=20 -DBLOCK_M=8 -DBLOCK_N=16

@@ -135,7 +135,7 @@ def test_notes_of_the_compiler_are_kept():
 
 
 def test_what_is_refused_says_what_it_needs():
-    states = {machine: steps.support(KERNEL.format(needs="compute capability 9.0"), machine) for machine in CARDS}
+    states = {machine: steps.support("compute capability 9.0", machine) for machine in CARDS}
     assert states["cpu"] == ("emulated", "") and states["sm_90"] == ("compiles", "")
     assert states["sm_75"] == states["sm_89"] == ("refused", "needs compute capability 9.0")
 

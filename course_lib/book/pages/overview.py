@@ -10,7 +10,8 @@ import csv
 import re
 from pathlib import Path
 
-from ...cuda.steps import steps, support
+from ...cuda.steps import needs, steps, support
+from ...triton import aot
 from .. import exercises
 from ..chapters import chapter_files, read_chapter
 
@@ -26,7 +27,7 @@ CARDS = {
     "sm_100": "sm_100 (B200)",
     "sm_120": "sm_120 (RTX 5090)",
 }
-_STEM = re.compile(r"\b([a-z_]+/\d\d_\w+)")
+_STEM = re.compile(r"\b([a-z_0-9]+/\d\d_\w+)")
 
 
 def markdown_table(head, rows):
@@ -88,9 +89,10 @@ def support_table(root):
         if mine:
             cells = [_cell([row for row in mine if row["machine"] == machine], notes) for machine in CARDS]
             rows.append((chapter.stem[:2], _count(len({row["file"] for row in mine}), "CUDA file"), *cells))
-        twins = _twins(stems)
+        twins = [row for row in _twin_states() if row["file"] in stems]
         if twins:
-            rows.append((chapter.stem[:2], _count(twins, "Triton kernel"), "interpreted", *_triton(notes)))
+            number = len({twin for row in twins for twin in row["twins"]})
+            rows.append((chapter.stem[:2], _count(number, "Triton kernel"), *_twin_cells(twins, notes)))
     words = (
         "emulated: the same text runs on the SIMT machine. interpreted: it runs in Triton's interpreter. compiles: "
         "NVIDIA's compiler makes machine code of it for that architecture, without spills, in every `make test`. Run "
@@ -106,33 +108,41 @@ def _states(root):
     for path in [*sorted(root.glob("kernels_cu/*/*.cu")), *sorted(root.glob("solutions/*/answer.cu"))]:
         text, file = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix().removeprefix("kernels_cu/")
         for machine in CARDS:
-            state, note = support(text, machine)
+            state, note = support(needs(text), machine)
             states.append({"file": file, "machine": machine, "state": state, "note": note})
     return states
 
 
-def _cell(rows, notes):
-    """One cell of CUDA: the state of most files, and a note for each reason why one is refused."""
+def _cell(rows, notes, language="of CUDA"):
+    """One cell: the state of most steps, and a note for each reason why one is refused."""
     states = {row["state"] for row in rows} - {"refused"}
     refused = [row for row in rows if row["state"] == "refused"]
     text = " ".join(sorted(states)) or "refused"
     for reason in dict.fromkeys(row["note"] for row in refused):
         files = ", ".join(row["file"] for row in refused if row["note"] == reason)
-        text += _raised(_note(f"Refused: {files}: {reason}.", notes))
+        text += _raised(_note(f"Refused {language}: {files}: {reason}.", notes))
     return text
 
 
-def _triton(notes):
-    """The cells of a Triton row: compiled for every architecture, with what Triton itself says of the old one."""
-    from ...triton import aot
+def _twin_cells(rows, notes):
+    """The cells of a Triton row; what compiles for the oldest card has a note of what that means."""
+    cells = {
+        machine: _cell([row for row in rows if row["machine"] == machine], notes, "of Triton") for machine in CARDS
+    }
+    if "compiles" in cells["sm_75"]:
+        cells["sm_75"] += _raised(_note(f"Triton: {aot.support('sm_75')}.", notes))
+    return cells.values()
 
-    old = _note(f"Triton: {aot.support('sm_75')}.", notes)
-    return ["compiles" + (_raised(old) if machine == "sm_75" else "") for machine in CARDS if machine != "cpu"]
 
-
-def _twins(stems):
-    """How many Triton twins belong to these stems."""
-    return len({twin for step in steps() if step.stem in stems for twin in step.twins})
+def _twin_states():
+    """{file, twins, machine, state, note} of the Triton twins of every step on every card."""
+    return [
+        {"file": step.stem, "twins": step.twins, "machine": machine, "state": state, "note": note}
+        for step in steps()
+        if step.twins
+        for machine in CARDS
+        for state, note in [support(step.twin_needs, machine, on_cpu="interpreted")]
+    ]
 
 
 def _note(sentence, notes):
