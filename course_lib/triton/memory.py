@@ -252,12 +252,12 @@ class Space:
         """Yield (tensor name, how many, "x (shape …): the first one is 3 elements past its end") for bad addresses."""
         zone = self._zone(addresses)
         for number in np.unique(zone):
-            mine = addresses[zone == number]
+            in_zone = addresses[zone == number]
             if number < 0:
-                yield "", len(mine), f"every argument (the first address is {int(mine[0]):#x})"
+                yield "", len(in_zone), f"every argument (the first address is {int(in_zone[0]):#x})"
                 continue
             region = self.regions[number]
-            first = int(mine[0]) - region.base
+            first = int(in_zone[0]) - region.base
             if first < 0:
                 position = f"the first one is {_elements(-first // size)} before its start"
             elif first >= region.nbytes:
@@ -265,7 +265,7 @@ class Space:
             else:
                 position = "the first one lies between its rows"
             names = " and ".join(f"{a.name} ({a.shape_text})" for a in region.arguments)
-            yield region.names, len(mine), f"{names}: {position}"
+            yield region.names, len(in_zone), f"{names}: {position}"
 
     def _zone(self, addresses):
         """Number of the region whose zone (red zones included) holds each address; -1: none."""

@@ -62,9 +62,9 @@ class Order:
             if "ACQUIRE" in semantics and released is not None:
                 self._acquired = released.copy() if self._acquired is None else np.maximum(self._acquired, released)
             if "RELEASE" in semantics:
-                mine = np.zeros(self.num_programs, np.int32) if self._acquired is None else self._acquired.copy()
-                mine[self.current] = self._now + 1
-                self._released[address] = mine if released is None else np.maximum(released, mine)
+                clock = np.zeros(self.num_programs, np.int32) if self._acquired is None else self._acquired.copy()
+                clock[self.current] = self._now + 1
+                self._released[address] = clock if released is None else np.maximum(released, clock)
         if "RELEASE" in semantics:
             self._now += 1
 
@@ -80,8 +80,8 @@ def record_read(region, cells, order, stamp):
     writes, racing, own = region.written[cells], None, None
     if writes.any():
         racing = np.where(order.unordered(writes), writes, 0)
-        mine = (order.program[writes] == order.current) & (writes > order.barrier) & ~order.atomic[writes]
-        own = np.where(mine, writes, 0)
+        own_writes = (order.program[writes] == order.current) & (writes > order.barrier) & ~order.atomic[writes]
+        own = np.where(own_writes, writes, 0)
     last = region.read_a[cells]
     moved = order.program[last] != order.current
     if moved.any():

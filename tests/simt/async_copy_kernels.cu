@@ -2,7 +2,7 @@
 #include "common/async_copy.cuh"
 
 // One block of 32 threads. x (32, 32) bytes, row t of thread t · out (6, 32, 16) bytes: 4, 8, 16 bytes copied, then the same
-// with only the first src_bytes[t] (at most the size) and zeros behind them. What is not copied stays 0xee.
+// with only the first src_bytes[t] (at most the size) and zeros after them. What is not copied stays 0xee.
 extern "C" __global__ void sizes_kernel(const unsigned char* x, const int* src_bytes, unsigned char* out) {
     __shared__ __align__(16) unsigned char copy_smem[6][32][16];
     const int t = threadIdx.x;
@@ -29,8 +29,8 @@ extern "C" __global__ void sizes_kernel(const unsigned char* x, const int* src_b
 
 // What a double buffer needs, one bit each; without a bit, the kernel is wrong.
 #define WAIT 1       // for the tile that is read
-#define BARRIER 2    // between everybody's wait and everybody's reads
-#define TRAILING 4   // between everybody's reads and the copies into the same buffer
+#define BARRIER 2    // between the wait and the reads of all threads
+#define TRAILING 4   // between the reads of all threads and the copies into the same buffer
 #define TWO 8        // two buffers, not one
 #define ALL 15
 

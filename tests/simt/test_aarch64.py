@@ -1,7 +1,7 @@
-"""The SIMT machine on Arm: cross-compiled, run by qemu, held against the machine of this computer on the same kernels.
+"""The SIMT machine on Arm: cross-compiled, run by qemu, compared with this computer's machine on the same kernels.
 
-Context switches, signals, timers, thread-local storage and page sizes are what differs; results, counters and findings
-must not. aarch64_driver.cpp stands in for Python on the other side.
+Context switches, signals, timers, thread-local storage and page sizes differ; results, counters and findings must not.
+aarch64_driver.cpp takes the place of Python in the emulated process.
 """
 
 import json
@@ -112,7 +112,7 @@ class ArmModule(machine.Module):
     variables = ()
 
     def _set_inactive_byte(self, byte):
-        raise AssertionError("each launch is a process of its own here; no kernel of this file reads an inactive lane")
+        raise AssertionError("launches cannot be repeated in the driver; no kernel of this file reads an inactive lane")
 
     def __init__(self, path, name, mode, driver):
         self.path, self.name, self.mode, self.driver = path, name, mode, driver
@@ -171,7 +171,7 @@ def arm(tmp_path_factory):
     assert driver.wait(10) == 0
 
 
-def _here(name, mode):
+def _native(name, mode):
     return simt.build(SOURCE, name, parse(SOURCE, name), mode=mode)
 
 
@@ -209,18 +209,18 @@ def _profiled(module, name, schedule):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_arm_finds_and_counts_the_same(arm, name):
-    there, here = arm(name, "checked"), _here(name, "checked")
+    emulated, native = arm(name, "checked"), _native(name, "checked")
     for schedule in ("forward", "random"):
-        expected = _profiled(here, name, schedule)
+        expected = _profiled(native, name, schedule)
         assert sorted({one[0] for one in expected[0]}) == KERNELS[name][3]
-        assert _profiled(there, name, schedule) == expected
+        assert _profiled(emulated, name, schedule) == expected
 
 
 @pytest.mark.parametrize("name", ["dynamic", "tickets", "reduction", "vector"])
 def test_arm_computes_the_same_on_several_workers(arm, name, capsys):
     _, threads, n, _ = KERNELS[name]
     results = []
-    for module in (arm(name, "fast"), _here(name, "fast")):
+    for module in (arm(name, "fast"), _native(name, "fast")):
         x, out = _tensors()
         module.launch(8 if name == "dynamic" else 1, threads, [x, out, n], 256)
         results.append(out)

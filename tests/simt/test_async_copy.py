@@ -65,8 +65,8 @@ def double_buffer(profile, schedule, with_, num_tiles=5):
     x = torch.arange(num_tiles * 64, dtype=torch.float32).reshape(num_tiles, 64) + 1
     out = torch.zeros(64)
     report = profile(SOURCE, "double_buffer_kernel", 1, 64, x, out, num_tiles, with_, schedule=schedule)
-    places = (torch.arange(64)[:, None] + torch.arange(0, 64, 7)) % 64
-    return report, torch.equal(out, x[:, places].sum((0, 2)))
+    columns = (torch.arange(64)[:, None] + torch.arange(0, 64, 7)) % 64
+    return report, torch.equal(out, x[:, columns].sum((0, 2)))
 
 
 FIRST, NEXT = line_of(SOURCE, "cp_async_4(&tile_smem[0]"), line_of(SOURCE, "cp_async_4(&tile_smem[(tile + 1)")
@@ -115,7 +115,7 @@ def test_a_missing_trailing_barrier(profile, schedule):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_an_early_overwrite(profile, schedule):
-    """One buffer where two are needed: the next tile is under way into what is being read."""
+    """One buffer where two are needed: the next tile is in flight into what is being read."""
     report, _ = double_buffer(profile, schedule, ALL - TWO)
     assert {(one.kind, one.line, one.other_line) for one in report.findings} >= {("race", READS, NEXT)}, str(report)
 
@@ -150,7 +150,7 @@ extern "C" __global__ void cases_kernel(float* x, float* out, int what) {
         }
         cp_async_wait_group<1>();
         out[t] = s[t] + s[64 + t];
-        if (what == 1) out[t] += s[128 + t];  // the newest may be under way
+        if (what == 1) out[t] += s[128 + t];  // the newest may be in flight
     }
     if (what == 2 || what == 3) {  // a copy that was never committed belongs to no group
         cp_async_4(&s[t], &x[t]);
@@ -165,15 +165,15 @@ extern "C" __global__ void cases_kernel(float* x, float* out, int what) {
     }
     if (what == 5) {
         cp_async_4(&s[t], &x[t]);
-        cp_async_4(&s[t], &x[64 + t]);  // twice to one place
+        cp_async_4(&s[t], &x[64 + t]);  // twice to one address
         cp_async_wait_all();
     }
     if (what == 6 && is_first) cp_async_16(&s[t * 4 + 2], &x[t * 4]);  // to half-way addresses
     if (what == 7) cp_async_8(&s[t * 2], &x[t * 2 + 1]);   // from half-way addresses
-    if (what == 8) cp_async_4(&s[63 - t], &x[t]);          // no barrier behind the plain writes
+    if (what == 8) cp_async_4(&s[63 - t], &x[t]);          // no barrier after the plain writes
     if (what == 9) cp_async_4(&out[t], &x[t]);             // to global memory
     if (what == 10) cp_async_4(&s[t], &s[t + 64]);         // from shared memory
-    if (what == 11) cp_async_4_zfill(&s[t], &x[t], 8);     // more than there is room for
+    if (what == 11) cp_async_4_zfill(&s[t], &x[t], 8);     // more than the destination holds
     if (what == 12) cp_async_4(&s[t], &x[256 + t]);        // beyond the end of x
     if (what == 13 && is_first) cp_async_4(&s[t], &x[t]);
     if (what == 13 && !is_first) x[t - 32] = 0.0f;         // others change what is being copied
@@ -183,16 +183,16 @@ extern "C" __global__ void cases_kernel(float* x, float* out, int what) {
 """
 CLEAN = {0: lambda x: x[:64] + x[64:128], 3: lambda x: x[:64]}
 WRONG = {
-    1: ("race", "the newest may be under way"),
+    1: ("race", "the newest may be in flight"),
     2: ("race", "own, uncommitted"),
     4: ("race", "into what the copy will write"),
-    5: ("race", "twice to one place"),
+    5: ("race", "twice to one address"),
     6: ("misaligned", "to half-way addresses"),
     7: ("misaligned", "from half-way addresses"),
-    8: ("race", "no barrier behind the plain writes"),
+    8: ("race", "no barrier after the plain writes"),
     9: ("trap", "to global memory"),
     10: ("trap", "from shared memory"),
-    11: ("trap", "more than there is room for"),
+    11: ("trap", "more than the destination holds"),
     12: ("out_of_bounds", "beyond the end of x"),
     14: ("misaligned", "an address counts though nothing is read"),
 }
@@ -216,8 +216,8 @@ def test_groups_land_in_order(profile, schedule):
 def test_each_mistake_is_found_with_its_line(profile, what, schedule):
     kind, text = WRONG[what]
     report, _, _ = case(profile, what, schedule)
-    places = {(one.kind, line) for one in report.findings for line in (one.line, one.other_line)}
-    assert (kind, line_of(CASES, text)) in places, str(report)
+    lines = {(one.kind, line) for one in report.findings for line in (one.line, one.other_line)}
+    assert (kind, line_of(CASES, text)) in lines, str(report)
     assert {one.kind for one in report.findings} == {kind}, str(report)
 
 

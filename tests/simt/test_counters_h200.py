@@ -34,7 +34,7 @@ def test_counters(case, pairs):
 
 
 def test_what_differs_is_seen_in_the_machine_code():
-    """The reason "one 128-bit load" is read from the cubin, where it stands at the lines of the two sums."""
+    """The reason "one 128-bit load" is read from the cubin, at the lines of the two sums."""
     kernel = cuda.load("softmax/02_online.cu", defines={"BLOCK": 128})
     loads = [
         access for access in kernel.as_compiled("sm_90a").accesses if (access.space, access.kind) == ("shared", "load")

@@ -109,7 +109,7 @@ __global__ void max_partial_warp(const float* x, float* out, int n) {  // launch
     for (int d = 1; d < 32; d *= 2) v = fmaxf(v, __shfl_down_sync(0xffffffffu, v, d));
     out[threadIdx.x] = v;
 }
-__global__ void branch_on_absent(const float* x, float* out, int n) {  // launched with 48 threads
+__global__ void branch_on_inactive(const float* x, float* out, int n) {  // launched with 48 threads
     float w = __shfl_xor_sync(0xffffffffu, x[threadIdx.x], 16);
     if (threadIdx.x >= 32) w = w > 0.0f ? x[0] : x[0] + 0.0f * x[1];
     out[threadIdx.x] = w;
@@ -181,7 +181,7 @@ def test_one_past_the_end(profile, schedule):
 
 
 def test_a_read_before_the_guard_stays_where_it_is_written(profile):
-    """An optimiser moves the read to its only use, behind the guard, and nothing would be found."""
+    """An optimiser would move the read to its only use, after the guard, and hide it."""
     report = _profile(profile, "before_the_guard", blocks=2, size=64, out_size=64, n=64)
     assert "x[64]" in _only(report, "out_of_bounds", _line_of("value = x[i]", "before_the_guard")).message
 
@@ -298,13 +298,13 @@ def test_shuffle_from_lanes_that_are_not_there(profile):
     finding = _only(_profile(profile, "shuffle_partial_warp", threads=48), "bad_shuffle", line)
     assert "does not exist" in finding.message and finding.count == 16
     assert not _profile(profile, "max_partial_warp", threads=48).ok  # fmaxf passes over a NaN, not over a large number
-    assert not _profile(profile, "branch_on_absent", threads=48).ok  # the same bytes, by another way
+    assert not _profile(profile, "branch_on_inactive", threads=48).ok  # the same bytes, by another way
     report = _profile(profile, "not_in_its_mask", threads=32)
     assert {one.kind for one in report.findings} == {"bad_shuffle"}
 
 
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "random"])
-def test_a_value_from_an_absent_lane_may_be_thrown_away(profile, schedule):
+def test_a_value_from_an_inactive_lane_may_be_discarded(profile, schedule):
     x, out = torch.arange(48.0), torch.full((48,), -1.0)
     assert profile(SOURCE, "scan_partial_warp", 1, 48, x, out, 48, schedule=schedule).ok
     wanted = [x[t : 32 if t < 32 else 48].sum() for t in range(48)]

@@ -200,15 +200,15 @@ def test_wmma_needs_the_whole_warp():
     assert any("all 32 lanes" in finding.message for finding in report.findings), report
 
 
-@pytest.mark.parametrize(("pointer", "ld", "said"), [("a + 8", 32, "32 bytes"), ("a", 20, "16 bytes")])
-def test_wmma_says_what_its_pointers_must_be(pointer, ld, said):
+@pytest.mark.parametrize(("pointer", "ld", "rule"), [("a + 8", 32, "32 bytes"), ("a", 20, "16 bytes")])
+def test_wmma_says_what_its_pointers_must_be(pointer, ld, rule):
     body = (
         f"nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, __half, nvcuda::wmma::row_major> f;\n"
         f"nvcuda::wmma::load_matrix_sync(f, {pointer}, {ld}); out[threadIdx.x] = f.x[0];"
     )
     a, out = torch.zeros(1024).half(), torch.zeros(32)
     report = profile(body, a, out, parameters="const __half* a, float* out", outputs=(out,))
-    assert any(said in finding.message for finding in report.findings), report
+    assert any(rule in finding.message for finding in report.findings), report
 
 
 def test_a_stored_fragment_is_not_yet_visible_to_the_other_lanes():

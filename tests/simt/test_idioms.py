@@ -1,4 +1,4 @@
-"""Idioms of CUDA as it is written: right ones are clean in every schedule, their wrong twins are named with a line."""
+"""Common CUDA idioms: correct ones have no finding under any schedule, incorrect variants one with its line."""
 
 import pytest
 import torch
@@ -120,10 +120,10 @@ def test_right_kernels_are_clean(profile, name, schedule):
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_twins_are_named(profile, name):
-    blocks, kind, fragment, said = WRONG[name]
+    blocks, kind, fragment, phrase = WRONG[name]
     lines = {number for number, line in enumerate(SOURCE.split("\n"), 1) if fragment in line}
     findings = [one for schedule in SCHEDULES for one in _run(profile, name, blocks, schedule)[0].findings]
-    assert any(one.kind == kind and {one.line, one.other_line} & lines and said in one.message for one in findings), (
+    assert any(one.kind == kind and {one.line, one.other_line} & lines and phrase in one.message for one in findings), (
         findings
     )
 

@@ -1,4 +1,4 @@
-"""What no GPU accepts is refused here too, and a fault of the fast build is told by its line."""
+"""Launches and sources that no GPU accepts are refused, and a fault of the fast build has its line."""
 
 import pytest
 import torch
@@ -50,14 +50,14 @@ def test_inline_assembly_is_refused_with_a_sentence():
 
 
 @pytest.mark.parametrize(
-    "body, said",
+    "body, phrase",
     [
         ("x[0] = 1.f;\nassert(n == 3);", "line 3: thread .* failed the assertion `n == 3`"),
         ("*(float4*)(x + 1) = make_float4(1, 2, 3, 4);", "line 2: thread .* wrong alignment|line 2: .*multiple of 16"),
     ],
 )
-def test_faults_of_the_fast_build_have_a_line_and_a_reason(body, said):
-    with pytest.raises(KernelFault, match=said):
+def test_faults_of_the_fast_build_have_a_line_and_a_reason(body, phrase):
+    with pytest.raises(KernelFault, match=phrase):
         _compiled(body)(1, 1, torch.zeros(64), 64)
 
 

@@ -1,4 +1,4 @@
-"""Races inside a block and inside a warp; every catch has a twin that is right and must be clean in every schedule."""
+"""Races inside a block and inside a warp; every racing kernel has a correct variant that has no finding."""
 
 import pytest
 import torch
@@ -177,7 +177,7 @@ __global__ void flag_wrong(const float* a, float* o) {
     if (t == 63) { value = a[0]; atomicExch(&flag, 1u); }
     if (t == 0) { while (atomicAdd(&flag, 0u) == 0) { } o[0] = value; }
 }
-__global__ void everybody_reads_one_writes(const float* a, float* o) {  // broadcast, then overwritten without a barrier
+__global__ void all_read_one_writes(const float* a, float* o) {  // broadcast, then overwritten without a barrier
     __shared__ float s;
     int t = threadIdx.x;
     if (t == 0) s = a[0];
@@ -213,7 +213,7 @@ WRONG = [
     "halves_wrong",
     "shared_counter_wrong",
     "flag_wrong",
-    "everybody_reads_one_writes",
+    "all_read_one_writes",
 ]
 
 

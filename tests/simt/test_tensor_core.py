@@ -1,6 +1,6 @@
 """ldmatrix and mma.m16n8k16 of kernels_cu/common: every lane and register against the layouts of the PTX ISA.
 
-The layouts are written down here a second time, in the PTX ISA's own form, so that a slip in one place shows.
+The layouts are written a second time, in the PTX ISA's own form, so that an error in either shows.
 """
 
 from pathlib import Path
@@ -45,14 +45,14 @@ def place_c(i):
     return GROUP + (0 if i < 2 else 8), 2 * IN_GROUP + (i & 1)
 
 
-def to_lanes(matrix, place, count):
-    return np.stack([matrix[place(i)] for i in range(count)], axis=1)
+def to_lanes(matrix, position, count):
+    return np.stack([matrix[position(i)] for i in range(count)], axis=1)
 
 
-def from_lanes(lanes, place, shape):
+def from_lanes(lanes, position, shape):
     matrix = np.full(shape, np.nan)
     for i in range(lanes.shape[1]):
-        matrix[place(i)] = lanes[:, i]
+        matrix[position(i)] = lanes[:, i]
     return matrix
 
 
@@ -204,7 +204,7 @@ def test_no_fault_and_no_finding(profile, schedule):
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_lanes_are_ordered_by_syncwarp_alone(profile, schedule):
-    """Neither does ldmatrix see what other lanes wrote without one, nor may they write behind it without one."""
+    """ldmatrix needs one after other lanes' writes, and so do other lanes' writes after it."""
     for what, text in [(1, "ldmatrix_x4("), (8, "what == 8")]:
         report = faults(profile, what, schedule)
         assert report.races and {one.kind for one in report.findings} <= {"race", "uninitialised_read"}, str(report)

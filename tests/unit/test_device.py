@@ -41,9 +41,9 @@ def test_asking_for_a_gpu_that_is_not_there_is_an_error(monkeypatch):
 
 def test_current_cpu_knows_the_limits_of_a_block(monkeypatch):
     monkeypatch.setenv("COURSE_ENGINE", "cpu")
-    here = device.current()
-    assert here.kind == "cpu" and here.num_sms >= 1 and here.shared_bytes_per_block == 227 * 1024
-    assert here.arch is None and here.memory_gbps is None
+    machine = device.current()
+    assert machine.kind == "cpu" and machine.num_sms >= 1 and machine.shared_bytes_per_block == 227 * 1024
+    assert machine.arch is None and machine.memory_gbps is None
 
 
 @pytest.mark.parametrize("name", device.KNOWN_GPUS)

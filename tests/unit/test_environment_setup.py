@@ -1,4 +1,4 @@
-"""scripts/setup.sh with a stand-in Python: what it installs, when it does nothing, how it recovers, what it says."""
+"""scripts/setup.sh with a fake Python: what it installs, when it does nothing, how it recovers, what it says."""
 
 import os
 import re
@@ -24,7 +24,7 @@ TOOLS = "bash cat cksum dirname env grep head mkdir rm touch timeout uname cp cu
 
 
 class Setup:
-    """A scratch copy of what setup.sh reads, and a PATH with nothing but a few tools and the stand-in."""
+    """A scratch copy of what setup.sh reads, and a PATH with nothing but a few tools and the fake Python."""
 
     def __init__(self, root, folder):
         self.folder, self.bin = folder / "course", folder / "bin"
@@ -79,7 +79,7 @@ def test_a_tested_python_comes_before_a_newer_one(setup):
     assert "making .venv with Python 3.12.9" in setup.run()[1]
 
 
-def test_second_run_asks_nobody(setup):
+def test_second_run_downloads_nothing(setup):
     setup.run()
     assert setup.run() == (0, "", "")
 

@@ -184,7 +184,7 @@ def test_a_default_device_of_torch_does_not_reach_the_simt_machine(tmp_path):
     program = """
         import torch
         from course_lib import cuda
-        torch.set_default_device("meta")  # tensors without memory: whoever forgets to say "cpu" crashes
+        torch.set_default_device("meta")  # tensors without memory: a missing device="cpu" crashes
         kernel = cuda.compile('''#include <cuda_fp16.h>
         extern "C" __global__ void k(float* x, __half factor) { x[threadIdx.x] *= (float)factor; }''')
         x = torch.ones(32, device="cpu")

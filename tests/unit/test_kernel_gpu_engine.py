@@ -19,7 +19,7 @@ SOURCE = f"#include <cuda_fp16.h>\n{SOURCE}"
 
 @pytest.fixture
 def module():
-    """A module whose driver side is a stand-in: 128 threads at most, 40 KiB of static shared memory."""
+    """A module with a fake driver: 128 threads at most, 40 KiB of static shared memory."""
     made = object.__new__(cupy_engine.CupyModule)
     made.name, made._fitting = "k", set()
     made.function = SimpleNamespace(

@@ -21,7 +21,7 @@ def shell():
 
 @pytest.fixture
 def compiler(monkeypatch):
-    """Stands in for cuda.compile: records its calls; set `.error` to let the next compile fail."""
+    """Fake of cuda.compile: records its calls; set `.error` to let the next compile fail."""
 
     class Compiler:
         error, calls = None, []
@@ -77,7 +77,7 @@ def test_under_strict_a_compile_error_is_raised_but_an_untouched_starter_is_not(
     assert isinstance(shell.user_ns["mine"], magic.NotCompiled)
 
 
-def test_an_error_that_is_nobodys_plan_leaves_no_stale_kernel(shell, compiler):
+def test_an_unexpected_error_leaves_no_stale_kernel(shell, compiler):
     shell.run_cell(f"%%cuda mine\n{GOOD}")
     compiler.error = RuntimeError("disk on fire")
     assert not shell.run_cell(f"%%cuda mine\n{GOOD}").success

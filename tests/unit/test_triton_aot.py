@@ -1,4 +1,4 @@
-"""Triton kernels compile for GPUs that are not here, in a process that stays."""
+"""Triton kernels compile ahead of time for other GPUs, in a worker process that stays alive."""
 
 import os
 

@@ -228,13 +228,13 @@ def refused_kernel(x, out, BLOCK: tl.constexpr, OP: tl.constexpr):
 
 @pytest.mark.parametrize("operation", ["exp", "exp2", "log", "atomic"])
 def test_what_the_gpu_or_the_course_refuses(operation):
-    """exp, exp2, log take float32 only, on the GPU as here; an atomic on bfloat16 is refused by the course."""
+    """exp, exp2, log take float32 only, on both engines; an atomic on bfloat16 is refused by the course."""
     x = torch.ones(16, dtype=torch.bfloat16)
     with pytest.raises(Exception, match="(?i)expected dtype|float32"):
         refused_kernel[(1,)](x, x.clone(), BLOCK=16, OP=operation)
 
 
-def test_an_operation_nobody_looked_at_is_refused(monkeypatch):
+def test_an_unlisted_operation_is_refused(monkeypatch):
     interpreter = triton.runtime.interpreter
     handle = interpreter.TensorHandle(np.ones(4, np.uint16), tl.bfloat16)
     plain = interpreter.TensorHandle(np.ones(4, np.float32), tl.float32)

@@ -1,4 +1,4 @@
-"""What the ledger finds: addresses outside, races, unwritten memory. Each finding has a right twin that has none."""
+"""Findings of the ledger: out of bounds, races, uninitialised reads. Each has a correct variant without findings."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def shifted_kernel(x, y, n, shift, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("shift", "bad", "place"),
+    ("shift", "bad", "position"),
     [
         (5, 5, "1 element past its end"),
         (-3, 3, "3 elements before its start"),
@@ -28,14 +28,14 @@ def shifted_kernel(x, y, n, shift, BLOCK: tl.constexpr):
         (-(2**29), 200, "every argument"),
     ],
 )
-def test_reads_outside(shift, bad, place):
+def test_reads_outside(shift, bad, position):
     """Far outside would end the process if the access were carried out."""
     x, y = torch.arange(200.0), torch.zeros(200)
     report = profile_triton(shifted_kernel, 2, x, y, 200, shift, BLOCK=128)
     findings = report.out_of_bounds
     assert sum(f.count for f in findings) == bad and not report.ok
-    assert place in findings[0].message and findings[0].filename == __file__
-    assert findings[0].tensor == ("" if "every" in place else "x")
+    assert position in findings[0].message and findings[0].filename == __file__
+    assert findings[0].tensor == ("" if "every" in position else "x")
     assert int(y.isnan().sum()) == bad  # a suppressed read is never a plausible number
     assert report.load.elements == 200 - bad
 
@@ -74,7 +74,7 @@ def test_without_a_ledger_a_launch_is_stopped_before_it_leaves_its_arguments():
     with pytest.raises(KernelFault, match="updates 1 of 1 elements") as caught:
         far_atomic_kernel[(1,)](x, -(2**40))
     assert caught.value.__cause__ is None  # the sentence alone, without the interpreter's wrapping
-    shifted_kernel[(1,)](x[64:], y[:64], 64, -64, BLOCK=64)  # a view's storage counts as a whole here
+    shifted_kernel[(1,)](x[64:], y[:64], 64, -64, BLOCK=64)  # a view's storage counts as a whole
     descriptor = TensorDescriptor.from_tensor(torch.ones(16, 16), [16, 16])
     descriptor_kernel[(1,)](descriptor, y, BLOCK=16)
     assert y[:16].sum() == 16
@@ -92,7 +92,7 @@ def rows_kernel(x, y, cols, stride, BLOCK: tl.constexpr):
     tl.store(y + row * BLOCK + c, tl.load(x + row * stride + c, mask=c < cols))
 
 
-def test_the_gap_between_rows_belongs_to_nobody():
+def test_the_gap_between_rows_is_out_of_bounds():
     wide = torch.ones(4, 48)
     report = profile_triton(rows_kernel, 4, wide[:, :32], torch.zeros(4, 32), 32, 48, BLOCK=32)
     assert report.ok
@@ -312,9 +312,9 @@ def weighted_tail_kernel(w, v, y, n, BLOCK: tl.constexpr):
 
 
 def test_what_a_masked_load_without_other_leaves_out_is_no_zero():
-    """0 times anything is not always 0: on a GPU the place holds what the register held."""
+    """0 times anything is not always 0: on a GPU a masked element is undefined."""
     w, v, y = torch.ones(16), torch.ones(16), torch.zeros(1)
     profile_triton(weighted_tail_kernel, 1, w, v, y, 16, BLOCK=16)
-    assert y.item() == 16.0  # every place is there
+    assert y.item() == 16.0  # no element is masked
     report = profile_triton(weighted_tail_kernel, 1, w, v, y, 13, BLOCK=16)
     assert y.isnan().all() and report.ok and report.load.elements == 26

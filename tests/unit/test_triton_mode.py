@@ -1,4 +1,4 @@
-"""Interpreter or compiler: chosen once, before triton is imported, and said loudly when it is too late."""
+"""Interpreter or compiler: chosen once, before triton is imported; an error afterwards."""
 
 import os
 import subprocess
@@ -61,8 +61,8 @@ def test_the_choice(monkeypatch, variable, has_gpu, interpreted):
 
 
 def test_a_gpu_machine_profiles_in_a_process_of_its_own(root, tmp_path):
-    """Triton compiles here (as on a GPU machine), and profile_triton is the same call with the same answers."""
-    file = tmp_path / "elsewhere.py"
+    """In compiler mode (as on a GPU machine) profile_triton is the same call with the same results."""
+    file = tmp_path / "kernels.py"
     file.write_text(GPU_MACHINE)
     out = run(f"import runpy; runpy.run_path({str(file)!r}, run_name='__main__')", root, TRITON_INTERPRET="0")
     assert out.splitlines() == [

@@ -1,4 +1,4 @@
-"""The private API of Triton that the course builds on is there, under the triton that is installed."""
+"""The installed triton has the private API that the course uses."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ def test_nothing_is_missing(name):
 
 
 def test_every_operation_of_the_interpreter_is_sorted():
-    """A new operation is refused on bfloat16 until someone has looked at it; here is the list of those."""
+    """A new operation is refused on bfloat16 until it is added to a list; these are the unlisted ones."""
     builder = triton.runtime.interpreter.InterpreterBuilder
     known = _bf16.TRANSPARENT | _bf16.ARITHMETIC | _bf16.CASTS
     names = {name.removeprefix("create_") for name in dir(builder) if name.startswith("create_")}

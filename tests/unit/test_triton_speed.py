@@ -17,10 +17,10 @@ def shapes_kernel(out, ROWS: tl.constexpr, COLS: tl.constexpr):
 
 @triton.jit
 def wrap_kernel(x, out, N: tl.constexpr):
-    places = tl.arange(0, N)
-    value = tl.load(x + places)
-    tl.store(out + places, value + value)
-    tl.store(out + N + places, value * 3 - 1)
+    offsets = tl.arange(0, N)
+    value = tl.load(x + offsets)
+    tl.store(out + offsets, value + value)
+    tl.store(out + N + offsets, value * 3 - 1)
 
 
 @pytest.mark.parametrize("sizes", [(4, 8), (8, 4), (4, 8), (1, 16), (16, 1)])

@@ -64,21 +64,21 @@ class Reader:
     def finding(self, raw):
         """Return one Finding, or None when it is a duplicate made by the compiler."""
         kind, space = KINDS[raw["kind"]], SPACES[raw["space"]]
-        place, other = self.lines.place(raw["code"]), self.lines.place(raw["other_code"])
+        location, other = self.lines.location(raw["code"]), self.lines.location(raw["other_code"])
         call, other_call = self.lines.caller(raw["code"]), self.lines.caller(raw["other_code"])
-        if kind == "divergent_barrier" and raw["other_code"] and (place, call) == (other, other_call):
+        if kind == "divergent_barrier" and raw["other_code"] and (location, call) == (other, other_call):
             return None  # one barrier of the source that the compiler duplicated
         message = getattr(self, "_" + kind)(raw, space, _where(other, other_call))
         return Finding(
             kind,
-            place[1] if place else None,
-            f"{_where(place, call)}: {message}",
+            location[1] if location else None,
+            f"{_where(location, call)}: {message}",
             other[1] if other else None,
             space,
             raw["count"],
             tuple(raw["thread"]),
             tuple(raw["block"]),
-            place[0] if place else "",
+            location[0] if location else "",
             other[0] if other else "",
             call,
             other_call,
@@ -197,11 +197,11 @@ class Reader:
         return f"{name}[{(address - low) // itemsize}], but {name} has {span // itemsize} elements"
 
 
-def _where(place, call=None):
+def _where(location, call=None):
     """Return `line 7`, `common/softmax_state.cuh, line 7`, `line 25 (in common/block_reduce.cuh, line 16)`."""
-    if not place:
+    if not location:
         return "an unknown line"
-    text = f"{place[0]}, line {place[1]}" if place[0] else f"line {place[1]}"
+    text = f"{location[0]}, line {location[1]}" if location[0] else f"line {location[1]}"
     return f"line {call} (in {text})" if call else text
 
 
@@ -213,7 +213,7 @@ def stop_findings(reader):
     """Return the finding that ended a launch (crash, limit, assertion), as a list of one or none."""
     result, lines = reader.result, reader.lines
     stop, detail = result["stop"], result["stop_detail"]
-    place, call = lines.place(result["stop_code"]), lines.caller(result["stop_code"])
+    location, call = lines.location(result["stop_code"]), lines.caller(result["stop_code"])
     thread = _thread_text(result["stop_thread"], result["stop_block"])
     texts = {
         2: ("step_limit", f"{thread} is still in a loop here after the step limit."),
@@ -231,9 +231,9 @@ def stop_findings(reader):
     return [
         Finding(
             kind,
-            place[1] if place else None,
-            f"{_where(place, call)}: {text}",
-            file=place[0] if place else "",
+            location[1] if location else None,
+            f"{_where(location, call)}: {text}",
+            file=location[0] if location else "",
             call_line=call,
             thread=tuple(result["stop_thread"]),
             block=tuple(result["stop_block"]),

@@ -22,10 +22,10 @@ class LineTable:
 
     def __init__(self, path, author):
         self.path, self.author = path, author
-        self._known = {0: (None, None)}  # code address -> (place, caller)
+        self._known = {0: (None, None)}  # code address -> (location, caller)
 
     def resolve(self, codes):
-        """Look up many code addresses with one call of addr2line; `place`, `caller` and `line` then use the result."""
+        """Look up many code addresses with one call of addr2line; `location`, `caller` and `line` use the result."""
         missing = sorted(set(codes) - self._known.keys())
         tool = shutil.which("addr2line") or shutil.which("llvm-addr2line") or shutil.which("llvm-symbolizer")
         if not missing or not tool:
@@ -38,7 +38,7 @@ class LineTable:
             if rows[0].startswith("0x"):
                 self._known[int(rows[0], 16)] = self._read(rows[1:])
 
-    def place(self, code):
+    def location(self, code):
         """(file, line) of a code address, or None; file is "" for the author's own."""
         return self._look(code)[0]
 
@@ -47,9 +47,9 @@ class LineTable:
         return self._look(code)[1]
 
     def line(self, code):
-        """The line in the author's own file; for code of kernels_cu/common, the line there; None when unknown."""
-        place = self.place(code)
-        return place[1] if place else None
+        """The line in the author's own file; for code of kernels_cu/common, that file's line; None when unknown."""
+        location = self.location(code)
+        return location[1] if location else None
 
     def _look(self, code):
         if code not in self._known:
@@ -57,21 +57,21 @@ class LineTable:
         return self._known.get(code, (None, None))
 
     def _read(self, rows):
-        """Return (place, caller) of an address from addr2line's rows.
+        """Return (location, caller) of an address from addr2line's rows.
 
-        `place` is the innermost frame of the author's file or of kernels_cu/common, `caller` the line from which the
+        `location` is the innermost frame of the author's file or of kernels_cu/common, `caller` the line from which the
         latter was called. Frames come innermost first; only inlined functions have more than one.
         """
-        place = None
+        location = None
         for row in rows:
             frame = re.match(r"(.*):(\d+)", row)
             if not frame or frame[2] == "0":
                 continue
             if frame[1] == self.author:
-                return (place, int(frame[2])) if place else (("", int(frame[2])), None)
-            if place is None and "/kernels_cu/" in frame[1]:
-                place = frame[1].rpartition("/kernels_cu/")[2], int(frame[2])
-        return place, None
+                return (location, int(frame[2])) if location else (("", int(frame[2])), None)
+            if location is None and "/kernels_cu/" in frame[1]:
+                location = frame[1].rpartition("/kernels_cu/")[2], int(frame[2])
+        return location, None
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Module:
         )
 
     def launch(self, grid, block, arguments, shared_bytes=0):
-        """Run the kernel; tensors are changed in place.
+        """Run the kernel; tensors are changed in location.
 
         Parameters
         ----------
@@ -196,10 +196,10 @@ class Module:
     def _count(self, report, counters):
         """Add the counters of code addresses to the report's lines and totals."""
         for code, flags, *numbers in counters:
-            place = self._lines.place(code)
-            number = place[1] if place else None
-            key = f"{place[0]}:{number}" if place and place[0] else number
-            line = report.lines.setdefault(key, Line(number, place[0] if place else ""))
+            location = self._lines.location(code)
+            number = location[1] if location else None
+            key = f"{location[0]}:{number}" if location and location[0] else number
+            line = report.lines.setdefault(key, Line(number, location[0] if location else ""))
             for target in (line, report):
                 _add_counters(target, flags, *numbers)
 
