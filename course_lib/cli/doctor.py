@@ -172,12 +172,11 @@ def _judge():
     from ..grading.processes import client
 
     started = time.perf_counter()
-    reply = client.warm_up().ask({"op": "ping", "engine": None})
-    if not reply or "error" in reply:
-        return Finding(
-            MISSING, "Judge", (reply or {}).get("error", "its process ended while it started; please report this.")
-        )
-    return Finding(GOOD, "Judge", f"ready in {time.perf_counter() - started:.1f} s, {reply['exercises']} exercises.")
+    try:
+        count = client.count_exercises()
+    except CourseError as error:
+        return Finding(MISSING, "Judge", f"{error}.")
+    return Finding(GOOD, "Judge", f"ready in {time.perf_counter() - started:.1f} s, {count} exercises.")
 
 
 def _sandbox():

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ArgumentError, CompileError, UnsupportedError
+from ..worker import worker
 from . import source
-from .worker import worker
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 SUPPORT = {
@@ -92,7 +92,7 @@ def compile_for(fn, signature, constexprs, arch, **options):
         "arch": arch,
         "options": options,
     }
-    return Compiled(**worker(f"{__name__}:handle", _ENVIRONMENT).call(request))
+    return Compiled(**worker(f"{__name__}:serve", _ENVIRONMENT).call(request))
 
 
 def support(arch):
@@ -108,6 +108,11 @@ def _absolute(reference):
     if not Path(path).is_file():
         raise ArgumentError(f"fn is {reference!r}; a string must read path/to/file.py:name, and the file must exist")
     return f"{Path(path).resolve()}:{name}"
+
+
+def serve(_caller):
+    """The function that answers requests in the worker."""
+    return handle
 
 
 def handle(request):

@@ -9,9 +9,9 @@ May import: errors; torch only inside functions.
 import tempfile
 from pathlib import Path
 
+from ..worker import worker
 from . import checked_run, source
 from .report import TritonReport
-from .worker import worker
 
 _ENVIRONMENT = {"TRITON_INTERPRET": "1", "COURSE_ENGINE": "cpu", "CUDA_VISIBLE_DEVICES": ""}
 
@@ -45,10 +45,15 @@ def profile_in_worker(fn, grid, args, schedule, seed, outputs, constexprs):
             "seed": seed,
             "outputs": named,
         }
-        report = worker(f"{__name__}:handle", _ENVIRONMENT).call(request)
+        report = worker(f"{__name__}:serve", _ENVIRONMENT).call(request)
         for tensor, result in zip(tensors, torch.load(path, map_location="cpu"), strict=True):
             tensor.detach().copy_(result)
     return TritonReport.from_dict(report)
+
+
+def serve(_caller):
+    """The function that answers requests in the worker."""
+    return handle
 
 
 def handle(request):

@@ -15,13 +15,14 @@ ALLOWED = {
     "errors": set(),
     "notation": set(),
     "device": BASE,
+    "worker": BASE,
     "cuda": BASE | {"device"},
-    "triton": BASE | {"device"},
+    "triton": BASE | {"device", "worker"},
     "triton_kernels": {"notation", "cuda"},  # cuda: steps, in __init__ alone
     "reference": {"notation"},
     "kv": BASE | {"device", "cuda", "triton", "triton_kernels"},
     "ops": BASE | {"device", "cuda", "triton", "triton_kernels", "kv"},
-    "grading": BASE | {"device", "reference", "cuda", "triton"},  # the judge does not know the contestants
+    "grading": BASE | {"device", "worker", "reference", "cuda", "triton"},  # the judge does not know the contestants
     "measure": BASE | {"device"},
     "viz": BASE | {"measure"},
     "magic": BASE | {"cuda", "grading"},

@@ -7,8 +7,9 @@ import torch  # noqa: F401  the interpreter of this process stays usable beside 
 import triton
 import triton.language as tl
 
+from course_lib import worker
 from course_lib.errors import ArgumentError, CompileError, UnsupportedError
-from course_lib.triton import aot, compile_for, worker
+from course_lib.triton import aot, compile_for
 
 SCALE = tl.constexpr(2.0)
 
@@ -97,15 +98,19 @@ def test_arguments_are_checked():
 
 def test_a_forked_child_does_not_end_the_process_at_its_exit():
     compile_for(scaled_dot_kernel, {"x": "*fp16", "y": "*fp32"}, {"TILE": 32}, "sm_80")
-    handler = f"{aot.__name__}:handle"
-    worker._end(handler, os.getpid() + 1)
-    assert worker.worker(handler, aot._ENVIRONMENT)._process.poll() is None
+    compiler = worker.worker(f"{aot.__name__}:serve", aot._ENVIRONMENT)
+    pid = os.fork()
+    if pid == 0:
+        compiler.close()
+        os._exit(0 if compiler.process is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert compiler.running()
 
 
 def test_the_process_comes_back_after_it_died():
     signature = {"x": "*fp16", "y": "*fp32"}
     compile_for(scaled_dot_kernel, signature, {"TILE": 32}, "sm_80")
-    process = aot.worker(f"{aot.__name__}:handle", aot._ENVIRONMENT)._process
+    process = aot.worker(f"{aot.__name__}:serve", aot._ENVIRONMENT).process
     process.kill()
     process.wait()
     assert compile_for(scaled_dot_kernel, signature, {"TILE": 32}, "sm_80").registers > 0

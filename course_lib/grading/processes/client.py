@@ -5,27 +5,25 @@ May import: wire, verdict, registry, errors.
 
 import atexit
 import contextlib
+import json
 import os
 import secrets
-import socket
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 from ...errors import CourseError
+from ...worker import Worker, WorkerEndedError
 from ..answer.text import excerpt
-from ..exercise import registry
 from ..report.verdict import CaseOutcome, Diagnosis, FirstWrong, Verdict
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SOURCES = (".py", ".h", ".hpp", ".cpp", ".cu", ".cuh")
-_START_SECONDS, _VERDICT_SECONDS = 120.0, 600.0
+_SECONDS = 720.0  # for a verdict, from a judge that may still have to start
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def fingerprint():
-    """What the course's own source looks like now; a server that was started on another one is stale."""
+    """Number and newest time of the course's source files; a judge that was started on others is stale."""
     count, newest = 0, 0
     for folder, _, names in os.walk(_PACKAGE):
         for name in names:
@@ -35,69 +33,32 @@ def fingerprint():
     return count, newest
 
 
-class Server:
-    """A running judge server and the socket to it."""
-
-    def __init__(self):
-        self.owner, self.fingerprint, self.ready = os.getpid(), fingerprint(), None
-        self.connection, theirs = socket.socketpair()
-        path = os.pathsep.join(part for part in (str(_PACKAGE.parent), os.environ.get("PYTHONPATH", "")) if part)
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "course_lib.grading.processes.server", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            env=os.environ | _ONE_THREAD | {"PYTHONPATH": path},
-        )
-        theirs.close()
-
-    def usable(self):
-        return self.owner == os.getpid() and self.process.poll() is None and self.fingerprint == fingerprint()
-
-    def ask(self, request):
-        """Send one request and wait for its reply. None when the server is gone."""
-        from . import wire
-
-        try:
-            if self.ready is None:
-                self.connection.settimeout(_START_SECONDS)
-                self.ready = wire.receive(self.connection)
-            if "error" in self.ready:
-                return self.ready
-            self.connection.settimeout(_VERDICT_SECONDS)
-            wire.send(self.connection, request | {"engine": request["engine"] or self.ready["engine"]})
-            return wire.receive(self.connection)
-        except (OSError, TypeError):
-            return None
-
-    def close(self):
-        self.connection.close()  # server, judge and child end with it
-        if self.owner == os.getpid():
-            try:
-                self.process.wait(timeout=3)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+def _judge():
+    """A judge's process that is not started yet. Folders of the notebook are not on its path."""
+    path = os.pathsep.join(part for part in (str(_PACKAGE.parent), os.environ.get("PYTHONPATH", "")) if part)
+    environment = _ONE_THREAD | {"PYTHONPATH": path}
+    return Worker("course_lib.grading.processes.server:serve", environment, "the judge's process")
 
 
 _lock = threading.Lock()
-_server = None
+_worker, _source = None, None  # the judge's process, and the fingerprint of the source that it was started on
 
 
 def warm_up():
-    """Start the judge server without waiting for it, so that the first check is as fast as the second."""
-    global _server
-    if _server is None or not _server.usable():
+    """The judge's process, started without waiting for it, so that the first check is as fast as the second."""
+    global _worker, _source
+    if _worker is None or not _worker.running() or _source != fingerprint():
         shut_down()
-        _server = Server()
-    return _server
+        _worker, _source = _judge(), fingerprint()
+        _worker.start()
+    return _worker
 
 
 def start_early():
-    """``warm_up`` in a thread of its own. Whatever goes wrong is told by the check that needs the judge."""
+    """``warm_up`` in a thread of its own. What goes wrong is reported by the check that needs the judge."""
 
     def start():
-        if _lock.acquire(blocking=False):  # else a check is at it
+        if _lock.acquire(blocking=False):  # else a check is running
             with contextlib.suppress(Exception):
                 warm_up()
             _lock.release()
@@ -107,11 +68,11 @@ def start_early():
 
 @atexit.register
 def shut_down():
-    """End the judge server of this process."""
-    global _server
-    if _server is not None:
-        _server.close()
-        _server = None
+    """End the judge's process, and with it the zygote and the child."""
+    global _worker
+    if _worker is not None:
+        _worker.close()
+        _worker = None
 
 
 def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
@@ -122,7 +83,7 @@ def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
     exercise_id : str, "03.2"
     answer : Answer (answer.py): text, filename, first_line
     engine : "cpu", "gpu" or None (what this machine has)
-    seed : int or None; None draws one that nobody can guess
+    seed : int or None; None draws a random one
     sandbox : bool; run the answer inside bubblewrap
 
     Returns
@@ -134,7 +95,6 @@ def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
     CourseError  the exercise does not exist, or the judge failed
     """
     request = {
-        "op": "grade",
         "exercise": exercise_id,
         "text": answer.text,
         "filename": answer.filename,
@@ -142,32 +102,28 @@ def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
         "engine": engine,
         "seed": secrets.randbits(48) if seed is None else seed,
         "sandbox": sandbox,
-        "exercises": os.pathsep.join(map(str, registry.outside())),
     }
-    with _lock:
-        reply = _ask(request)
-    if reply is None:
-        raise CourseError(
-            "the judge's process ended twice while it worked on this answer; please report this as a bug of the course"
-        )
-    if "error" in reply:
-        raise CourseError("\n".join(part for part in (reply["error"], reply.get("trace")) if part))
-    verdict = verdict_from(reply["verdict"])
+    verdict = verdict_from(_ask(request))
     verdict.excerpt = excerpt(answer, verdict.diagnosis.line if verdict.diagnosis else None)
     return verdict
 
 
+def count_exercises():
+    """How many exercises the judge knows, once it is ready; raises CourseError when it cannot start."""
+    return _ask({})
+
+
 def _ask(request):
-    for _ in range(2):
-        try:
-            reply = warm_up().ask(request)
-        except KeyboardInterrupt:
-            shut_down()  # the judge and the child end with the server
-            raise
-        if reply is not None:
-            return reply
-        shut_down()
-    return None
+    """What the judge's process replies; it is started again once when it ends."""
+    with _lock:
+        for _ in range(2):
+            try:
+                return json.loads(warm_up().call(request, _SECONDS))
+            except WorkerEndedError:
+                continue
+    raise CourseError(
+        "the judge's process ended twice while it worked on this answer; please report this as a bug of the course"
+    )
 
 
 def verdict_from(plain):

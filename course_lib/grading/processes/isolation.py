@@ -9,16 +9,16 @@ May import: protocol, wire, outcome, bubblewrap, zygote.
 """
 
 import atexit
+import contextlib
 import json
+import multiprocessing
 import os
-import signal
+import select
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-import traceback
 from pathlib import Path
 
 from . import bubblewrap, outcome, wire
@@ -30,16 +30,20 @@ _GPU_RESIDENT_FACTOR = 4  # a CUDA context alone keeps gigabytes resident
 _SINGLE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
+class CallerGoneError(Exception):
+    """Who asked for the run has gone; the zygote ends the child when its own connection closes."""
+
+
 class Zygote:
     """A running zygote process and the socket to it; safe to use from several threads, one task after the other."""
 
     def __init__(self, engine, sandbox=False, fork_without=None):
-        """`fork_without`: a socket; the zygote is a fork of this process that has closed it, not a new program."""
+        """`fork_without`: a Connection; the zygote is a fork of this process that has closed it, not a new program."""
         self.owner = os.getpid()
         self.lock = threading.Lock()
         self.socket, theirs = socket.socketpair()
         if fork_without is not None:
-            self.process = _Forked(theirs, engine, without=(fork_without, self.socket))
+            self.process = _forked(theirs, engine, without=(fork_without, self.socket))
         else:
             self.process = _started(theirs, engine, sandbox)
         theirs.close()
@@ -56,10 +60,10 @@ class Zygote:
                 self.process.kill()
                 self.process.wait()
 
-    def run(self, task_bytes, limits):
+    def run(self, task_bytes, limits, caller=None):
         """One task. Returns (the account of how the child ended, None when the zygote died; result bytes)."""
         ours, theirs = socket.socketpair()
-        with self.lock, ours, theirs, _memory_file("task") as task, _memory_file("result") as result:
+        with self.lock, ours, theirs, _file("task") as task, _file("result") as result:
             task.write(task_bytes)
             task.flush()
             try:
@@ -69,7 +73,7 @@ class Zygote:
             except OSError:
                 return None, b""
             theirs.close()
-            account = _account(ours, limits["wall_seconds"] + _GRACE_SECONDS)
+            account = _account(ours, limits["wall_seconds"] + _GRACE_SECONDS, caller)
             result.seek(0)
             return account, result.read()
 
@@ -94,65 +98,56 @@ def _started(connection, engine, sandbox):
     )
 
 
-class _Forked:
-    """A zygote forked from this process, with what is used of subprocess.Popen."""
-
-    def __init__(self, connection, engine, without):
-        self.pid, self.returncode = os.fork(), None
-        if self.pid == 0:
-            self._become_zygote(connection, engine, without)
-
-    def _become_zygote(self, connection, engine, without):
-        code = 1
-        try:
-            os.setsid()
-            null = os.open(os.devnull, os.O_RDWR)
-            for target in (0, 1):
-                os.dup2(null, target)
-            os.close(null)
-            for other in without:
-                other.close()
-            os.environ["COURSE_ENGINE"] = engine
-            zygote_program.main(connection.detach(), engine, str(_ROOT))
-            code = 0
-        except Exception:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
+class _Forked(multiprocessing.get_context("fork").Process):
+    """A zygote forked from this process, with the methods of subprocess.Popen that Zygote uses."""
 
     def poll(self):
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
-        return self.returncode
+        return None if self.is_alive() else self.exitcode
 
     def wait(self, timeout=None):
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while self.poll() is None:
-            if deadline is not None and time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired("zygote", timeout)
-            time.sleep(0.005)
-        return self.returncode
-
-    def kill(self):
-        os.kill(self.pid, signal.SIGKILL)
+        self.join(timeout)
+        if self.is_alive():
+            raise subprocess.TimeoutExpired("zygote", timeout)
 
 
-def _memory_file(name):
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create(name), "w+b")
-    return tempfile.TemporaryFile()
+def _become_zygote(connection, engine, without):
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for target in (0, 1):
+        os.dup2(null, target)
+    os.close(null)
+    for other in without:
+        other.close()
+    os.environ["COURSE_ENGINE"] = engine
+    zygote_program.main(connection.detach(), engine, str(_ROOT))
 
 
-def _account(connection, seconds):
-    connection.settimeout(seconds)
-    data = b""
-    try:
-        while part := connection.recv(1 << 16):
+def _forked(connection, engine, without):
+    """zygote.py as a fork of this process, with `without` closed."""
+    process = _Forked(target=_become_zygote, args=(connection, engine, without), daemon=True)
+    process.start()
+    return process
+
+
+def _account(connection, seconds, caller):
+    """The zygote's account, None when it died; CallerGoneError when the caller's connection is closed first."""
+    deadline, data = time.monotonic() + seconds, b""
+    watched = [connection] if caller is None else [connection, caller]
+    while (left := deadline - time.monotonic()) > 0.0:
+        ready, _, _ = select.select(watched, [], [], left)
+        if connection in ready:
+            part = connection.recv(1 << 16)
+            if not part:
+                break
             data += part
+        elif caller in ready:
+            raise CallerGoneError
+    with contextlib.suppress(ValueError):
         return json.loads(data) if data else None
-    except (TimeoutError, ConnectionError, ValueError):
-        return None
+
+
+def _file(name):
+    return os.fdopen(zygote_program.memory_file(name), "w+b")
 
 
 _zygotes: dict[tuple[str, bool], Zygote] = {}
@@ -176,7 +171,7 @@ def fork_zygote(without):
 
     Parameters
     ----------
-    without : socket that the zygote must not keep open
+    without : Connection that the zygote must not keep open
     """
     _zygotes["cpu", False] = Zygote("cpu", fork_without=without)
 
@@ -190,13 +185,14 @@ def close_zygotes():
             current.close()
 
 
-def run_task(task, *, sandbox=False):
+def run_task(task, *, sandbox=False, caller=None):
     """Run one answer in a limited child of its own.
 
     Parameters
     ----------
     task : ChildTask
     sandbox : bool; inside bubblewrap as well (read-only file system, no network)
+    caller : Connection or None; the run is given up when its other end is closed
 
     Returns
     -------
@@ -206,6 +202,7 @@ def run_task(task, *, sandbox=False):
     Raises
     ------
     UnsupportedError  sandbox asked for and bubblewrap is missing
+    CallerGoneError   `caller` was closed
     """
     on_gpu = task.engine == "gpu"
     limits = {
@@ -216,7 +213,7 @@ def run_task(task, *, sandbox=False):
         "resident_bytes": task.memory_bytes * (_GPU_RESIDENT_FACTOR if on_gpu else 1),
     }
     current = zygote(task.engine, sandbox)
-    account, data = current.run(wire.pack_task(task), limits)
+    account, data = current.run(wire.pack_task(task), limits, caller)
     if account is None and _zygotes.pop((task.engine, sandbox), None) is not None:
         current.close()
     return outcome.collect(task, account, data)

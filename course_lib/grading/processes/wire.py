@@ -126,29 +126,6 @@ def unpack(data, start=0):
         raise WireError(f"the message cannot be read: {error}") from None
 
 
-def send(connection, value):
-    """Write one message to a stream socket."""
-    data = pack(value)
-    connection.sendall(_LENGTH.pack(len(data)) + data)
-
-
-def receive(connection):
-    """Read one message from a stream socket; None at its end."""
-
-    def exactly(count):
-        parts = bytearray()
-        while len(parts) < count:
-            part = connection.recv(min(count - len(parts), 1 << 20))
-            if not part:
-                return None
-            parts += part
-        return bytes(parts)
-
-    head = exactly(_LENGTH.size)
-    body = exactly(_LENGTH.unpack(head)[0]) if head else None
-    return unpack(body)[0] if body is not None else None
-
-
 def _plain(item):
     return {field.name: getattr(item, field.name) for field in fields(item)}
 

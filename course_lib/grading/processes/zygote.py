@@ -173,7 +173,8 @@ def _fork_child(task, result, trace, out, folder, limits, others):
         os._exit(70)
 
 
-def _memory_file(name):
+def memory_file(name):
+    """The descriptor of a file in memory, or on disk where the system has none."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name)
     with tempfile.TemporaryFile() as file:
@@ -191,7 +192,7 @@ def _serve(request, descriptors, main, wake, builder):
         child_cuda.load_machine()
     started = time.monotonic()
     folder = tempfile.mkdtemp(prefix="course-answer-")
-    trace = _memory_file("trace")
+    trace = memory_file("trace")
     read_end, write_end = os.pipe()
     others = [main.fileno(), reply.fileno(), read_end, wake]
     try:
