@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from ..cuda import gate as cuda_gate
-from ..cuda.steps import promised, step, steps
+from ..cuda.steps import promised, step
 from ..triton import aot, source
 from ._foundation.launch import gpu_constants
 from .examples import examples
@@ -120,28 +120,29 @@ def _check_triton(stem, launches):
 
 
 def main():
-    """Compile what has changed."""
+    """Compile what has changed; with --write each digest is stored at once."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="store the digests of what compiles")
     parser.add_argument("steps", nargs="*", help="FAMILY or FAMILY/STEP; all if none is given")
     arguments = parser.parse_args()
-    before, digests = cuda_gate.stored(), {}
-    twins = twin_launches()
-    checks = {(cuda_gate.step_of(path), "cuda"): (cuda_gate.digest, _check_cuda, (path,)) for path in cuda_gate.files()}
-    for one in steps():
-        if one.twins:
-            checks[one.stem, "triton"] = digest, _check_triton, (one.stem, twins[one.stem])
-    for key, (digest_of, check, what) in checks.items():
-        (stem, language), new = key, digest_of(*what)
-        skipped = arguments.steps and not stem.startswith(tuple(arguments.steps))
-        if before.get(key) != new and not skipped:
+    checks, digests = _checks(), cuda_gate.stored()
+    for (stem, language), (digest_of, check, what) in checks.items():
+        wanted = not arguments.steps or stem.startswith(tuple(arguments.steps))
+        if wanted and digests.get((stem, language)) != digest_of(*what):
             print(f"{stem} {language}", flush=True)
-            before[key] = check(*what)
-        if key in before:
-            digests[key] = before[key]
-    if arguments.write:
-        cuda_gate.store(digests)
-        print(f"wrote {cuda_gate.COMPILED.name}")
+            digests[stem, language] = check(*what)
+            if arguments.write:
+                cuda_gate.store(digests)
+    if arguments.write:  # without the steps that are gone
+        cuda_gate.store({key: value for key, value in digests.items() if key in checks})
+
+
+def _checks():
+    """{(step, language): (function that gives the digest, function that compiles and gives it, their arguments)}."""
+    checks = {(cuda_gate.step_of(path), "cuda"): (cuda_gate.digest, _check_cuda, (path,)) for path in cuda_gate.files()}
+    for stem, launches in twin_launches().items():
+        checks[stem, "triton"] = digest, _check_triton, (stem, launches)
+    return checks
 
 
 if __name__ == "__main__":
