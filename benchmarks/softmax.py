@@ -18,7 +18,6 @@ from course_lib.ops import softmax as ops
 
 NUMBERS, DRY_NUMBERS = 1 << 27, 1 << 12  # of each matrix; 512 MiB in float32, several times any L2
 WIDTHS, DRY_WIDTHS = (128, 512, 1024, 4096, 16384, 65536), (128, 1024)
-VARIANTS = ops.VARIANTS[:3]  # 04 and 05 compute something else
 CHECKED_ROWS = 64
 TOLERANCE = 1e-5
 COPY = ("copy", "torch")
@@ -56,7 +55,7 @@ def rows_of(load, options):
 
     add(COPY, lambda: lambda: other.copy_(x))
     add(("torch.softmax", "torch"), partial(torch_softmax, x), check, TOLERANCE)
-    for name in in_languages("softmax", VARIANTS):
+    for name in in_languages("softmax", ops.ROW_VARIANTS):
         add(name, partial(planned, x, *name), check, TOLERANCE)
     num_bytes = 2 * x.numel() * x.element_size()
     yield from variants.timed(load, partial(speed, num_bytes))

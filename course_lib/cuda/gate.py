@@ -12,7 +12,9 @@ Compiling all takes minutes, so kernels_cu/compiled.csv keeps a digest of what w
 May import: errors, source, nvrtc, signature, simt, steps.
 """
 
+import ast
 import csv
+import functools
 import hashlib
 import sys
 import time
@@ -103,8 +105,18 @@ def digest(path):
     """
     text = path.read_text(encoding="utf-8")
     parts = [with_headers_digest(text), nvrtc.version(), repr((architectures(text), variants(text)))]
-    parts += [(HERE / name).read_text(encoding="utf-8") for name in ("nvrtc.py", "source.py")]
+    parts += [_statements(HERE / name) for name in ("nvrtc.py", "source.py")]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@functools.cache
+def _statements(path):
+    """A Python file without comments, layout and docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def step_of(path):

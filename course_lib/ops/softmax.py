@@ -15,6 +15,7 @@ BLOCK = 128  # threads that share one row in 01, 02 and 04
 WARPS_PER_BLOCK = 4  # rows of one block in 03
 BLOCK_N = 1024  # columns that a Triton program reads at once
 VARIANTS = names("softmax")
+ROW_VARIANTS = names("softmax", without=("log_sum_exp", "masked"))  # a softmax of every row
 
 
 def softmax(x, *, variant="02_online", language="cuda"):

@@ -46,7 +46,7 @@ def test_profile_takes_gpu_tensors_and_writes_back():
 
 
 @pytest.mark.parametrize("language", ["cuda", "triton"])
-@pytest.mark.parametrize("variant", ["01_three_pass", "02_online", "03_online_warp"])
+@pytest.mark.parametrize("variant", ops.ROW_VARIANTS)
 @pytest.mark.parametrize("scores", SCORES)
 def test_softmax(variant, language, scores):
     for shape in SHAPES:
