@@ -4,7 +4,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup lab test test-gpu bench notebooks docs lint format clean system-packages
+.PHONY: help setup lab test test-gpu bench notebooks docs site test-site lint format clean system-packages
 
 help:  ## what each command does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,14 @@ notebooks: setup  ## chapters/ to notebooks/, exercises/ and solutions/; lecture
 
 docs: setup  ## refresh the generated tables and pictures of README.md and docs/
 	$(BIN)/python -m course_lib.book.pages
+
+site: setup  ## the course as a static site in build/site/html; builds offline
+	@$(BIN)/python -m course_lib.book.site --check || \
+		$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[site]'
+	$(BIN)/python -m course_lib.book.site
+
+test-site: site  ## build the site and test it in a browser: links, pictures, narrow screens, light and dark
+	$(BIN)/python -m pytest -q -s -p no:nbval tests/site
 
 lint: setup  ## ruff and the search for stray files
 	$(BIN)/ruff check .

@@ -2,25 +2,13 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 TOKEN = "browser-test"
-
-
-def browser_path(own):
-    """The system's Chromium, else playwright's `own`; AssertionError with what to install when there is neither."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), own if os.path.exists(own) else None)
-    assert found, (
-        "The browser test needs Chromium: make system-packages (sudo apt install chromium), or where apt has none: "
-        ".venv/bin/playwright install --with-deps chromium"
-    )
-    return found
 
 
 class Server:

@@ -5,7 +5,8 @@ Screenshots go to artifacts/.
 
 import nbformat
 import pytest
-from lab_driver import Page, Server, browser_path
+from chromium import launch
+from lab_driver import Page, Server
 from playwright.sync_api import expect, sync_playwright
 
 from course_lib.book import build, chapter_files, read_chapter
@@ -42,8 +43,7 @@ def lab(chapter, tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     with sync_playwright() as playwright:
-        path = browser_path(playwright.chromium.executable_path)
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        browser = launch(playwright)
         yield browser
         browser.close()
 
@@ -66,15 +66,15 @@ def test_the_lecture_runs_and_its_stepper_moves(open_notebook):
     cell = notebook.locator(number)
     picture, slider = cell.locator(".widget-image"), cell.locator(".widget-slider .noUi-handle")
     expect(picture).to_be_visible()
-    words = cell.locator(".widget-html-content").last
+    sentence = cell.locator(".widget-html-content").last
     readout = cell.locator(".widget-readout").first
-    first, said, tile = picture.get_attribute("src"), words.inner_text(), int(readout.inner_text())
+    first, before, tile = picture.get_attribute("src"), sentence.inner_text(), int(readout.inner_text())
     slider.focus()
     notebook.page.keyboard.press("ArrowRight")
     expect(picture).not_to_have_attribute("src", first)
     expect(readout).to_have_text(str(tile + 1))
-    assert said  # the picture's content as a sentence, for who does not see it
-    expect(words).not_to_have_text(said)
+    assert before  # the picture's content as a sentence, for readers who cannot see it
+    expect(sentence).not_to_have_text(before)
     notebook.screenshot("stepper")
 
 

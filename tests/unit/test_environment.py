@@ -16,9 +16,10 @@ def canonical(name):
 
 @pytest.fixture(scope="module")
 def requirements(root):
-    """name -> Requirement, the dev tools included."""
+    """name -> Requirement, the tools of the extras dev and site included."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    lines = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["dev"], *extras["site"]]
     return {canonical(item.name): item for item in map(Requirement, lines)}
 
 

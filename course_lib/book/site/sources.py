@@ -1,0 +1,113 @@
+"""The sources of the site: Markdown and notebooks of the repository, in the same folders, ready for Sphinx.
+
+Links between pages stay as they are, since the folders are. Added are a table of contents, a note on every notebook
+page that says how to run it, and glossary entries that can be linked to.
+
+May import: chapters, pages, matplotlib.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+import matplotlib
+import nbformat
+
+from ..chapters import chapter_files
+from ..pages import PICTURES
+from ..pages.overview import plan
+
+COPIED = ("CONTRIBUTING.md", "LICENSE", "kernels_cu/README.md", "benchmarks/README.md")
+REFERENCE = ("docs/results", "docs/support", "docs/grader", "docs/machine", "chapters/glossary", "api/index")
+PROJECT = ("docs/chapters", "docs/hosted", "kernels_cu/README", "benchmarks/README", "CONTRIBUTING")
+MATH_FONT = ("STIXGeneral.ttf", "LICENSE_STIX")  # matplotlib brings it
+_ENTRY = re.compile(r"^\*\*(.+?)\*\*: (.*)$", re.MULTILINE)
+
+
+def collect(target, root):
+    """Write the sources of the site below `target`, a folder that does not exist yet."""
+    root, target = Path(root), Path(target)
+    titles = {row["number"]: f"{row['number']} {row['title']}" for row in plan(root)}
+    stems = {path.stem: titles[path.stem[:2]] for path in chapter_files(root)}
+    docs = [str(path.relative_to(root)) for path in sorted((root / "docs").glob("*.md"))]
+    for name in (*COPIED, *docs, *PICTURES):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / name, target / name)
+    shutil.copy(root / "docs" / "conf.py", target / "conf.py")
+    shutil.copytree(root / "docs" / "_static", target / "_static")
+    for name in MATH_FONT:
+        shutil.copy(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name, target / "_static" / name)
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    _write(target / "index.md", readme + contents(stems))
+    _write(target / "chapters" / "glossary.md", glossary((root / "chapters" / "glossary.md").read_text("utf-8")))
+    for stem in stems:
+        for folder in ("notebooks", "exercises"):
+            source = root / folder / f"{stem}.ipynb"
+            if source.exists():
+                _write(target / folder / source.name, nbformat.writes(page(source, root)))
+
+
+def contents(titles):
+    """The table of contents of the whole site, hidden on the page; `titles` holds stem -> title of the chapters."""
+    chapters = [f"{title} <notebooks/{stem}>" for stem, title in titles.items()]
+    parts = (("Chapters", chapters), ("Reference", REFERENCE), ("Project", PROJECT))
+    return "".join(_toctree(entries, f":caption: {caption}\n") for caption, entries in parts)
+
+
+def _toctree(entries, options=""):
+    return f"\n```{{toctree}}\n:hidden:\n{options}\n" + "\n".join(entries) + "\n```\n"
+
+
+def page(path, root):
+    """The notebook at `path` as a page: with a note on how to run it, and its exercises as the next page."""
+    notebook = nbformat.read(path, as_version=4)
+    folder, other = path.parent.name, {"notebooks": "exercises", "exercises": "notebooks"}[path.parent.name]
+    note = run_note(f"{folder}/{path.name}", f"../{other}/{path.name}" if (root / other / path.name).exists() else None)
+    first = notebook.cells[0]
+    title, _, rest = first.source.partition("\n")
+    first.source = f"{title}\n\n{note}\n{rest}"
+    if folder == "notebooks" and (root / "exercises" / path.name).exists():
+        tree = _toctree([f"Exercises </exercises/{path.stem}>"])
+        notebook.cells.append(nbformat.v4.new_markdown_cell(tree.strip(), id=f"contents-{path.stem[:2]}"))
+    return notebook
+
+
+def run_note(name, other):
+    """A box that says how to open the notebook `name` in JupyterLab; `other` is the chapter's other notebook."""
+    lecture = name.startswith("notebooks/")
+    state = "Its outputs are those of a run on a CPU." if lecture else "Write your answers there, not here."
+    link = f" · [{'Exercises' if lecture else 'Lecture'} of this chapter]({other})" if other else ""
+    return (
+        "````{admonition} Open in JupyterLab\n:class: tip run-note\n\n"
+        f"`make lab`, then open `{name}`. {state}\n\n"
+        f"{{download}}`Download the notebook </{name}>` · [Without Linux](../docs/hosted.md){link}\n````\n"
+    )
+
+
+def glossary(text):
+    """The glossary with every entry as a term that pages and the search can point to."""
+    head, _, _ = text.partition("\n**")
+    entries = [(word, meaning) for word, meaning in _ENTRY.findall(text)]
+    lines = [f"{word}\n  {meaning}\n" for word, meaning in entries]
+    return f"{head.rstrip()}\n\n````{{glossary}}\n" + "\n".join(lines) + "````\n"
+
+
+def alt_texts(folder):
+    """Picture (the SHA-256 of its bytes, as myst-nb names files) -> its text alternative, for all notebooks."""
+    import base64
+    import hashlib
+
+    found = {}
+    for path in Path(folder).glob("*/*.ipynb"):
+        for cell in nbformat.read(path, as_version=4).cells:
+            for output in cell.get("outputs", ()):
+                encoded = output.get("data", {}).get("image/png")
+                if encoded:
+                    alt = output.metadata.get("image/png", {}).get("alt", "")
+                    found[hashlib.sha256(base64.b64decode(encoded)).hexdigest()] = alt
+    return found
+
+
+def _write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

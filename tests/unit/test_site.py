@@ -1,0 +1,109 @@
+"""What Sphinx builds the site from: collected pages, docstrings, the API; tests/site has the tests of the result."""
+
+import nbformat
+import pytest
+
+from course_lib.book.chapters import ROOT
+from course_lib.book.site import api, sources
+from course_lib.book.site.docstrings import inline, to_rst
+
+DOCSTRING = """\
+Attention with a `mask`, one launch; |x| and *args stay as they are.
+
+    out = attention(q)
+
+Parameters
+----------
+q : tensor, (batch_size, head_dim),
+    contiguous
+causal : bool; keeps
+    1 1 0
+    1 1 1
+
+Raises
+------
+ShapeError        shapes that do not fit
+UnsupportedError  no such variant
+
+Notes
+-----
+Cost      4 FLOP
+"""
+RST = r"""
+Attention with a ``mask``, one launch; \|x\| and \*args stay as they are.
+
+::
+
+        out = attention(q)
+
+.. rubric:: Parameters
+
+``q``
+    tensor, (batch_size, head_dim),
+    contiguous
+
+``causal``
+    | bool; keeps
+    | 1 1 0
+    | 1 1 1
+
+.. rubric:: Raises
+
+``ShapeError``
+    shapes that do not fit
+
+``UnsupportedError``
+    no such variant
+
+.. rubric:: Notes
+
+``Cost``
+    4 FLOP
+"""
+
+
+def test_docstrings_of_the_course_become_restructured_text():
+    assert "\n".join(to_rst(DOCSTRING.splitlines())).strip() == RST.strip()
+    assert to_rst([]) == []
+
+
+def test_a_code_span_keeps_its_characters():
+    assert inline("``a*b|c`` and `d_`s, e_ *f*") == r"``a*b|c`` and ``d_``\ s, e\_ \*f\*"
+
+
+def test_a_notebook_page_says_how_to_run_it_and_leads_to_its_exercises(tmp_path):
+    cells = [nbformat.v4.new_markdown_cell("# 42 Add\n\nText."), nbformat.v4.new_code_cell("1 + 1")]
+    for folder in ("notebooks", "exercises"):
+        (tmp_path / folder).mkdir()
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / folder / "42_add.ipynb")
+    lecture = sources.page(tmp_path / "notebooks" / "42_add.ipynb", tmp_path)
+    first, last = lecture.cells[0].source, lecture.cells[-1].source
+    assert first.startswith("# 42 Add\n\n````{admonition} Open in JupyterLab") and first.endswith("\nText.")
+    assert "open `notebooks/42_add.ipynb`" in first and "(../exercises/42_add.ipynb)" in first
+    assert last.startswith("```{toctree}") and "Exercises </exercises/42_add>" in last
+    exercises = sources.page(tmp_path / "exercises" / "42_add.ipynb", tmp_path)
+    assert "(../notebooks/42_add.ipynb)" in exercises.cells[0].source and "toctree" not in exercises.cells[-1].source
+
+
+def test_the_glossary_becomes_terms():
+    text = sources.glossary(
+        "# Glossary\n\nIntroduction.\n\n**acc**: a sum. [07]\n\n**bank (of memory)**: a part. [01]\n"
+    )
+    assert text.startswith("# Glossary\n\nIntroduction.\n\n````{glossary}\nacc\n  a sum. [07]\n\nbank (of")
+
+
+def test_every_entry_of_the_glossary_is_a_term():
+    text = (ROOT / "chapters" / "glossary.md").read_text()
+    entries = [line for line in text.splitlines() if line.startswith("**")]
+    assert sources.glossary(text).count("\n  ") == len(entries) > 50
+
+
+def test_every_page_of_docs_is_in_the_table_of_contents():
+    pages = {f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")}
+    assert pages <= {*sources.REFERENCE, *sources.PROJECT}
+
+
+@pytest.mark.parametrize("room", api.ROOMS)
+def test_a_room_has_an_api_page_with_its_public_names(room):
+    page = api.room_page(room)
+    assert page.startswith(f"{api.ROOMS[room]}\n====") and ".. auto" in page.partition(":no-members:")[2]
