@@ -65,13 +65,13 @@ install_course() {
         fi
     fi
     say "installing; about 2.5 GB on disk, one to ten minutes by the speed of your line"
-    # torch stands in the same command as everything else: without its pin another package would pull a CUDA build of several GB
+    # torch is in the same command as all others: without its pin another package would pull a CUDA build of several GB
     "$venv/bin/python" -m pip install --disable-pip-version-check --no-compile "${extra[@]+"${extra[@]}"}" \
         --constraint constraints.txt "$(grep '^torch==' constraints.txt)" --editable ".[dev]"
     compile_packages
 }
 
-# Ten thousand Python files: pip compiles them on one core, and some packages carry files that no Python can compile.
+# Ten thousand Python files: pip compiles them on one core, and some packages hold files that do not compile.
 compile_packages() {
     local packages
     packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')

@@ -1,6 +1,6 @@
-"""Every file of the repository has a place: report tracked or unignored files that stand where nothing expects them.
+"""Report files, tracked or not ignored, that no rule of the repository's layout expects.
 
-python scripts/stray_files.py        exit status 1 and one line a file when something is astray
+python scripts/stray_files.py        exit status 1 and one line for each such file
 """
 
 import re

@@ -1,6 +1,6 @@
 """Read chapters/NN_stem.md: MyST Markdown with code cells, split into parts.
 
-A line ``+++ {"part": "lecture"}`` or ``+++ {"part": "exercises"}`` starts a part; what stands before the first one is
+A line ``+++ {"part": "lecture"}`` or ``+++ {"part": "exercises"}`` starts a part; what precedes the first one is
 lecture.
 
 May import: errors, regions, exercises.

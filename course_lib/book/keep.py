@@ -1,7 +1,7 @@
 """Building never costs a learner anything: answers are kept, and a copy goes to work/ before a file is written.
 
 Every built cell knows the text it was built with: an answer or a prediction in its metadata (``built``), any other
-cell in its id. So a learner's edit is told from a text that is merely old.
+cell in its id. So a learner's edit differs from a text that is merely old.
 
 May import: notebooks.
 """

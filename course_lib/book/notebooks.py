@@ -99,7 +99,7 @@ def execute(notebook, *, folder=ROOT / "notebooks", seconds=CELL_SECONDS, strict
 
     Parameters
     ----------
-    folder : path, the working directory of the run; JupyterLab runs a notebook in the folder where it stands
+    folder : path, the working directory of the run; JupyterLab runs a notebook in its own folder
     seconds : int, the longest that one cell may take
     strict : bool; with it a `check` that is not passed and a %%cuda cell that does not compile raise
 
@@ -140,7 +140,7 @@ def _client(notebook, folder, seconds):
 
 
 def _static(output):
-    """An output as a page can show it: a widget lives in a running kernel only, so a sentence stands in for it."""
+    """An output as a page can show it: a widget needs a running kernel, so a sentence replaces it."""
     data = output.get("data", {})
     if _WIDGET in data:
         del data[_WIDGET]

@@ -1,10 +1,10 @@
 """Text that a chapter borrows from the sources: regions, includes, and what a learner sees of a solution.
 
-A region stands between ``// region: NAME`` and ``// endregion`` in .cu and .cuh files, ``# region: NAME`` and
-``# endregion`` in Python. A solution stands between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` in Python,
+A region is between ``// region: NAME`` and ``// endregion`` in .cu and .cuh files, ``# region: NAME`` and
+``# endregion`` in Python. A solution is between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` in Python,
 ``// BEGIN SOLUTION`` and ``// END SOLUTION`` in CUDA. One that begins with ``// BEGIN SOLUTION unmarked`` leaves no
-TODO behind: what is missing there is for the learner to find. A line ``// GIVEN: code`` (Python: ``# GIVEN: code``) in
-a solution is code to mend: it stands in the starter, below the TODO, and nowhere else.
+TODO: the learner finds what is missing. A line ``// GIVEN: code`` (Python: ``# GIVEN: code``) in
+a solution is code to mend: it appears in the starter, below the TODO, and nowhere else.
 
 May import: errors.
 """
@@ -77,7 +77,7 @@ def without_region_marks(text):
 
 
 def included(reference, root):
-    """What ``@include reference`` stands for: ``PATH``, ``PATH#REGION`` or, for Python, ``PATH#function_name``.
+    """The text that ``@include reference`` includes: ``PATH``, ``PATH#REGION`` or, for Python, ``PATH#function_name``.
 
     ``PATH#function_name/REGION`` is a region inside a Python function; others may use its name too.
     """

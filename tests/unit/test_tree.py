@@ -117,3 +117,20 @@ def test_links_inside_the_course_lead_somewhere(root):
         for target in links(page):
             if not target.startswith(("http://", "https://", "#")):
                 assert (page.parent / target.partition("#")[0]).exists(), f"{page.relative_to(root)}: {target}"
+
+
+def test_paths_named_in_the_docs_exist(root):
+    pages = [root / "README.md", *root.glob("docs/*.md"), root / "kernels_cu/README.md", root / "benchmarks/README.md"]
+    for page in pages:
+        for name in re.findall(r"`([\w.-]+/[\w./-]*)`", page.read_text()):
+            made = name.startswith(("work/", ".venv/"))  # by set-up and by the learner
+            assert made or any((folder / name).exists() for folder in (root, page.parent)), f"{page.name}: {name}"
+
+
+def test_pages_named_in_the_code_exist(root):
+    command = ["git", "grep", "-nIoE", r"\b[a-z_]+\.md\b", "--", "*.py", "*.cu", "*.cuh", "*.h", "*.cpp", "*.sh"]
+    found = subprocess.run(command, cwd=root, capture_output=True, text=True).stdout.splitlines()
+    names = {path.name for path in root.glob("*/*.md")} | {path.name for path in root.glob("*.md")}
+    names |= {"task.md", "index.md"}  # one in each exercise; made by the site's build
+    strange = [line for line in found if line.rpartition(":")[2] not in names]
+    assert found and not strange, "\n".join(strange)

@@ -27,7 +27,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Probe:
-    """After a failure: one more run whose right answer is a number that the learner can read (grading.md, Probes)."""
+    """After a failure: one more run whose right answer is a number that the learner can read."""
 
     name: str
     case: Case
