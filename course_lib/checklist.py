@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from .book.regions import included, solved, starter
 from .grading.exercise import registry, submissions
-from .grading.judge.judge import judge, not_started, prepare
+from .grading.judge.judge import judge, not_started
+from .grading.judge.prepare import prepare
 
 MIN_WRONG, MIN_RIGHT = 3, 1
 TRITON_HEAD = "import triton\nimport triton.language as tl\n\n\n"

@@ -168,7 +168,7 @@ class _StartJudgeEarly:
     def __call__(self, *_):
         if getattr(self.shell.user_ns.get("check"), "__module__", None) != "course_lib.grading.check":
             return
-        from .grading.processes import client
+        from .grading.judge import client
 
         self.shell.events.unregister("post_run_cell", self)
         client.start_early()

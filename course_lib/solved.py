@@ -15,7 +15,7 @@ from . import checklist, cuda
 from .device import engine
 from .grading.answer import loading
 from .grading.exercise import registry
-from .grading.judge.judge import prepare
+from .grading.judge.prepare import prepare
 from .grading.processes.protocol import Ref
 from .grading.processes.tensors import Bindings
 from .triton import aot

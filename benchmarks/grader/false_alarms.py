@@ -19,7 +19,8 @@ from benchmarks.grader import verdict_rows
 from course_lib.book.regions import included
 from course_lib.checklist import TRITON_HEAD, answers
 from course_lib.grading.exercise import registry
-from course_lib.grading.judge.judge import judge, prepare
+from course_lib.grading.judge.judge import judge
+from course_lib.grading.judge.prepare import prepare
 from course_lib.grading.subjects.softmax import cases as softmax_cases
 
 BLOCK = 64

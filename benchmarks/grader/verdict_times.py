@@ -22,7 +22,7 @@ from benchmarks.harness.rows import stored
 from course_lib import checklist
 from course_lib.grading.answer.text import Answer
 from course_lib.grading.exercise import registry
-from course_lib.grading.processes import client
+from course_lib.grading.judge import client
 from course_lib.measure.tables import Table
 
 NUM_WRONG = 6  # wrong answers of each exercise, spread over its list

@@ -112,7 +112,7 @@ def _doctor(options):
 
 def _grade(options):
     from ..grading.answer.text import from_file
-    from ..grading.processes import client
+    from ..grading.judge import client
 
     if options.engine == "gpu" and not device.has_gpu():
         raise CourseError("--engine gpu needs an NVIDIA GPU, and none is found here (`course doctor` says more)")

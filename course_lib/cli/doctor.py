@@ -169,7 +169,7 @@ def _work():
 
 
 def _judge():
-    from ..grading.processes import client
+    from ..grading.judge import client
 
     started = time.perf_counter()
     try:

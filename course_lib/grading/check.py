@@ -1,13 +1,13 @@
 """`check` and `hint`: what a notebook calls. Both only send text to the judge server and keep the books in work/.
 
-May import: answer, client, work, registry, verdict.
+May import: errors, answer.text, exercise.registry, judge.client, records.work, report.hints, report.states.
 """
 
 import os
 
 from ..errors import CheckFailed
 from .answer.text import extract
-from .processes import client
+from .judge import client
 from .records import work
 from .report.states import PASS
 

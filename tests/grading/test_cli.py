@@ -91,7 +91,7 @@ def test_an_engine_that_is_not_here_is_a_sentence(answer, capsys, monkeypatch):
 
 
 def test_a_sandbox_without_bubblewrap_is_a_sentence(answer, capsys, monkeypatch):
-    from course_lib.grading.processes import client
+    from course_lib.grading.judge import client
 
     client.shut_down()
     monkeypatch.setenv("PATH", "/nowhere")

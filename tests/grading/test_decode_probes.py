@@ -11,7 +11,8 @@ import torch
 
 from course_lib.grading.exercise import inputs, registry
 from course_lib.grading.judge.evidence import Evidence
-from course_lib.grading.judge.judge import judge, prepare
+from course_lib.grading.judge.judge import judge
+from course_lib.grading.judge.prepare import prepare
 from course_lib.grading.processes.protocol import ChildResult, RunResult
 from course_lib.grading.subjects.decode import diagnostics as decode_readings
 from course_lib.grading.subjects.decode import windows as decode_windows

@@ -10,7 +10,7 @@ import torch
 from course_lib import checklist
 from course_lib.errors import CourseError
 from course_lib.grading.exercise import inputs, registry, submissions
-from course_lib.grading.judge.judge import prepare
+from course_lib.grading.judge.prepare import prepare
 from course_lib.grading.judge.tolerance import SCORE_ULPS, ToleranceTooWideError
 
 ALL = registry.all()

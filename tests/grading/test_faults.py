@@ -146,7 +146,7 @@ def test_an_endless_loop_is_stopped_and_its_line_named(source, line):
     fault = fault_of(run(source, wall_seconds=0.7))
     assert time.perf_counter() - started < 4
     assert fault.kind == "timeout" and fault.line in line
-    assert f"stood in line {fault.line}" in fault.message
+    assert f"it was in line {fault.line}" in fault.message
 
 
 def test_an_answer_that_ignores_signals_is_stopped_too():

@@ -12,7 +12,7 @@ import torch
 
 import course_lib
 from course_lib.errors import CheckFailed, CourseError
-from course_lib.grading.processes import client
+from course_lib.grading.judge import client
 from course_lib.grading.records import work
 
 GOOD = """

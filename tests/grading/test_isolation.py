@@ -181,7 +181,7 @@ def test_the_sandbox_hides_the_network_and_locks_the_files(tmp_path):
 
 def test_a_judge_whose_notebook_is_gone_ends_without_a_word():
     ours, theirs = socket.socketpair()
-    factory = "course_lib.grading.processes.server:serve"
+    factory = "course_lib.grading.judge.server:serve"
     command = [sys.executable, "-P", "-m", "course_lib.worker", str(theirs.fileno()), factory]
     server = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True)
     theirs.close()

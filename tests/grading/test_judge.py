@@ -8,7 +8,8 @@ import torch
 
 from course_lib.grading.exercise import registry
 from course_lib.grading.judge.evidence import SECOND_POISON
-from course_lib.grading.judge.judge import judge, prepare
+from course_lib.grading.judge.judge import judge
+from course_lib.grading.judge.prepare import prepare
 from course_lib.grading.processes.protocol import ChildResult, Fault, RunResult
 from course_lib.reference import softmax as reference
 

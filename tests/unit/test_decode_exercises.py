@@ -6,7 +6,7 @@ import torch
 from course_lib.errors import ShapeError
 from course_lib.grading.exercise.spec import Case
 from course_lib.grading.exercises import decode_choice, decode_group
-from course_lib.grading.judge.judge import prepare
+from course_lib.grading.judge.prepare import prepare
 from course_lib.grading.subjects.decode import windows as decode_windows
 from course_lib.ops import decode_exercises as ops
 from course_lib.triton.aot import compile_for

@@ -22,7 +22,7 @@ ALLOWED = {
     "reference": {"notation"},
     "kv": BASE | {"device", "cuda", "triton", "triton_kernels"},
     "ops": BASE | {"device", "cuda", "triton", "triton_kernels", "kv"},
-    "grading": BASE | {"device", "worker", "reference", "cuda", "triton"},  # the judge does not know the contestants
+    "grading": BASE | {"device", "worker", "reference", "cuda", "triton"},  # the judge does not know the submissions
     "measure": BASE | {"device"},
     "viz": BASE | {"measure"},
     "magic": BASE | {"cuda", "grading"},
@@ -66,6 +66,53 @@ def forbidden(path, text=None):
     ]
 
 
+# room of grading -> rooms of grading that it may import
+GRADING = {
+    "answer": set(),
+    "report": set(),
+    "processes": {"answer"},
+    "exercise": {"processes", "exercises"},  # exercises: until each of them is a folder under solutions/
+    "judge": {"answer", "exercise", "processes", "report"},
+    "records": {"report"},
+}
+
+
+def imported_modules(path, modules):
+    """Dotted names of the modules of the course that one file imports, those inside functions too."""
+    package = ("course_lib", *path.relative_to(PACKAGE).parts[:-1])
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            dotted = ".".join((*base, *(node.module or "").split("."))).strip(".")
+            for alias in node.names:
+                yield from [name for name in (f"{dotted}.{alias.name}", dotted) if name in modules][:1]
+
+
+def import_graph():
+    """Module -> modules that it imports, over all of course_lib; a package is its __init__.py."""
+    names = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        dotted = ".".join(("course_lib", *path.relative_to(PACKAGE).with_suffix("").parts))
+        names[dotted.removesuffix(".__init__")] = path
+    return {name: set(imported_modules(path, names)) - {name} for name, path in names.items()}
+
+
+def circles(graph):
+    """Modules of the graph that import themselves by way of others, as sorted lists, one a circle."""
+    reached = {}
+    for start in graph:
+        seen, remaining = set(), list(graph[start])
+        while remaining:
+            name = remaining.pop()
+            if name not in seen:
+                seen.add(name)
+                remaining += graph[name]
+        reached[start] = seen
+    return sorted({tuple(sorted(b for b in reached[a] if a in reached[b])) for a in graph if a in reached[a]})
+
+
 def test_every_room_has_a_rule():
     rooms = {room_of(path) for path in PACKAGE.rglob("*.py")}
     assert rooms <= ALLOWED.keys() | ON_TOP
@@ -88,6 +135,28 @@ def test_imports_follow_the_direction():
 )
 def test_the_rule_catches(place, line):
     assert len(forbidden(PACKAGE / place, line)) == 1
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    assert not circles(import_graph())
+
+
+def test_a_circle_is_seen():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}
+    assert circles(graph) == [("a", "b", "c")]
+    graph = import_graph()
+    assert "course_lib.grading.report.hints" in graph["course_lib.grading.check"], "an import inside a function counts"
+
+
+def test_rooms_of_grading_import_in_one_direction():
+    found = []
+    for module, imported in import_graph().items():
+        room = module.removeprefix("course_lib.grading.").split(".")[0]
+        for other in imported if module.startswith("course_lib.grading.") and room in GRADING else ():
+            target = other.removeprefix("course_lib.grading.").split(".")[0]
+            if other.startswith("course_lib.grading.") and target not in GRADING[room] | {room}:
+                found.append(f"{module} may not import {other}")
+    assert not found, "\n".join(found)
 
 
 def test_importing_the_course_is_light():

@@ -130,7 +130,7 @@ def test_a_keyword_is_no_name_for_a_kernel(shell, compiler, capsys):
 
 
 def test_the_judge_starts_with_the_cell_that_brings_check(shell, monkeypatch):
-    from course_lib.grading.processes import client
+    from course_lib.grading.judge import client
 
     started = []
     monkeypatch.setattr(client, "start_early", lambda: started.append(1))

@@ -3,7 +3,7 @@
 A text that answer.py gathered from several cells holds marks, `# %% line 5 of In [3]`: what follows a mark is
 numbered as in that cell, so that tracebacks, Triton findings and faulthandler all name the line that the learner sees.
 
-May import: errors.
+May import: nothing of the course.
 """
 
 import linecache

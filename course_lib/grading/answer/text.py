@@ -1,6 +1,6 @@
 """An answer as text: what a learner hands to `check` becomes the one thing that travels to the judge.
 
-May import: errors, loading, gather.
+May import: errors, gather, loading.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,1 @@
+"""What an exercise is: cases, inputs, probes, submissions, registry. May import: processes.protocol, reference."""

@@ -3,7 +3,7 @@
 Every function here looks only at values that the contract lets an answer use. Values past the end of a sequence, in an
 unused page or in a split without keys are poison: they would make the tolerance as large as themselves.
 
-May import: reference, torch.
+May import: reference.attention, torch.
 """
 
 import torch

@@ -3,7 +3,7 @@
 A folder holds task.md (what the learner reads), task.py (what the judge runs), the answer, wrong.py and right.py. Its
 modules are loaded by path, when one of them is asked for, and import each other as `from .diagnostics import …`.
 
-May import: document, spec, errors.
+May import: errors, document, exercises.
 """
 
 import functools

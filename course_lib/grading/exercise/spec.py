@@ -1,7 +1,7 @@
 """What an exercise is, for the judge: contract, cases, oracle, probes, hints.
 
-May import: document, protocol, verdict, torch. Never ops, triton_kernels or the course's own kernels: the judge gets
-every answer, the solution too, as text.
+May import: document, processes.protocol. Never ops, triton_kernels or the course's own kernels: the judge gets every
+answer, the solution too, as text.
 """
 
 from collections.abc import Callable

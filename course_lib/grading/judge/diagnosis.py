@@ -3,7 +3,7 @@
 The order matters: an answer that did not run, a finding of the machine (which knows the line), elements never written,
 outputs that are not the answer's work at all, then the exercise's own reading of its probes, then the plain facts.
 
-May import: verdict, evidence (as data), inputs, notation, torch.
+May import: exercise.inputs, unwritten, report.verdict, notation, torch.
 """
 
 import math
@@ -13,6 +13,7 @@ import torch
 from ...notation import UNIT_ROUNDOFF
 from ..exercise import inputs
 from ..report.verdict import Diagnosis
+from .unwritten import runs_of, sentence, unwritten
 
 # Findings: the first kind in this list is the one to repair first; those below it are often its consequence.
 FINDING_ORDER = (
@@ -48,7 +49,7 @@ def diagnose(evidence, task_fault=None, probe=None):
         return Diagnosis(task_fault.kind, task_fault.message, task_fault.line)
     if evidence.exercise.accept is not None:
         return next(case.refusal for case in evidence.failing() if case.refusal is not None)
-    for look in (_modified, _structure, _unwritten, _refused, _trivial, _own_reading(probe), _unstable, _not_a_number):
+    for look in (_modified, _structure, unwritten, _refused, _trivial, _own_reading(probe), _unstable, _not_a_number):
         found = look(evidence)
         if found is not None:
             return found
@@ -89,7 +90,7 @@ def _findings(evidence):
     if not found:
         return None
     fault, case = min(found, key=lambda pair: (FINDING_ORDER.index(pair[0].kind), pair[1].elements))
-    return Diagnosis(fault.kind, f"{_sentence(fault.message)} (Case: {case.case.name}.)", fault.line)
+    return Diagnosis(fault.kind, f"{sentence(fault.message)} (Case: {case.case.name}.)", fault.line)
 
 
 def _faults(evidence):
@@ -97,11 +98,6 @@ def _faults(evidence):
         if case.first.fault is not None:
             return Diagnosis(case.first.fault.kind, case.first.fault.message, case.first.fault.line)
     return None
-
-
-def _sentence(text):
-    text = text.strip()
-    return text if text.endswith((".", "?")) else text + "."
 
 
 def _modified(evidence):
@@ -118,58 +114,6 @@ def _structure(evidence):
             if comparison.kind in ("shape", "dtype", "missing"):
                 return Diagnosis("wrong_return", f"Output {name}: {comparison.note}")
     return None
-
-
-def _unwritten(evidence):
-    """Elements in which both poisons still stand."""
-    for case in evidence.failing():
-        for name in case.comparisons:
-            left = case.unwritten(name)
-            if left is not None and left.any():
-                return _say_unwritten(case, name, left)
-    return None
-
-
-def _say_unwritten(case, name, left):
-    count, total = int(left.sum()), left.numel()
-    where = f"{name}, {' x '.join(str(size) for size in left.shape)}, case {case.case.name!r}"
-    if count == total:
-        return Diagnosis("unwritten", f"Nothing was written to the output {where}: did the kernel reach its stores?")
-    rows = left.reshape(-1, left.shape[-1]) if left.dim() > 1 else left.reshape(-1, 1)
-    whole_rows, whole_columns = rows.all(dim=1), rows.all(dim=0)
-    if left.dim() == 1 or bool((rows == whole_rows[:, None]).all()):
-        word = "element" if left.dim() == 1 and "num_rows" not in case.case.sizes else "row"
-        what = f"{_named(word, whole_rows)} never written"
-        why = f"is the grid rounded down, or does every block take the same {word}s?"
-    elif bool((rows == whole_columns[None, :]).all()):
-        what = f"in every row, {_named('column', whole_columns)} never written"
-        why = "do the strides of the loop, or the tiles of the grid, go on to the end of the row?"
-    else:
-        row = int(rows.any(dim=1).nonzero()[0])
-        columns = runs_of(rows[row].nonzero().flatten().tolist())
-        what = f"{count} of {total} elements were never written, first in row {row}, columns {columns}"
-        why = "which elements does no thread own?"
-    if bool((case.ref[name][left] == 0).all()):
-        why = "each of them should be 0, and a 0 has to be written as well"
-    return Diagnosis("unwritten", f"In the output {where}, {what}: {_sentence(why)}")
-
-
-def _named(word, mask):
-    """ "row 3 was", "rows 3 to 5 were"."""
-    numbers = mask.nonzero().flatten().tolist()
-    return f"{word} {numbers[0]} was" if len(numbers) == 1 else f"{word}s {runs_of(numbers)} were"
-
-
-def runs_of(numbers, limit=3):
-    """[4, 5, 6, 9] -> "4 to 6, 9"; at most `limit` runs, then "and more"."""
-    runs = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    words = [str(a) if a == b else f"{a} to {b}" for a, b in runs[:limit]]
-    return ", ".join(words) + (" and more" if len(runs) > limit else "")
 
 
 def _refused(evidence):
@@ -209,7 +153,7 @@ def _unstable(evidence):
             return Diagnosis(
                 "reads_its_output",
                 f"The case {case.case.name!r} is right when the output held NaN before and wrong when it held "
-                "-2048: the result depends on what stood in the output. Write it before reading it.",
+                "-2048: the result depends on what the output held. Write it before reading it.",
             )
         if case.differing:
             return Diagnosis(

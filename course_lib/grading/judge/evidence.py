@@ -1,6 +1,6 @@
 """What a grading has seen: one record a case, with comparisons, and the readings of the probes. `diagnose` reads it.
 
-May import: protocol, spec, tolerance, verdict, torch.
+May import: exercise.spec, tolerance, processes.protocol, report.verdict, torch.
 """
 
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class CaseEvidence:
         return sum(output.numel() for output in self.ref.values())
 
     def unwritten(self, name):
-        """Bool tensor: where the answer left both poisons standing in output `name`; None when that cannot be known."""
+        """Bool tensor: elements of output `name` that still hold both poisons; None when that cannot be known."""
         if self.second is None or not self.ran or self.second.outputs is None:
             return None
         first, second = self.first.outputs[name], self.second.outputs[name]
@@ -63,7 +63,7 @@ class CaseEvidence:
 
 
 def read_alone(out, ref, unread):
-    """`out` with the reference in the places that nobody reads; as it is where it has another shape."""
+    """`out` with the reference at the elements that may hold anything; as it is when it has another shape."""
     if unread is None or out is None or out.shape != ref.shape:
         return out
     return torch.where(unread, ref.to(out.dtype), out)

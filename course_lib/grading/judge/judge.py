@@ -1,61 +1,28 @@
-"""Judges one answer: makes inputs, reference and baseline, has a child run the answer, compares, and finds words.
+"""Judges one answer: prepares the cases, has a child run the answer, compares, and puts the result into words.
 
-The child runs the answer and sends back outputs and findings; only this module says PASS.
+The child sends back outputs and findings; only this module says PASS.
 
-May import: protocol, verdict, spec, evidence, inputs, tolerance, diagnosis, remarks, isolation, torch.
+May import: diagnosis, prepare, remarks, session, processes.isolation, report.states, report.verdict.
 """
 
 import math
 import re
 import secrets
 import time
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
-import torch
-
-from ..exercise import inputs
-from ..processes.protocol import ChildTask, Run, RunResult
+from ..processes import isolation
 from ..report.states import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
 from ..report.verdict import CaseOutcome, FirstWrong, Verdict
 from . import diagnosis, remarks
-from .evidence import SECOND_POISON, CaseEvidence, Evidence, read_alone
-from .tolerance import Tolerance, ToleranceTooWideError, require_small, tolerance, within
+from .prepare import prepare
+from .session import Session
 
-WALL_SECONDS = {"cpu": 20.0, "gpu": 60.0}
 _MAP_LIMIT = 128  # rows and columns of an error map that a verdict carries
 _UNCHECKED = (
     "Races, bounds and barriers were not checked: that takes the SIMT machine, which cannot run here "
     "(`course doctor` says what it lacks)."
 )
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A case with its numbers: everything the judge knows before the answer runs."""
-
-    case: Any
-    inputs: dict[str, Any]
-    ref: dict[str, Any]
-    base: dict[str, Any]
-    run: Run
-    unread: dict[str, Any]  # output -> bool tensor: elements that may hold anything
-    tolerances: dict[str, Tolerance] = field(default_factory=dict)
-
-
-def prepare(exercise, seed):
-    """Inputs, float64 reference and baseline of every case, for one hidden seed.
-
-    Parameters
-    ----------
-    exercise : Exercise
-    seed : int
-
-    Returns
-    -------
-    list of Prepared, one a case, in the exercise's order
-    """
-    return [_prepare_case(exercise, case, seed, f"case {number}") for number, case in enumerate(exercise.cases)]
 
 
 def judge(
@@ -71,7 +38,7 @@ def judge(
         every answer is first judged on the CPU, where each access is checked, and runs on a GPU when it has passed.
     seed : int or None; None draws a new one, so that no answer can be fitted to the inputs
     run_task : callable, ChildTask -> ChildResult; default isolation.run_task
-    filename, first_line : where the text stands for the learner
+    filename, first_line : where the text begins for the learner
     prepared : what `prepare(exercise, seed)` gave, to judge many answers on the same inputs
 
     Returns
@@ -90,7 +57,7 @@ def judge(
         )
         return verdict
     seed = secrets.randbits(62) if seed is None else seed
-    session = _Session(exercise, answer_text, run_task or _isolated(), filename, first_line)
+    session = Session(exercise, answer_text, run_task or isolation.run_task, filename, first_line)
     prepared = prepared or prepare(exercise, seed)
     result, evidence = session.collect(prepared)
     missing, checked = _missing_here(result), evidence
@@ -120,118 +87,6 @@ def not_started(exercise, text):
 
 def _passed(result, evidence):
     return result.fault is None and all(case.passed for case in evidence.cases)
-
-
-def _isolated():
-    from ..processes.isolation import run_task
-
-    return run_task
-
-
-def _prepare_case(exercise, case, seed, *salt):
-    tensors = exercise.make_inputs(case, inputs.generator(seed, exercise.id, *salt))
-    run = replace(exercise.make_run(case, tensors), name=" ".join(salt), schedules=case.schedules)
-    unread = exercise.unread(case, tensors) if exercise.unread else {}
-    ref, base = exercise.oracle(case, tensors), exercise.baseline(case, tensors)
-    prepared = Prepared(case, tensors, ref, base, run, unread)
-    return replace(prepared, tolerances=_tolerances(exercise, prepared))
-
-
-def _dtype(run, output):
-    return getattr(torch, run.outputs[output][1])
-
-
-def _tolerances(exercise, prepared):
-    """output -> Tolerance, small beside the values it judges; without `largest_score` no score term is added."""
-    case, run = prepared.case, prepared.run
-    score = exercise.largest_score(case, prepared.inputs) if exercise.largest_score else None
-    terms = exercise.terms(case, prepared.inputs) if exercise.terms else {}
-    found = {}
-    for (name, right), rounded in zip(prepared.ref.items(), prepared.base.values(), strict=True):
-        rule, only = exercise.rules[name], {"terms": terms.get(name), "unread": prepared.unread.get(name)}
-        found[name] = tolerance(right, rounded, _dtype(run, name), rule, largest_score=score, **only)
-        try:
-            require_small(found[name], right, rounded, rule, **only)
-        except ToleranceTooWideError as error:
-            raise ToleranceTooWideError(f"{exercise.id}, case {case.name!r}, output {name}: {error}") from None
-    return found
-
-
-class _Session:
-    """One answer against one engine, the CPU at first: builds tasks and turns their results into evidence."""
-
-    def __init__(self, exercise, text, run_task, filename, first_line):
-        self.exercise, self.text, self.run_task, self.engine = exercise, text, run_task, "cpu"
-        self.where = {"filename": filename, "first_line": first_line}
-
-    def task(self, runs):
-        exercise = self.exercise
-        return ChildTask(
-            exercise.language,
-            self.text,
-            exercise.entry,
-            tuple(runs),
-            engine=self.engine,
-            wall_seconds=WALL_SECONDS[self.engine],
-            forbidden=exercise.forbidden,
-            watched=exercise.language == "python" and exercise.ledger_rule is not None,
-            **self.where,
-        )
-
-    def collect(self, prepared):
-        """Run every case, twice where poison may tell more, and compare. Returns (ChildResult, Evidence)."""
-        twice = self.exercise.language != "python"
-        runs = [p.run if self.engine == "cpu" else replace(p.run, schedules=()) for p in prepared]
-        if twice:
-            runs += [
-                replace(run, name=run.name + " again", poison=SECOND_POISON, schedules=(), repeats=run.name)
-                for run in runs
-            ]
-        result = self.run_task(self.task(runs))
-        by_name = {run.name: run for run in result.runs}
-        cases = []
-        for p in prepared:
-            first = by_name.get(p.run.name) or RunResult(p.run.name)
-            second = (by_name.get(p.run.name + " again") or RunResult(p.run.name)) if twice else None
-            cases.append(self._compare(p, first, second))
-        return result, Evidence(self.exercise, cases)
-
-    def _compare(self, p, first, second):
-        case = CaseEvidence(p.case, p.inputs, p.ref, first, second, unread=p.unread)
-        if not case.ran:
-            return case
-        if self.exercise.accept is not None:
-            case.refusal = self.exercise.accept(p.case, p.inputs, first.outputs)
-            return case
-        case.comparisons = self._comparisons(p, first.outputs)
-        others = dict(first.schedule_outputs)
-        if second is not None and second.outputs is not None:
-            others["second run"] = second.outputs
-        for name, outputs in others.items():
-            again = self._comparisons(p, outputs)
-            if all(c.passed for c in case.comparisons.values()) and not all(c.passed for c in again.values()):
-                case.differing, case.comparisons = name, again
-        return case
-
-    def _comparisons(self, p, outputs):
-        found = {}
-        for name, ref in p.ref.items():
-            out = read_alone(outputs.get(name), ref, p.unread.get(name))
-            found[name] = within(out, ref, _dtype(p.run, name), p.tolerances[name])
-        return found
-
-    def probe(self, evidence, seed):
-        """Run the exercise's probes and put their readings into the evidence."""
-        probes = self.exercise.probes
-        if not probes or not any(case.ran for case in evidence.cases):
-            return
-        prepared = [_prepare_case(self.exercise, probe.case, seed, f"probe {probe.name}") for probe in probes]
-        result = self.run_task(self.task([replace(p.run, schedules=()) for p in prepared]))
-        by_name = {run.name: run for run in result.runs}
-        for probe, p in zip(probes, prepared, strict=True):
-            run = by_name.get(p.run.name)
-            if run is not None and run.fault is None and run.outputs is not None:
-                evidence.readings[probe.name] = probe.read(p.inputs, run.outputs)
 
 
 def _missing_here(result):

@@ -21,7 +21,7 @@ A tolerance is made only of numbers that the contract lets an answer use, never 
 that is not small beside the values it judges: it would let anything pass.
 Infinities and NaN are compared first, as patterns. Comparisons are written ``err <= tol``: NaN is never right.
 
-May import: torch, errors, notation.
+May import: notation, torch.
 """
 
 import math

@@ -1,6 +1,6 @@
 """What happens in the child: limits first, then the answer, run by run. It reports outputs and faults, never a verdict.
 
-May import: protocol, wire, loading, tensors, and the runners of the three languages.
+May import: child_cuda, child_python, child_triton, faults, protocol, tensors, wire.
 """
 
 import faulthandler
@@ -43,7 +43,7 @@ def main(task_descriptor, result_descriptor, trace_descriptor, output_descriptor
     try:
         _run(task, report)
         report.send({"record": "done"})
-    except BaseException as error:  # a fault of the grader itself, too, must reach the learner as a sentence
+    except BaseException as error:  # also a fault of the grader itself must reach the learner as a sentence
         report.send({"record": "fault", "fault": vars(fault_of(error))})
     finally:
         sys.stdout.flush()
@@ -52,7 +52,7 @@ def main(task_descriptor, result_descriptor, trace_descriptor, output_descriptor
 
 
 class _Report:
-    """The way back to the judge: one complete record after the other, so that a later crash loses none."""
+    """The channel to the judge: one complete record after the other, so that a later crash loses none."""
 
     def __init__(self, descriptor):
         self.descriptor = descriptor
@@ -88,7 +88,7 @@ def _worth_repeating(task, run, result):
     """Whether `run` with other poison can show what its `result` does not.
 
     It tells what was never written from a NaN of the answer's own, and shows an answer that reads its output. Where
-    there is no GPU such a read is a finding of the first run: there only poison that still stands asks for another.
+    there is no GPU such a read is a finding of the first run: there only poison that is still there asks for another.
     """
     if result.fault is not None:
         return False

@@ -1,6 +1,6 @@
 """Runs a CUDA answer: on the CPU under the SIMT machine's checks, natively on a GPU.
 
-May import: cuda, protocol, faults, tensors.
+May import: cuda, cuda.simt.build, cuda.simt.machine, faults, tensors, torch.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """Runs a Python answer: a function of torch tensors whose return values are the outputs.
 
-May import: protocol, wire, loading, faults, tensors, watch, torch.
+May import: answer.loading, faults, tensors, watch, wire, torch.
 """
 
 import contextlib
@@ -137,7 +137,7 @@ def take_outputs(returned, run, entry):
 
 
 def shape_text(shape):
-    """ "(3, *)": a size of -1 stands for any."""
+    """ "(3, *)": a size of -1 means any."""
     sizes = ["*" if size < 0 else str(size) for size in shape]
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 

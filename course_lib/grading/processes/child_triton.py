@@ -1,6 +1,6 @@
 """Runs a Triton answer: on the CPU under the course's ledger, so that no access leaves its tensor; natively on a GPU.
 
-May import: triton, protocol, loading, faults, tensors.
+May import: answer.loading, child_python, faults, protocol, tensors, triton, torch.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _PRELOADED = (
 
 
 def preload():
-    """Import before the fork what every Triton run needs; a machine without Triton is told so when an answer comes."""
+    """Import before the fork what every Triton run needs; a machine without Triton says so when an answer comes."""
     for name in _PRELOADED:
         with contextlib.suppress(ImportError):
             import_module(name)

@@ -1,6 +1,6 @@
 """Exceptions of an answer -> Fault: a kind, one sentence for the learner, the line in the learner's own numbering.
 
-May import: errors, protocol, loading.
+May import: errors, answer.loading, protocol.
 """
 
 import signal

@@ -5,7 +5,7 @@ time, memory, output and file size. What it sends is read as data that cannot ru
 made tamper-proof: this guards against accidents and self-deception, and the sandbox (bubblewrap) against careless
 strangers.
 
-May import: protocol, wire, outcome, bubblewrap, zygote.
+May import: bubblewrap, outcome, wire, zygote.
 """
 
 import atexit

@@ -1,6 +1,6 @@
 """From the account of how a child ended, and the bytes that it sent, to a ChildResult with a sentence for every ending.
 
-May import: protocol, wire, loading.
+May import: answer.loading, protocol, wire.
 """
 
 import re
@@ -98,7 +98,7 @@ def _out_of_memory(task):
 
 def _timeout(task, where):
     line, detail = _line_of(where), where
-    at = f"; it stood in line {line}" if line else ""
+    at = f"; it was in line {line}" if line else ""
     return Fault(
         "timeout",
         f"The answer was still running after {task.wall_seconds:g} s and was stopped{at}.",

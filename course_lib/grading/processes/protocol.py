@@ -1,7 +1,7 @@
 """What travels between the judge and the child that runs an answer: plain data, no behaviour.
 
-The judge (judge.py) turns an exercise and an answer into one ChildTask; isolation.py runs it in a child process of its
-own session and gives back one ChildResult. The child never says "pass".
+The judge turns an exercise and an answer into one ChildTask; isolation.py runs it in a child process of its own session
+and returns one ChildResult. The child never says "pass".
 
 May import: nothing of the course.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Ref:
-    """Stands for the tensor `name` (an input or an output of the run) in a run's arguments."""
+    """The tensor `name` (an input or an output of the run) as an argument of the run."""
 
     name: str
 

@@ -18,7 +18,7 @@ def copy(tensor, device="cpu"):
 
 
 def poisoned(shape, dtype, poison, device="cpu"):
-    """A tensor that nobody has written: `poison` everywhere; for integers a number that no exercise produces."""
+    """A tensor filled with `poison`; for integers a number that no exercise produces."""
     dtype = dtype_named(dtype)
     if dtype.is_floating_point:
         return torch.full(shape, poison, dtype=torch.float64).to(dtype).to(device)
@@ -29,7 +29,7 @@ def poisoned(shape, dtype, poison, device="cpu"):
 
 
 def holds_poison(run, outputs):
-    """Whether poison may still stand in an output of `run`; a NaN of the answer's own looks the same."""
+    """Whether an output of `run` may still hold poison; a NaN that the answer computed looks the same."""
     return any(
         bool(_equal(value, poisoned((1,), dtype_name(value.dtype), run.poison)).any())
         for name, value in outputs.items()

@@ -1,4 +1,4 @@
-"""Bytes between processes: JSON with tensors beside it. Reading such bytes can never run code, whoever wrote them.
+"""Bytes between processes: JSON with tensors beside it. Reading such bytes can never run code.
 
 The child that runs an answer is not trusted, so nothing here unpickles; every length is checked before it is believed.
 
@@ -108,7 +108,7 @@ def _in(value, reader):
 
 
 def unpack(data, start=0):
-    """One message of `pack` from the bytes at `start`. Returns (value, position behind it); raises WireError."""
+    """One message of `pack` from the bytes at `start`. Returns (value, position after it); raises WireError."""
     position = start
 
     def reader(count):

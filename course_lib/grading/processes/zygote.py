@@ -2,10 +2,12 @@
 
 It takes requests from a socket, one after the other: limits as one line of JSON, and with it three descriptors (the
 task's bytes, the file for the results, a socket for the answer). It forks the child, keeps the limits, and afterwards
-kills whatever the child left behind.
+kills every process that the child started.
 
-Runs as a script, or without a GPU as a fork of the judge server. Before it forks it imports the course, but for answers
+Runs as a script, or without a GPU as a fork of the judge. Before it forks it imports the course, but for answers
 that run on a GPU: a forked copy of a process that has asked the NVIDIA driver for its GPUs cannot use them.
+
+May import: child, child_cuda, torch, each after the start.
 """
 
 import ctypes
@@ -21,7 +23,7 @@ import time
 
 _SUBREAPER, _DEATH_SIGNAL = 36, 1  # prctl options
 _SAMPLE_SECONDS = 0.05
-_TRACE_SECONDS = 1.0  # how long a stopped answer may take to say where it stood
+_TRACE_SECONDS = 1.0  # how long a stopped answer may take to write its stack
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -57,7 +59,7 @@ def _kill_group(pid):
 
 
 def _reap_leftovers(builder):
-    """Kill and collect every process that the child left behind, in whatever session; not the builder."""
+    """Kill and collect every process that the child started and left running, in any session; not the builder."""
     deadline = time.monotonic() + 2.0
     while (pids := [pid for pid in _own_children() if pid != builder]) and time.monotonic() < deadline:
         for pid in pids:
@@ -126,7 +128,7 @@ class _Watch:
             now = time.monotonic()
             if not self.stopped:
                 self.stopped = self._reason(now, deadline)
-                if self.stopped == "timeout":  # ask it where it stands before it goes
+                if self.stopped == "timeout":  # have it write its stack before it is killed
                     os.kill(self.pid, signal.SIGUSR1)
                     kill_at = now + _TRACE_SECONDS
                 elif self.stopped:
@@ -182,6 +184,7 @@ def memory_file(name):
 
 
 def _serve(request, descriptors, main, wake, builder):
+    """Run one task and send the account of how its child ended."""
     task, result, reply_descriptor = descriptors
     reply = socket.socket(fileno=reply_descriptor)
     limits = json.loads(request)
@@ -190,39 +193,46 @@ def _serve(request, descriptors, main, wake, builder):
         from course_lib.grading.processes import child_cuda
 
         child_cuda.load_machine()
-    started = time.monotonic()
     folder = tempfile.mkdtemp(prefix="course-answer-")
     trace = memory_file("trace")
-    read_end, write_end = os.pipe()
-    others = [main.fileno(), reply.fileno(), read_end, wake]
     try:
-        pid = _fork_child(task, result, trace, write_end, folder, limits, others)
-        os.close(write_end)
-        output = _Output(read_end, limits["output_bytes"])
-        watch = _Watch(pid, limits, output, reply, trace, wake)
-        (signalled, status), where = watch.run()
-        _kill_group(pid)  # the leader is still a zombie, so its number cannot belong to anybody else
-        _wait_for(pid)
-        _reap_leftovers(builder)
-        output.drain()
-        answer = {
-            "stopped": watch.stopped,
-            "signalled": signalled,
-            "status": status,
-            "where": where,
-            "printed": output.kept.decode(errors="replace"),
-            "dropped": output.dropped,
-            "seconds": time.monotonic() - started,
-        }
+        account = _run_child(task, result, trace, reply, folder, limits, [main.fileno(), wake], builder)
         shutil.rmtree(folder, ignore_errors=True)
-        reply.sendall(json.dumps(answer).encode())
+        reply.sendall(json.dumps(account).encode())
     except (BrokenPipeError, ConnectionResetError):
-        pass  # the judge is gone; the child is dead, nothing else to do
+        pass  # the judge is gone and the child is dead
     finally:
-        for descriptor in (task, result, trace, read_end):
+        for descriptor in (task, result, trace):
             os.close(descriptor)
         reply.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_child(task, result, trace, reply, folder, limits, others, builder):
+    """Fork the child, wait for it within its limits, kill what is left of it. Returns the account of how it ended."""
+    started = time.monotonic()
+    read_end, write_end = os.pipe()
+    try:
+        pid = _fork_child(task, result, trace, write_end, folder, limits, [*others, reply.fileno(), read_end])
+        os.close(write_end)
+        output = _Output(read_end, limits["output_bytes"])
+        watch = _Watch(pid, limits, output, reply, trace, others[-1])
+        (signalled, status), where = watch.run()
+        _kill_group(pid)  # its leader is still a zombie, so the number belongs to no other process
+        _wait_for(pid)
+        _reap_leftovers(builder)
+        output.drain()
+    finally:
+        os.close(read_end)
+    return {
+        "stopped": watch.stopped,
+        "signalled": signalled,
+        "status": status,
+        "where": where,
+        "printed": output.kept.decode(errors="replace"),
+        "dropped": output.dropped,
+        "seconds": time.monotonic() - started,
+    }
 
 
 def _preload(engine):
@@ -250,7 +260,7 @@ def main(descriptor, engine, root):
     while True:
         request, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 3)
         if not request:
-            if builder in _own_children():  # else its number may belong to somebody else by now
+            if builder in _own_children():  # else its number may belong to another process by now
                 _kill_group(builder)
             return
         _serve(request, descriptors, connection, wake, builder)

@@ -1,6 +1,6 @@
 """Guess first: predictions are kept before the measurement, and shown beside it afterwards.
 
-May import: work, card.
+May import: work, report.card, report.summary.
 """
 
 import contextlib
@@ -90,7 +90,7 @@ def predict(key, *values, **named):
     Parameters
     ----------
     key : str, "03.bytes"
-    values, named : numbers or words; None stands for "still open" and is not kept
+    values, named : numbers or words; None means "still open" and is not kept
 
     Returns
     -------

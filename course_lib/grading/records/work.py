@@ -4,7 +4,7 @@
     work/drafts/03.2/…                         what `course reset` took out of the notebook
     work/progress.json, work/predictions.json  written whole or not at all, safe with several processes
 
-May import: errors, verdict.
+May import: report.states.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ def root():
 
 
 def stamp():
-    """The local time as it stands in file names: 2026-01-31T09-15-02."""
+    """The local time as in file names: 2026-01-31T09-15-02."""
     return time.strftime("%Y-%m-%dT%H-%M-%S")
 
 
 @contextlib.contextmanager
 def _locked():
-    """One process at a time; where the system has no file locks, hope."""
+    """One process at a time; without file locks in the system, two may overwrite each other's changes."""
     root().mkdir(parents=True, exist_ok=True)
     with open(root() / ".lock", "w") as file:
         try:
@@ -45,7 +45,7 @@ def _locked():
 
 
 def load(name):
-    """The dict in work/<name>; empty when there is none. A file that cannot be read is moved aside, with a sentence."""
+    """The dict in work/<name>; empty when there is none. A file that cannot be read is moved aside, with a warning."""
     path = root() / name
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def load(name):
     aside = _free(path.with_name(f"{path.stem}.damaged-{stamp()}{path.suffix}"))
     os.replace(path, aside)
     warnings.warn(
-        f"work/{name} could not be read; it was moved to work/{aside.name} and a new one is begun.", stacklevel=2
+        f"work/{name} could not be read; it was moved to work/{aside.name}, and a new one begins.", stacklevel=2
     )
     return {}
 

@@ -1,0 +1,1 @@
+"""The verdict and how it reads, as text and as a card. Imports no other room."""

@@ -1,7 +1,7 @@
 """The look that all cards of the course share: one style sheet, escaping, light and dark themes of JupyterLab.
 
 Colours come from JupyterLab's own variables, with values that read well where they are missing. Nothing is loaded from
-outside, and nothing is said by colour alone. The class stands three times in many selectors so that they win against
+outside, and nothing is said by colour alone. Selectors repeat the class three times so that they win against
 JupyterLab's rules for tables, code and paragraphs.
 
 May import: nothing of the course.

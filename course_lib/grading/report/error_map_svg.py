@@ -1,6 +1,6 @@
 """The error map as an inline SVG: one square an element, tile borders, and a sentence as alternative text.
 
-May import: error_map, card.
+May import: card, error_map.
 """
 
 from . import error_map as data

@@ -1,6 +1,6 @@
 """The hints of an exercise that are open, as text and as a card.
 
-May import: text, html.
+May import: html, text.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The verdict as a card: state, cases, first wrong element, map, diagnosis, hint; after a pass the ledger.
 
-May import: states, summary, error_map, error_map_svg, card.
+May import: card, error_map, error_map_svg, states, summary.
 """
 
 from . import error_map, error_map_svg, summary

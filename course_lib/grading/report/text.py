@@ -1,6 +1,6 @@
 """The verdict for a terminal: the same content, in the same order, as the card of html.py.
 
-May import: states, summary, error_map.
+May import: error_map, states, summary.
 """
 
 import textwrap

@@ -1,6 +1,6 @@
 """The verdict as data, with its text, card and JSON.
 
-May import: states, text, html.
+May import: html, states, text.
 """
 
 from dataclasses import asdict, dataclass, field

@@ -1,6 +1,6 @@
 """The notebook's side of the judge server: start it, send a text, read a verdict. Nothing is judged here.
 
-May import: wire, verdict, registry, errors.
+May import: errors, answer.text, report.verdict, worker.
 """
 
 import atexit
@@ -37,7 +37,7 @@ def _judge():
     """A judge's process that is not started yet. Folders of the notebook are not on its path."""
     path = os.pathsep.join(part for part in (str(_PACKAGE.parent), os.environ.get("PYTHONPATH", "")) if part)
     environment = _ONE_THREAD | {"PYTHONPATH": path}
-    return Worker("course_lib.grading.processes.server:serve", environment, "the judge's process")
+    return Worker("course_lib.grading.judge.server:serve", environment, "the judge's process")
 
 
 _lock = threading.Lock()

@@ -4,7 +4,7 @@ It is a worker (course_lib/worker.py) of the notebook or of `course grade`: an e
 in, a verdict goes back as JSON. Nothing that the notebook's cells have patched reaches it, and the answer runs in a
 child of the zygote, never here.
 
-May import: judge, registry, isolation, device, errors.
+May import: device, errors, exercise.registry, difference, judge, processes.isolation, torch.
 """
 
 import json
@@ -27,7 +27,7 @@ def serve(caller):
     import torch
 
     from ...device import engine
-    from . import isolation
+    from ..processes import isolation
 
     torch.set_num_threads(1)
     if engine() == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
@@ -59,8 +59,8 @@ def _reply(caller, request):
 def _verdict(caller, exercise, text, filename, first_line, engine, seed, sandbox):
     from ...device import engine as usual_engine
     from ..exercise import registry
-    from ..judge import difference, judge
-    from . import isolation
+    from ..processes import isolation
+    from . import difference, judge
 
     exercise = registry.get(exercise)
     verdict = judge.judge(

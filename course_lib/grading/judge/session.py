@@ -1,0 +1,90 @@
+"""One answer against one engine: has a child run it, on every case and probe, and compares what comes back.
+
+May import: evidence, prepare, tolerance, processes.protocol.
+"""
+
+from dataclasses import replace
+
+from ..processes.protocol import ChildTask, RunResult
+from .evidence import SECOND_POISON, CaseEvidence, Evidence, read_alone
+from .prepare import dtype_of, prepare_case
+from .tolerance import within
+
+WALL_SECONDS = {"cpu": 20.0, "gpu": 60.0}
+
+
+class Session:
+    """One answer against one engine, the CPU at first: builds tasks and turns their results into evidence."""
+
+    def __init__(self, exercise, text, run_task, filename, first_line):
+        self.exercise, self.text, self.run_task, self.engine = exercise, text, run_task, "cpu"
+        self.where = {"filename": filename, "first_line": first_line}
+
+    def task(self, runs):
+        exercise = self.exercise
+        return ChildTask(
+            exercise.language,
+            self.text,
+            exercise.entry,
+            tuple(runs),
+            engine=self.engine,
+            wall_seconds=WALL_SECONDS[self.engine],
+            forbidden=exercise.forbidden,
+            watched=exercise.language == "python" and exercise.ledger_rule is not None,
+            **self.where,
+        )
+
+    def collect(self, prepared):
+        """Run every case, twice where poison may tell more, and compare. Returns (ChildResult, Evidence)."""
+        twice = self.exercise.language != "python"
+        runs = [p.run if self.engine == "cpu" else replace(p.run, schedules=()) for p in prepared]
+        if twice:
+            runs += [
+                replace(run, name=run.name + " again", poison=SECOND_POISON, schedules=(), repeats=run.name)
+                for run in runs
+            ]
+        result = self.run_task(self.task(runs))
+        by_name = {run.name: run for run in result.runs}
+        cases = []
+        for p in prepared:
+            first = by_name.get(p.run.name) or RunResult(p.run.name)
+            second = (by_name.get(p.run.name + " again") or RunResult(p.run.name)) if twice else None
+            cases.append(self._compare(p, first, second))
+        return result, Evidence(self.exercise, cases)
+
+    def _compare(self, p, first, second):
+        case = CaseEvidence(p.case, p.inputs, p.ref, first, second, unread=p.unread)
+        if not case.ran:
+            return case
+        if self.exercise.accept is not None:
+            case.refusal = self.exercise.accept(p.case, p.inputs, first.outputs)
+            return case
+        case.comparisons = self._comparisons(p, first.outputs)
+        others = dict(first.schedule_outputs)
+        if second is not None and second.outputs is not None:
+            others["second run"] = second.outputs
+        for name, outputs in others.items():
+            again = self._comparisons(p, outputs)
+            if all(c.passed for c in case.comparisons.values()) and not all(c.passed for c in again.values()):
+                case.differing, case.comparisons = name, again
+        return case
+
+    def _comparisons(self, p, outputs):
+        found = {}
+        for name, ref in p.ref.items():
+            out = read_alone(outputs.get(name), ref, p.unread.get(name))
+            found[name] = within(out, ref, dtype_of(p.run, name), p.tolerances[name])
+        return found
+
+    def probe(self, evidence, seed):
+        """Run the exercise's probes and put their readings into the evidence."""
+        probes = self.exercise.probes
+        if not probes or not any(case.ran for case in evidence.cases):
+            return
+        prepared = [prepare_case(self.exercise, probe.case, seed, f"probe {probe.name}") for probe in probes]
+        result = self.run_task(self.task([replace(p.run, schedules=()) for p in prepared]))
+        by_name = {run.name: run for run in result.runs}
+        for probe, p in zip(probes, prepared, strict=True):
+            run = by_name.get(p.run.name)
+            if run is not None and run.fault is None and run.outputs is not None:
+                evidence.readings[probe.name] = probe.read(p.inputs, run.outputs)
