@@ -1,4 +1,4 @@
-"""`check` and `hint`: what a notebook calls. Both only send text to the judge server and keep the books in work/.
+"""`check` and `hint`: what a notebook calls. Both send text to the judge and keep records in work/.
 
 May import: errors, answer.text, exercise.registry, judge.client, records.work, report.hints, report.states.
 """
@@ -21,7 +21,7 @@ def check(exercise_id, answer, *, seed=None, expect=None):
     answer : the kernel that %%cuda made, a @triton.jit function, a Python function, or the answer's text
     seed : int or None; None, the rule, draws new inputs every time
     expect : str or None; a state, for a page that shows a verdict: COURSE_STRICT asks for this state then, and nothing
-        is written into the learner's books
+        is recorded
 
     Returns
     -------

@@ -126,7 +126,8 @@ def test_no_process_outlives_the_client():
     assert not os.path.exists(f"/proc/{zygote}")
 
 
-def test_an_interrupted_check_stops_everything_at_once(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_check_that_is_interrupted_or_killed_stops_everything_at_once(tmp_path, number):
     program = (
         "import time, course_lib\n"
         "course_lib.check('03.1', 'def merge(*_): raise NotImplementedError(\"03.1\")')\n"
@@ -140,9 +141,12 @@ def test_an_interrupted_check_stops_everything_at_once(tmp_path):
     assert notebook.stdout.readline() == "ready\n"
     time.sleep(1.0)
     assert len(_with_mark(str(tmp_path))) >= 4  # notebook, judge, zygote, child
-    notebook.send_signal(signal.SIGINT)
-    _, errors = notebook.communicate(timeout=10)
-    assert "KeyboardInterrupt" in errors and "BrokenPipe" not in errors
+    notebook.send_signal(number)
+    if number == signal.SIGINT:
+        _, errors = notebook.communicate(timeout=10)
+        assert "KeyboardInterrupt" in errors and "BrokenPipe" not in errors
+    else:
+        notebook.wait(timeout=10)
     deadline = time.monotonic() + 5
     while (left := _with_mark(str(tmp_path))) and time.monotonic() < deadline:
         time.sleep(0.1)

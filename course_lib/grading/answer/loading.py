@@ -1,6 +1,6 @@
 """Turns an answer's text into a module, keeping the learner's own line numbers.
 
-A text that answer.py gathered from several cells holds marks, `# %% line 5 of In [3]`: what follows a mark is
+A text that gather.py took from several cells holds marks, `# %% line 5 of In [3]`: what follows a mark is
 numbered as in that cell, so that tracebacks, Triton findings and faulthandler all name the line that the learner sees.
 
 May import: nothing of the course.

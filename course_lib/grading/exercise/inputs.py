@@ -65,7 +65,7 @@ def normal(shape, dtype, gen):
 
 
 def _slope(x, direction):
-    """Steps that the noise cannot turn round, so that the maximum changes at every single column."""
+    """Steps larger than the noise, so that the maximum changes at every single column."""
     columns = torch.linspace(-8.0, 8.0, x.shape[-1]) if x.shape[-1] > 1 else torch.zeros(1)
     step = 16.0 / max(x.shape[-1] - 1, 1)
     return direction * columns + (0.4 * step * x.clamp(-1, 1))

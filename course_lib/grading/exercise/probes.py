@@ -3,7 +3,7 @@
 count   equal scores: every weight is 1/n, so 1/weight says how many keys went into the sum
 step    scores 0, then 1 from column `at` on: 1/weight of the last column is the sum l, rescaled exactly once
 
-For attention; inputs by exercises/attention_cases.py, one query row is read:
+For attention; inputs by subjects/attention/cases.py, one query row is read:
 key_counter  q = 0, row j of v is j + 1: the mean of n keys from the first one on is (n + 1) / 2
 unity        v = 1: the weights must add up to 1
 ramp         scores 0, then 1: the ratio of the two halves' weights says what became of the scores

@@ -54,7 +54,7 @@ class Exercise:
     explanation: str
     signature: str = ""  # goes with the last module of grading/exercises
     probes: tuple[Probe, ...] = ()
-    diagnose: Callable[..., Any] | None = None  # (Evidence) -> Diagnosis or None; shared readings are in diagnosis.py
+    diagnose: Callable[..., Any] | None = None  # (Evidence) -> Diagnosis or None; shared ones are in grading/subjects
     bound_bytes: Callable[..., tuple[int, str]] | None = None  # (case) -> (fewest bytes, why)
     usual_bytes: Callable[..., int] | None = None  # (case) -> bytes that the solution moves; much more earns a remark
     question: str = "Which pass over the row can go?"  # asked in that remark

@@ -1,4 +1,4 @@
-"""The notebook's side of the judge server: start it, send a text, read a verdict. Nothing is judged here.
+"""The notebook's side of the judge: start its process, send a text, read a verdict. Nothing is judged here.
 
 May import: errors, answer.text, report.verdict, worker.
 """

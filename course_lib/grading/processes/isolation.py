@@ -31,7 +31,7 @@ _SINGLE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_
 
 
 class CallerGoneError(Exception):
-    """Who asked for the run has gone; the zygote ends the child when its own connection closes."""
+    """The process that asked for the run has gone; the zygote ends the child when its own connection closes."""
 
 
 class Zygote:

@@ -1,4 +1,4 @@
-"""The learner's own folder, work/: passing answers, progress, hints, predictions. Nothing in it is ever lost.
+"""The learner's own folder, work/: passing answers, progress, hints, predictions. No file in it is overwritten by another answer.
 
     work/answers/03.2/2026-01-31T09-15-02.cu   every passing answer
     work/drafts/03.2/…                         what `course reset` took out of the notebook
@@ -87,7 +87,7 @@ def _store(name, data):
 
 @contextlib.contextmanager
 def changed(name):
-    """Read work/<name>, hand it out for changes, write it back: whole, and with no other process in between."""
+    """Yield the dict in work/<name> for changes, then write it back whole; other processes wait."""
     with _locked():
         data = load(name)
         yield data
@@ -114,7 +114,7 @@ def suffix_of(text):
 
 
 def record(verdict, answer):
-    """Keep the books after a check: the text of a passing answer, and the progress. A full disk becomes a remark."""
+    """Record a check: the text of a passing answer, and the progress. A full disk becomes a remark."""
     try:
         if verdict.state == PASS:
             save_text(f"answers/{verdict.exercise}", answer.text, suffix_of(answer.text))
