@@ -1,4 +1,4 @@
-"""The learner's own folder, work/: passing answers, progress, hints, predictions. No file in it is overwritten by another answer.
+"""The learner's own folder, work/: passing answers, progress, hints, predictions. No answer overwrites another.
 
     work/answers/03.2/2026-01-31T09-15-02.cu   every passing answer
     work/drafts/03.2/…                         what `course reset` took out of the notebook
