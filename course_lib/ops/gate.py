@@ -28,6 +28,8 @@ _TYPES = {
     torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8e4nv",
     torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
 }  # fmt: skip
+# (kernel, architecture) -> bytes: head_dim 128, with 56 of 255 registers in use, so no lack of them; never run there
+KNOWN_STACK = {("paged_v1_kernel", "sm_80"): 8}
 LEAST_HEAD_DIM = 64  # narrower heads are for checks alone: they run, but their registers are not watched
 
 
@@ -95,6 +97,11 @@ def compile_twin(stem, launches):
         yield aot.compile_for(launch.function, signature, constexprs, "sm_90", **options)
 
 
+def spilled(compiled):
+    """Bytes that a thread of a twin keeps in local memory, beyond what is known."""
+    return max(0, compiled.spill_bytes - KNOWN_STACK.get((compiled.name, compiled.arch), 0))
+
+
 def digest(stem, launches):
     """A hash of the functions with all that they use, of types, constants, architectures and compiler."""
     parts = [Path(aot.__file__).read_text(encoding="utf-8"), version("triton"), architectures(stem)]
@@ -115,7 +122,7 @@ def _check_cuda(path):
 def _check_triton(stem, launches):
     """The same of a twin."""
     for compiled in compile_twin(stem, launches):
-        assert not compiled.spill_bytes, f"{stem} {compiled.name} spills {compiled.spill_bytes} on {compiled.arch}"
+        assert not spilled(compiled), f"{stem} {compiled.name} spills {compiled.spill_bytes} on {compiled.arch}"
     return digest(stem, launches)
 
 
