@@ -5,7 +5,7 @@ May import: ops._foundation, torch.
 
 import torch
 
-from ._foundation.launch import Launches, interprets, triton_launch
+from ._foundation.launch import Launches, interprets, is_hopper, triton_launch
 from ._foundation.sizes import attention_outputs, ceil_div, power_of_two
 from ._foundation.splits import choose_split_len, partials, slots
 
@@ -18,6 +18,7 @@ PARTITION_LEN = 512
 LARGEST, MIN_SCALE = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}, 1e-4  # 08, as in its .cu
 COPY_BLOCK = 4096  # numbers that a program of 07 copies at a time
 PREFILL = {"BLOCK_M": 128, "BLOCK_N": 32, "num_warps": 4, "num_stages": 3}  # 05: the fastest of 3 on an H200
+PREFILL_GENERAL = PREFILL | {"num_warps": 8}  # other cards, never timed: with 4 warps head_dim 128 spills on sm_80
 
 
 def plan(inputs, num_kv_heads, sizes, strides, scale, variant, longest, split_len, tuning=None):
@@ -108,7 +109,9 @@ def plan_prefill(inputs, sizes, strides, scale, variant, max_seq_len_q):
     """The launch of 05_paged_prefill or 09_tuned_prefill, which share their twin."""
     q = inputs[0]
     out, lse = attention_outputs(q)
-    tiles = {"BLOCK_M": 64, "BLOCK_N": 64} if interprets(q) else PREFILL
+    tiles = PREFILL if is_hopper(q) else PREFILL_GENERAL
+    if interprets(q):
+        tiles = {"BLOCK_M": 64, "BLOCK_N": 64}
     grid = (ceil_div(max_seq_len_q, tiles["BLOCK_M"]), q.shape[1], inputs[4].shape[0])
     arguments = (*inputs, out, lse, *sizes, *strides, scale)
     return triton_launch(f"paged/{variant}", grid, arguments, {"HEAD_DIM": q.shape[2]} | tiles, (out, lse))

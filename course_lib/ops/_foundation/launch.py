@@ -115,6 +115,11 @@ def interprets(tensor):
     return not tensor.is_cuda and not _for_gpu
 
 
+def is_hopper(tensor):
+    """Whether `tensor` is on a card of compute capability 9.x, on which the tiles of the Triton twins were timed."""
+    return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device)[0] == 9
+
+
 @contextmanager
 def gpu_constants():
     """Plan as on a GPU, whatever the tensors' device: the ahead-of-time gate compiles the constants that a GPU gets."""

@@ -9,7 +9,7 @@ import torch
 
 from ...errors import UnsupportedError
 from .._foundation.checks import require_capability
-from .._foundation.launch import Launches, interprets, triton_launch
+from .._foundation.launch import Launches, interprets, is_hopper, triton_launch
 from .._foundation.sizes import HEAD_DIMS, attention_outputs, ceil_div, power_of_two, steps_of
 
 HALF = (torch.float16, torch.bfloat16)
@@ -59,7 +59,7 @@ TEACHING_GENERAL = Tiles(32, 32, 4, 2)
 def plan_teaching(q, k, v, *, causal, softmax_scale, block_m=None, block_n=None):
     """The launch of 01_loop_order for contiguous tensors, with these tiles if given; outputs (out, lse)."""
     batch_size, num_heads, seq_len_q, head_dim = q.shape
-    tiles = TEACHING.get(head_dim, TEACHING_GENERAL) if _is_hopper(q) and q.dtype in HALF else TEACHING_GENERAL
+    tiles = TEACHING.get(head_dim, TEACHING_GENERAL) if is_hopper(q) and q.dtype in HALF else TEACHING_GENERAL
     tiles = tiles._replace(block_m=block_m or tiles.block_m, block_n=block_n or tiles.block_n)
     out, lse = attention_outputs(q)
     constants = {"HEAD_DIM": head_dim, "BLOCK_D": power_of_two(head_dim)} | _constants(tiles)
@@ -162,7 +162,7 @@ def require_kernel(q):
 def _choice(kernel, tensors, tiles, descriptors):
     """(tiles, descriptors) for one kernel on these tensors, unless the caller knows better."""
     if descriptors is None:
-        descriptors = _is_hopper(tensors[0]) and tensors[0].dtype in HALF and all(map(_describable, tensors))
+        descriptors = is_hopper(tensors[0]) and tensors[0].dtype in HALF and all(map(_describable, tensors))
     if tiles is not None:
         return tiles, descriptors
     if interprets(tensors[0]):
@@ -170,10 +170,6 @@ def _choice(kernel, tensors, tiles, descriptors):
     if tensors[0].dtype == torch.float32:
         return FLOAT32, descriptors
     return (HOPPER if descriptors else GENERAL)[kernel, tensors[0].shape[-1]], descriptors
-
-
-def _is_hopper(tensor):
-    return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device)[0] == 9
 
 
 def _with_rows(x):
