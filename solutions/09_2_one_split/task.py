@@ -1,0 +1,92 @@
+"""09.2 One split, one warp: what the judge runs."""
+
+import torch
+
+from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.processes.protocol import Ref, Run
+from course_lib.grading.subjects.decode import cases as cases
+from course_lib.grading.subjects.decode import diagnostics as readings
+from course_lib.grading.subjects.decode import windows as windows
+from course_lib.grading.subjects.decode.probes import split_probes
+
+HEAD_DIM = 64
+
+COUNTED, COUNTED_LEN = 53, 16  # of the probe: three whole splits and one of 5 keys
+
+SCHEDULES = ("forward", "reverse", "random")
+
+
+def _case(name, heads, seq_len_kv, split_len, capacity=None, values="normal", schedules=("forward",), **more):
+    capacity = capacity or seq_len_kv
+    more |= {"split_len": split_len, "dtype": "float16", "schedules": schedules}
+    return cases.case(name, heads, seq_len_kv, capacity, HEAD_DIM, values, **more)
+
+
+def _probe_case(name, heads, seq_len_kv, capacity, values, **options):
+    return _case(name, heads, seq_len_kv, seq_len_kv, capacity, values, (), **options)
+
+
+def _num_splits(case):
+    return -(-case.sizes["seq_len_kv"] // case.sizes["split_len"])
+
+
+def _windows(case):
+    one = windows.by_length(case.sizes["seq_len_kv"], case.sizes["split_len"], _num_splits(case))
+    return [one] * case.sizes["batch_size"]
+
+
+def _run(case, tensors):
+    batch_size, num_heads, num_kv_heads, seq_len_kv, capacity, head_dim, split_len = case.sizes.values()
+    outputs = cases.partial_outputs(case, _num_splits(case))
+    arguments = tuple(Ref(name) for name in ("q", "k", "v", *outputs))
+    arguments += (num_heads // num_kv_heads, seq_len_kv, capacity, split_len, head_dim**-0.5)
+    grid = (_num_splits(case), num_heads, batch_size)
+    return Run(case.name, tensors, outputs, arguments, grid=grid, block=(32, 1, 1))
+
+
+_COUNTED_CASE = _case("keys", (1, 2, 1), COUNTED, COUNTED_LEN, 64, "zeros", (), v="key_numbers", behind="kept")
+
+_RIGHT = _windows(_COUNTED_CASE)
+
+
+def _rules():
+    order = "partial_out and partial_lse were written as if the head came before the split; the split comes first"
+    whole = [[(s, s + COUNTED_LEN) for s, _ in row] for row in _RIGHT]
+    return (
+        *windows.usual_rules(_RIGHT),
+        ("tail_counted", "the last split is shorter than split_len; slots behind the last key are unused", whole),
+        ("partials_moved", order, windows.moved(_RIGHT, 2)),
+    )
+
+
+def _diagnose(evidence):
+    return readings.diagnose_splits(evidence, _RIGHT, _rules())
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        _case("one key", (1, 1, 1), 1, 1, schedules=SCHEDULES),
+        _case("splits of one key", (1, 1, 1), 3, 1),
+        _case("one split, longer than the sequence", (1, 1, 1), 20, 32),
+        _case("whole splits", (1, 2, 1), 32, 16),
+        _case("a last split of one key, room for more", (1, 2, 1), 33, 16, 40, schedules=SCHEDULES),
+        _case("grouped heads, several batches", (2, 4, 2), 37, 16, 50),
+        _case("rising scores", (1, 1, 1), 45, 20, 48, "rising"),
+        _case("falling scores", (1, 1, 1), 45, 20, 48, "falling"),
+        _case("scores near -100", (1, 1, 1), 21, 8, 24, "minus_100"),
+        _case("scores near +100", (1, 1, 1), 21, 8, 24, "plus_100"),
+        _case("one score of 120", (1, 2, 2), 30, 16, 32, "spikes"),
+        _case("many splits", (1, 2, 1), 300, 32, 320, schedules=()),
+    ),
+    make_inputs=cases.decode_inputs,
+    make_run=_run,
+    oracle=lambda case, tensors: cases.attention_over(tensors, _windows(case), torch.float64),
+    baseline=lambda case, tensors: cases.attention_over(tensors, _windows(case), torch.float32),
+    rules={"partial_out": "weights", "partial_lse": "lse"},
+    largest_score=cases.largest_score,
+    probes=split_probes(_probe_case, _COUNTED_CASE),
+    diagnose=_diagnose,
+    bound_bytes=lambda case: cases.split_bytes(case, _num_splits(case), 2),
+    tile=lambda case: (1, HEAD_DIM),
+)

@@ -1,0 +1,183 @@
+"""09.4 Combine the splits, in CUDA: what the judge runs."""
+
+import math
+
+import torch
+
+from course_lib.grading.exercise import magnitude
+from course_lib.grading.exercise.spec import Case, Probe, exercise
+from course_lib.grading.processes.protocol import Ref, Run
+from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.attention.diagnostics import near
+from course_lib.grading.subjects.decode import partials as cases
+
+HEAD_DIM, NUM_THREADS, WARP_SIZE = 128, 64, 32
+
+MANY = 40  # splits of one key each: more than a warp has lanes
+
+SCHEDULES = ("forward", "reverse", "random")
+
+
+def _case(name, num_splits, num_rows, values="normal", schedules=("forward",), **options):
+    return cases.case(name, num_splits, num_rows, HEAD_DIM, values, schedules, **options)
+
+
+def _run(case, tensors):
+    num_splits, num_rows, _ = case.sizes.values()
+    outputs = cases.outputs(case)
+    arguments = (*(Ref(name) for name in (*tensors, *outputs)), num_splits, num_rows)
+    grid, block = (num_rows, 1, 1), (NUM_THREADS, 1, 1)
+    return Run(case.name, tensors, outputs, arguments, grid=grid, block=block, shared_bytes=4 * num_splits)
+
+
+def _inputs(case, gen):
+    """Those of decode_partials, and the two probes of this module."""
+    num_splits, num_rows, head_dim = case.sizes.values()
+    if case.options.get("made") is None:
+        return cases.partials(case, gen)
+    values, sums = _numbers(num_splits, num_rows) if num_rows > 1 else _many()
+    out = values[:, :, None].expand(num_splits, num_rows, head_dim).clone()
+    return {"partial_out": out, "partial_lse": torch.log(sums)}
+
+
+def _numbers(num_splits, num_rows):
+    """Values 10 * split + row, sums of exponentials 1, 2, 3, …; each (num_splits, num_rows)."""
+    split, row = torch.arange(float(num_splits))[:, None], torch.arange(float(num_rows))[None, :]
+    return 10.0 * split + row, split * num_rows + row + 1.0
+
+
+def _many():
+    return torch.arange(1.0, MANY + 1.0)[:, None], torch.ones(MANY, 1)
+
+
+def _read(_inputs, found):
+    return {"out": found["out"].double()[:, 0].tolist(), "sums": found["lse"].double().exp().tolist()}
+
+
+def _probe(name, num_splits, num_rows):
+    sizes = dict(zip(cases.SIZES, (num_splits, num_rows, HEAD_DIM), strict=True))
+    return Probe(name, Case(name, sizes, "fixed", options={"made": name}), _read)
+
+
+def _combined(values, sums):
+    """(out, sums) of each row, as lists."""
+    return ((values * sums).sum(dim=0) / sums.sum(dim=0)).tolist(), sums.sum(dim=0).tolist()
+
+
+def _close(got, wanted):
+    return all(near(g, w) for g, w in zip(got, wanted, strict=True))
+
+
+def _by_lanes(evidence):
+    """40 equal splits, and two: which of them the lanes added, and whether they agreed on a maximum."""
+    many, two, places = (evidence.readings.get(name) for name in ("many", "two splits", "places"))
+    if many is None or two is None or places is None:
+        return None
+    if near(two["lse"], math.log(6.0)) and near(two["first"], 0.5) and near(places["sums"][0], 2.0):
+        return Diagnosis(
+            "own_maximum",
+            "Two splits of 3 and 2 equal keys: their weights are 0.6 and 0.4, here they are 0.5 and 0.5, and exp(lse) "
+            "is 6 in place of 5: each lane took the maximum of its own splits for that of all. The lanes need one "
+            "maximum: warp_max.",
+        )
+    (got,), right = many["sums"], MANY
+    if not math.isfinite(got) or near(got, right):
+        return None
+    start = f"{MANY} splits of one key each, equal scores: exp(lse) must be {MANY} and is {got:.4g}"
+    if near(got, WARP_SIZE):
+        return Diagnosis(
+            "splits_beyond_lanes", f"{start}: a warp has {WARP_SIZE} lanes; let each walk on by {WARP_SIZE}."
+        )
+    if near(got, 2.0):
+        return Diagnosis("sum_of_a_lane", f"{start}: lane 0 has the splits 0 and 32. The lanes' sums must be added.")
+    if near(got, MANY * WARP_SIZE):
+        return Diagnosis("counted_by_every_lane", f"{start}: every lane added up all splits, and then the lanes' sums.")
+    return None
+
+
+def _by_many(evidence):
+    """exp(lse) of 40 equal splits is right, their mean is not."""
+    many = evidence.readings.get("many")
+    if many is None or not near(many["sums"][0], MANY):
+        return None
+    got, right = many["out"][0], (MANY + 1) / 2
+    if not math.isfinite(got) or near(got, right):
+        return None
+    start = f"{MANY} equal splits whose out is 1, 2, … {MANY}: the mean must be {right:g} and is {got:.4g}"
+    if near(got, right * MANY):
+        return Diagnosis("no_division", f"{start}: the weights were never divided by their sum.")
+    if near(got, WARP_SIZE * (WARP_SIZE + 1) / 2 / MANY):
+        return Diagnosis("splits_beyond_lanes", f"{start}: only the first {WARP_SIZE} splits went into out.")
+    return None
+
+
+def _by_places(evidence):
+    """Values 10 * split + row with different weights: which split and row was read."""
+    reading = evidence.readings.get("places")
+    if reading is None or not all(math.isfinite(value) for one in reading.values() for value in one):
+        return None
+    values, sums = _numbers(2, 3)
+    out, right = _combined(values, sums)
+    if _close(reading["sums"], right) and _close(reading["out"], out):
+        return None
+    order = "(num_splits, num_rows): the rows of one split lie side by side, the next split num_rows further"
+    start = "Two splits of three rows"
+    if _close(reading["sums"], sums.reshape(3, 2).sum(dim=1).tolist()):
+        return Diagnosis("places_moved", f"{start}: exp(lse) must be 5, 7, 9 and is 3, 7, 11. partial_lse is {order}.")
+    if _close(reading["sums"], [right[0]] * 3):
+        return Diagnosis("row_forgotten", f"{start}: exp(lse) is {right[0]:g} in all rows, that of row 0.")
+    if not _close(reading["sums"], right):
+        return None
+    said = ", ".join(f"{value:.4g}" for value in reading["out"])
+    if _close(reading["out"], _combined(values.reshape(3, 2).T, sums)[0]):
+        return Diagnosis(
+            "places_moved",
+            f"{start}: lse is right, and out is {said} where {out[0]:g}, {out[1]:.4g}, {out[2]:.4g} is right (the "
+            f"value of row r in split s is 10 s + r). partial_out is {order}, times head_dim.",
+        )
+    if _close(reading["out"], _combined(values[:, :1].expand(2, 3), sums)[0]):
+        return Diagnosis(
+            "row_forgotten",
+            f"{start}, the value of row r in split s is 10 s + r: out is {said} where {out[0]:g}, {out[1]:.4g}, "
+            f"{out[2]:.4g} is right. Every row was made of the values of row 0.",
+        )
+    return None
+
+
+def _diagnose(evidence):
+    looks = (_by_lanes, _by_places, _by_many, cases.diagnose_combine)
+    return next((found for look in looks if (found := look(evidence)) is not None), None)
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        _case("one split, one row", 1, 1, schedules=SCHEDULES),
+        _case("two splits", 2, 3),
+        _case("one below a warp", 31, 2),
+        _case("as many splits as lanes", 32, 2),
+        _case("one above a warp", 33, 2, schedules=SCHEDULES),
+        _case("more than two warps", 70, 2),
+        _case("rising from split to split", 37, 2, "rising"),
+        _case("falling from split to split", 37, 2, "falling"),
+        _case("log-sum-exps near +100", 5, 3, "plus_100"),
+        _case("log-sum-exps near -100", 5, 3, "minus_100"),
+        _case("one split of 120", 40, 2, "spikes"),
+        _case("the first splits empty", 40, 2, "leading_masked"),
+        _case("some splits empty, one row without keys", 7, 3, "masked"),
+        _case("no key at all", 2, 1, empty_rows=True),
+    ),
+    make_inputs=_inputs,
+    make_run=_run,
+    oracle=cases.oracle,
+    baseline=cases.baseline,
+    rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_inputs("partial_lse"),
+    probes=(*cases.combine_probes(HEAD_DIM), _probe("many", MANY, 1), _probe("places", 2, 3)),
+    diagnose=_diagnose,
+    bound_bytes=lambda case: (
+        4 * (case.sizes["num_splits"] + 1) * case.sizes["num_rows"] * (HEAD_DIM + 1),
+        "partial_out and partial_lse read once, out and lse written once, 4 bytes each",
+    ),
+    tile=lambda case: (1, HEAD_DIM),
+)

@@ -1,0 +1,196 @@
+"""09.5 How many splits: what the judge runs."""
+
+from fractions import Fraction
+
+import torch
+
+from course_lib.grading.exercise.spec import Case, exercise
+from course_lib.grading.processes.protocol import Run
+from course_lib.grading.report.verdict import Diagnosis
+
+SIZES = ("num_pairs", "num_tiles", "num_places")
+
+ENOUGH = Fraction(85, 100)  # of the best efficiency
+
+LESS = Fraction(8, 10)  # of a slip
+
+TIE = 1e-4  # nearer than this, and the last digit of a division could decide
+
+
+def tiles_of(num_splits, num_tiles):
+    """Tiles of a split, rounded up."""
+    return -(-num_tiles // num_splits)
+
+
+def without_empty(num_splits, num_tiles):
+    """Whether every split has a tile when all but the last have as many as the first."""
+    return (num_splits - 1) * tiles_of(num_splits, num_tiles) < num_tiles
+
+
+def efficiency(num_blocks, num_places):
+    """Share of the places that are busy, over whole waves."""
+    return Fraction(num_blocks, -(-num_blocks // num_places) * num_places)
+
+
+def chosen(num_pairs, num_tiles, num_places, *, enough=ENOUGH, of_best=True, counted=without_empty, busy=efficiency,
+           largest=False, first=1, last=0):  # fmt: skip
+    """The number of splits; what the options change are slips."""
+    table = {
+        s: busy(num_pairs * s, num_places) for s in range(first, num_tiles + 1 + last) if counted(s, num_tiles)
+    } or {1: Fraction(1)}
+    limit = enough * (max(table.values()) if of_best else 1)
+    good = [s for s, value in table.items() if value >= limit]
+    if not good:
+        return max(table)
+    return max(good) if largest else min(good)
+
+
+def _in_blocks_of_one(num_blocks, num_places):
+    return Fraction(num_blocks % num_places or num_places, num_places)
+
+
+def _waves_not_rounded(num_blocks, num_places):
+    return min(Fraction(num_blocks, num_places), Fraction(1))
+
+
+def _waves_down(num_blocks, num_places):
+    return Fraction(num_blocks, max(num_blocks // num_places, 1) * num_places)
+
+
+def _by_length(num_splits, num_tiles):
+    return num_tiles % num_splits == 0
+
+
+SLIPS = (
+    ("best_not_enough", "that is the first of the best. A smaller one that is 85 % as good costs less to combine",
+     lambda *n: chosen(*n, enough=1)),
+    ("empty_splits", "this number leaves the last split without a tile; the same tiles fit into fewer splits",
+     lambda *n: chosen(*n, counted=lambda s, t: True)),
+    ("empty_splits", "this number leaves the last split without a tile: it would begin exactly behind the last one",
+     lambda *n: chosen(*n, counted=lambda s, t: (s - 1) * tiles_of(s, t) <= t)),
+    ("not_of_the_best", "85 % is meant of the best that any number reaches, not of all places",
+     lambda *n: chosen(*n, of_best=False)),
+    ("largest", "that is the largest number that is good enough, one tile a split; take the smallest",
+     lambda *n: chosen(*n, largest=True)),
+    ("no_waves", "a wave counts whole, also when few of its blocks exist: round blocks / places up",
+     lambda *n: chosen(*n, busy=_waves_not_rounded)),
+    ("no_waves", "a wave counts whole, also when few of its blocks exist: round blocks / places up, not down",
+     lambda *n: chosen(*n, busy=_waves_down)),
+    ("last_wave_alone", "that looks at the last wave alone; the full ones before it count as well",
+     lambda *n: chosen(*n, busy=_in_blocks_of_one)),
+    ("pairs_forgotten", "with num_splits blocks in all; there are num_pairs times as many",
+     lambda p, t, places: chosen(1, t, places)),
+    ("fill_once", "that is num_places // num_pairs: one wave, perhaps far from full, and the tiles were not looked at",
+     lambda p, t, places: min(max(places // p, 1), t)),
+    ("fill_once", "that is num_places // num_pairs, more splits than there are tiles",
+     lambda p, t, places: max(places // p, 1)),
+    ("fill_once", "that is num_places / num_pairs, rounded up: one wave and a little of a second",
+     lambda p, t, places: min(-(-places // p), t)),
+    ("never_split", "that never splits. Where every number seems as good as any other, see how the waves are rounded",
+     lambda *n: 1),
+    ("only_divisors", "the tiles need not be shared out evenly: the last split may have fewer",
+     lambda *n: chosen(*n, counted=_by_length)),
+    ("last_left_out", "one tile a split, num_splits = num_tiles, is a choice as well", lambda *n: chosen(*n, last=-1)),
+    ("starts_at_two", "one split is a choice as well", lambda *n: chosen(*n, first=2)),
+    ("percent", "0.8, not 0.85", lambda *n: chosen(*n, enough=LESS)),
+)  # fmt: skip
+
+
+def _case(name, *sizes, values="given"):
+    return Case(name, dict(zip(SIZES, sizes, strict=True)), values, "whole number")
+
+
+def nearest(num_pairs, num_tiles, num_places, limits=(ENOUGH,)):
+    """How near any number of splits comes to a limit, 85 % of the best without others; as a share of the best."""
+    allowed = [s for s in range(1, num_tiles + 1) if without_empty(s, num_tiles)]
+    table = [efficiency(num_pairs * s, num_places) for s in allowed]
+    return float(min(abs(value / max(table) - limit) for value in table for limit in limits))
+
+
+def _sizes(case, gen):
+    """{"sizes": (num_pairs, num_tiles, num_places)}: those of the case, or drawn, with no efficiency at the limit."""
+    sizes = tuple(case.sizes.values())
+    while case.values == "drawn":
+        sizes = tuple(int(torch.randint(1, most, (1,), generator=gen)) for most in sizes)
+        if nearest(*sizes, limits=(ENOUGH, LESS)) > TIE:
+            break
+        sizes = tuple(case.sizes.values())
+    return {"sizes": torch.tensor(sizes)}
+
+
+def _run(case, tensors):
+    return Run(case.name, {}, {"num_splits": ((), "int64")}, tuple(tensors["sizes"].tolist()))
+
+
+def _right(dtype):
+    return lambda case, tensors: {"num_splits": torch.tensor(chosen(*tensors["sizes"].tolist()), dtype=dtype)}
+
+
+def _sizes_of(found):
+    return tuple(found.inputs["sizes"].tolist())
+
+
+def _diagnose(evidence):
+    failing = [c for c in evidence.failing() if "num_splits" in c.comparisons]
+    if not failing:
+        return None
+    got = {c.case.name: int(c.first.outputs["num_splits"]) for c in evidence.cases if c.ran}
+    cases = {c.case.name: _sizes_of(c) for c in evidence.cases if c.ran}
+    for code, words, slip in SLIPS:
+        if all(got[name] == slip(*sizes) for name, sizes in cases.items()):
+            return Diagnosis(code, f"{_said(_clearest(failing), got)}: {words}.")
+    return Diagnosis("wrong_number", f"{_said(_clearest(failing), got)}.")
+
+
+def _clearest(failing):
+    """The failing case with the fewest tiles: the one to go through by hand."""
+    return min(failing, key=lambda c: (_sizes_of(c)[1], _sizes_of(c)[0]))
+
+
+def _said(found, got):
+    """What was chosen, what should be, and how busy the places are in either."""
+    pairs, tiles, places = _sizes_of(found)
+    right, mine = chosen(pairs, tiles, places), got[found.case.name]
+    busy = _percent(pairs * right, places)
+    start = f"{pairs} pairs, {tiles} tiles, {places} places: num_splits = {right} keeps {busy} busy"
+    if mine < 1 or mine > tiles:
+        return f"{start}, and yours is {mine}, which is no number from 1 to {tiles}"
+    best = max(efficiency(pairs * s, places) for s in range(1, tiles + 1) if without_empty(s, tiles))
+    return (
+        f"{start}, tiles of a split {tiles_of(right, tiles)}, and the best is {float(best):.1%}; yours is {mine}, "
+        f"{_percent(pairs * mine, places)}, tiles of a split {tiles_of(mine, tiles)}"
+    )
+
+
+def _percent(num_blocks, num_places):
+    return f"{float(efficiency(num_blocks, num_places)):.1%} of the places"
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        _case("one tile", 1, 1, 132),
+        _case("one sequence, one head", 1, 64, 132),
+        _case("8 heads, short", 8, 4, 132),
+        _case("8 heads, 128 tiles", 8, 128, 132),
+        _case("a full wave without a split", 132, 64, 132),
+        _case("one block more than a wave", 133, 64, 132),
+        _case("half a wave", 66, 64, 132),
+        _case("a little more than half a wave", 75, 64, 132),
+        _case("64 pairs", 64, 32, 132),
+        _case("10 tiles", 5, 10, 40),
+        _case("11 tiles", 3, 11, 24),
+        _case("many places", 2, 100, 1000),
+        _case("two blocks a processor", 40, 512, 264),
+        _case("more than ten waves", 1400, 16, 132),
+        _case("splits that leave one empty", 4, 9, 28),
+        _case("few places", 3, 7, 4),
+        *(_case(f"drawn, {most} tiles at most", 200, most, 300, values="drawn") for most in (20, 100, 300)),
+    ),
+    make_inputs=_sizes,
+    make_run=_run,
+    oracle=_right(torch.float64),
+    baseline=_right(torch.int64),
+    rules={"num_splits": "exact"},
+    diagnose=_diagnose,
+)

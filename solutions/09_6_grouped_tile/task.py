@@ -1,0 +1,202 @@
+"""09.6 The group as one tile: what the judge runs."""
+
+import math
+
+import torch
+
+from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.processes.protocol import Ref, Run
+from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.decode import cases as cases
+from course_lib.grading.subjects.decode import diagnostics as readings
+from course_lib.grading.subjects.decode.probes import split_probes
+from course_lib.grading.subjects.flash_attention.cases import BLOCK_N, FIRST, LATER
+
+HEAD_DIM, ROWS = 32, 16
+
+SCHEDULES = ("forward", "reverse", "random")
+
+LENGTHS, CAPACITY = (53, 20), 64  # of the probe
+
+AGAIN = 1.5  # times the bytes of k and v, and q in every tile: more than a group that reads them once can need
+
+
+def _case(name, heads, seq_len_kv, capacity=None, values="normal", schedules=("forward",), **more):
+    more |= {"dtype": "float16", "schedules": schedules}
+    return cases.case(name, heads, seq_len_kv, capacity or seq_len_kv, HEAD_DIM, values, **more)
+
+
+def _probe_case(name, heads, seq_len_kv, capacity, values, **options):
+    return _case(name, heads, seq_len_kv, capacity, values, (), **options)
+
+
+def _inputs(case, gen):
+    return cases.decode_inputs(case, gen) | {"seq_lens": torch.tensor(cases.seq_lens(case), dtype=torch.int32)}
+
+
+def _run(case, tensors):
+    batch_size, num_heads, num_kv_heads, _, capacity, head_dim = case.sizes.values()
+    rows = (batch_size, num_heads)
+    outputs = {"out": ((*rows, head_dim), "float16"), "lse": (rows, "float32")}
+    arguments = tuple(Ref(name) for name in ("q", "k", "v", "seq_lens", *outputs))
+    arguments += (num_heads // num_kv_heads, capacity, head_dim**-0.5)
+    constants = {"HEAD_DIM": head_dim, "ROWS": ROWS, "BLOCK_N": BLOCK_N}
+    return Run(case.name, tensors, outputs, arguments, grid=(num_kv_heads, batch_size, 1), constants=constants)
+
+
+def _attention(dtype):
+    """(case, tensors) -> {"out", "lse"}, computed in `dtype`."""
+
+    def of(case, tensors):
+        found = cases.attention_over(tensors, [[(0, length)] for length in cases.seq_lens(case)], dtype)
+        out, lse = (found[name][0] for name in ("partial_out", "partial_lse"))
+        return {"out": out, "lse": lse}
+
+    return of
+
+
+def _bytes(case):
+    """(of q, of the valid rows of k and v, of out and lse)."""
+    batch_size, num_heads, num_kv_heads, _, _, head_dim = case.sizes.values()
+    q = batch_size * num_heads * head_dim * 2
+    return q, 2 * sum(cases.seq_lens(case)) * num_kv_heads * head_dim * 2, q + 4 * batch_size * num_heads
+
+
+def once_a_group(case, ledger):
+    """Diagnosis or None: k and v are read once for all query heads of a group."""
+    q, keys, _ = _bytes(case)
+    got = ledger["global_load"]["bytes"] - q
+    tiles = -(-case.sizes["seq_len_kv"] // BLOCK_N)
+    if tiles == 1 or got <= AGAIN * keys + tiles * q:
+        return None
+    group = case.sizes["num_heads"] // case.sizes["num_kv_heads"]
+    return Diagnosis(
+        "kv_read_again",
+        f"The values are right, but beside q {got:,} bytes were read, {got / keys:.3g} times the {keys:,} of the valid "
+        f"keys and values (case {case.name!r}, {group} query heads on a head of k and v). Load a tile once and let all "
+        "heads of the group use it: they are the rows of one product.",
+    )
+
+
+def _first_keys(*ends):
+    return [[(0, end)] for end in ends]
+
+
+def _rules():
+    tile = [(n - 1) // BLOCK_N * BLOCK_N for n in LENGTHS]
+    last = [[(start, n)] for start, n in zip(tile, LENGTHS, strict=True)]
+    return (
+        ("tail_dropped", "the last tile, which is not full, is missing", _first_keys(*tile)),
+        ("one_tile", "the first tile alone", _first_keys(BLOCK_N, BLOCK_N)),
+        ("old_state_lost", "the last tile alone: what came before was thrown away, or m was never kept", last),
+        ("slots_counted", "the unused slots behind the sequence were counted", _first_keys(CAPACITY, CAPACITY)),
+    )
+
+
+def _by_start(evidence):
+    """Wrong for scores far below 0, and for sequences without keys."""
+    failing = evidence.failing()
+    low, empty = evidence.failing("minus_100"), [c for c in failing if 0 in cases.seq_lens(c.case)]
+    if not low or not empty or len(low) + len(empty) < len(failing):
+        return None
+    case = empty[0]
+    b = cases.seq_lens(case.case).index(0)
+    return Diagnosis(
+        "m_starts_too_high",
+        "Right for scores near 0 and near +100; wrong for scores near -100, and lse of a sequence without keys is "
+        f"{case.first.outputs['lse'][b, 0].item():.4g} in place of -inf: that is what m began with. The largest of no "
+        "score at all is -inf.",
+    )
+
+
+def _by_empty(evidence):
+    """Right but for sequences without keys."""
+    failing = evidence.failing()
+    if not failing or any(0 not in cases.seq_lens(c.case) for c in failing):
+        return None
+    found = failing[0]
+    name, comparison = next((n, c) for n, c in found.comparisons.items() if not c.passed)
+    b = comparison.index[0]
+    if cases.seq_lens(found.case)[b]:
+        return None
+    return Diagnosis(
+        "no_key",
+        f"Right wherever a sequence has keys. Batch entry {b} of the case {found.case.name!r} has none: out must be 0 "
+        f"and lse -inf; {name} is {comparison.got:.4g}. There l is 0, and 0 / 0 is NaN.",
+    )
+
+
+def _by_far(evidence):
+    """Right while the heads of a group have scores of one size."""
+    failing = evidence.failing()
+    far = [c for c in failing if c.case.options.get("far")]
+    if not far or any(c not in far and c.case.values != "minus_100" for c in failing):
+        return None
+    return Diagnosis(
+        "max_of_the_group",
+        "Right while the rows have scores of one size; wrong where neighbouring heads have scores near +100 and +200, "
+        "and where the rows that are padding, scores 0, stand beside a head with -100: with one maximum for all rows "
+        "the weights of the lower ones are exp(-100), nearly 0. Every row has a maximum of its own.",
+    )
+
+
+def _by_fading(evidence):
+    """Wrong in nothing but a long sum of halves whose later terms are small."""
+    failing = evidence.failing()
+    if not failing or not all(c.case.options.get("fades") for c in failing):
+        return None
+    num_keys, out = failing[0].case.sizes["seq_len_kv"], failing[0].first.outputs["out"].double().flatten()[0].item()
+    right = BLOCK_N * FIRST + (num_keys - BLOCK_N) * LATER
+    if math.isnan(out):
+        return None
+    return Diagnosis(
+        "half_accumulator",
+        f"Right everywhere but in a long sum: {num_keys} equal weights, the first {BLOCK_N} values are {FIRST:g}, the "
+        f"others {LATER:g}, and out * {num_keys} is {out * num_keys:.4g} in place of {right:.4g}. Half precision "
+        f"cannot add {BLOCK_N * LATER:.2g} to {BLOCK_N * FIRST:g}: acc must stay float32.",
+    )
+
+
+def _diagnose(evidence):
+    looks = (_by_start, _by_empty, _by_far, _by_fading)
+    own = next((found for look in looks if (found := look(evidence)) is not None), None)
+    return own or readings.diagnose_splits(evidence, _first_keys(*LENGTHS), _rules())
+
+
+_COUNTED_CASE = _case(
+    "keys", (2, 2, 1), LENGTHS[0], CAPACITY, "zeros", (), seq_lens=LENGTHS, v="key_numbers", behind="kept"
+)
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        _case("one key, one head", (1, 1, 1), 1, schedules=SCHEDULES),
+        _case("exactly one tile", (1, 2, 1), BLOCK_N),
+        _case("one above a tile", (1, 2, 1), BLOCK_N + 1, 20, schedules=SCHEDULES),
+        _case("groups of 3, mixed lengths", (3, 6, 2), 53, 60, seq_lens=(20, 0, 53)),
+        _case("a group of 16", (1, 16, 1), 35, 40),
+        _case("groups of 8, several batches", (2, 16, 2), 40, 48),
+        _case("no key at all", (1, 2, 1), 8, seq_lens=(0,)),
+        _case("rising scores", (1, 2, 1), 45, 48, "rising"),
+        _case("falling scores", (1, 2, 1), 45, 48, "falling"),
+        _case("scores near -100", (1, 2, 2), 37, 40, "minus_100"),
+        _case("scores near +100", (1, 2, 1), 37, 40, "plus_100"),
+        _case("scores near +100 and +200", (1, 4, 1), 21, 24, "plus_100", far=True),
+        _case("one score of 120", (1, 4, 2), 30, 30, "spikes"),
+        _case("small values after large ones", (1, 2, 1), 1040, 1040, "zeros", fades=True),
+    ),
+    make_inputs=_inputs,
+    make_run=_run,
+    oracle=_attention(torch.float64),
+    baseline=_attention(torch.float16),
+    rules={"out": "weights", "lse": "lse"},
+    largest_score=cases.largest_score,
+    probes=split_probes(_probe_case, _COUNTED_CASE, out="out", lse="lse"),
+    diagnose=_diagnose,
+    bound_bytes=lambda case: (sum(_bytes(case)), "q, the valid keys and values read once, out and lse written once"),
+    usual_bytes=lambda case: sum(_bytes(case)),
+    question="Which tile is read again although the program holds it already?",
+    tile=lambda case: (ROWS, HEAD_DIM),
+    ledger_rule=once_a_group,
+)

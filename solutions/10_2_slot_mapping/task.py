@@ -1,0 +1,116 @@
+"""10.2 Slot mapping: what the judge runs."""
+
+import torch
+
+from course_lib.grading.exercise.spec import Case, exercise
+from course_lib.grading.exercises import paged_write_readings as readings
+from course_lib.grading.processes.protocol import Ref, Run
+
+ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
+
+SIZES = ("num_tokens", "num_kv_heads", "head_dim", "page_size", "num_pages")
+
+FAR_PAGE_SIZE = 1 << 30  # page 2 begins at slot 2^31
+
+
+def _case(name, sizes, schedules=("forward",), **options):
+    return Case(name, dict(zip(SIZES, sizes, strict=True)), "whole numbers", "int32", options, schedules)
+
+
+def _numbers(case):
+    """(rows of k, rows of v, cells of k_pages, cells of v_pages): whole numbers that never repeat."""
+    num_tokens, num_kv_heads, head_dim, page_size, num_pages = case.sizes.values()
+    row, cells = num_kv_heads * head_dim, num_pages * page_size * num_kv_heads * head_dim
+    sizes = (num_tokens * row, num_tokens * row, cells, cells)
+    numbers = torch.arange(sum(sizes), dtype=torch.int32) + 1_000
+    return numbers.split(sizes)
+
+
+def inputs(case, gen):
+    """{"k", "v", "slot_mapping", and what the pools hold before: "k_before", "v_before"}."""
+    num_tokens, num_kv_heads, head_dim, page_size, num_pages = case.sizes.values()
+    k, v, k_cells, v_cells = _numbers(case)
+    rows = (num_tokens, num_kv_heads, head_dim)
+    shape = (num_pages, page_size, num_kv_heads, head_dim)
+    slots = torch.randperm(num_pages * page_size, generator=gen)
+    if case.options.get("not_stored"):  # leave free where -1 would land if it were taken for a place
+        slots = slots[(slots > 0) & (slots != page_size - 1)]
+    if case.options.get("far_slots"):  # the first token lies beyond 2^31
+        slots = torch.cat((slots[slots >= 2 * page_size], slots[slots < 2 * page_size]))
+    slots = torch.zeros(1, dtype=torch.int64) if num_tokens == 1 else slots[:num_tokens].clone()
+    for token in case.options.get("not_stored", ()):
+        slots[token] = -1
+    if case.options.get("far_slots"):
+        slots = slots // page_size * FAR_PAGE_SIZE + slots % page_size
+    return {
+        "k": _spaced(k.reshape(rows), 1),
+        "v": _spaced(v.reshape(rows), 2),
+        "slot_mapping": slots,
+        "k_before": _laid_out(k_cells.reshape(shape), case)[None],
+        "v_before": _laid_out(v_cells.reshape(shape), case)[None],
+    }
+
+
+def _spaced(rows, extra):
+    """Tokens with `extra` rows of -77 behind the heads of each: a projection that makes q, k and v leaves such gaps."""
+    num_tokens, num_kv_heads, head_dim = rows.shape
+    whole = torch.full((num_tokens, num_kv_heads + extra, head_dim), -77, dtype=rows.dtype)
+    whole[:, :num_kv_heads] = rows
+    return whole
+
+
+def _laid_out(pages, case):
+    """(num_pages, page_size, num_kv_heads, head_dim) in the memory order of the case: NHD or HND."""
+    return pages.transpose(1, 2).contiguous().transpose(1, 2) if case.options.get("hnd") else pages.clone()
+
+
+def _run(case, tensors):
+    k, v, before = tensors["k"], tensors["v"], tensors["k_before"][0]
+    page_size = FAR_PAGE_SIZE if case.options.get("far_slots") else case.sizes["page_size"]
+    outputs = {name: (tuple(before.shape), "int32") for name in ("k_pages", "v_pages")}
+    arguments = (*map(Ref, ("k", "v", *outputs, "slot_mapping")), case.sizes["head_dim"], page_size)
+    arguments += (k.stride(0), v.stride(0), *before.stride()[:3])
+    inputs_only = {name: tensors[name] for name in ("k", "v", "slot_mapping")}
+    contents = {"k_pages": before, "v_pages": tensors["v_before"][0]}
+    grid = (case.sizes["num_kv_heads"], case.sizes["num_tokens"], 1)
+    return Run(case.name, inputs_only, outputs, arguments, grid=grid, block=(32, 1, 1), contents=contents)
+
+
+def _written(case, tensors):
+    """{"k_pages", "v_pages"} as they must be afterwards."""
+    found = {}
+    for name, rows, before in (("k_pages", "k", "k_before"), ("v_pages", "v", "v_before")):
+        pages = tensors[before][0].clone()
+        for token, slot in enumerate(tensors["slot_mapping"].tolist()):
+            if slot >= 0:
+                page, place = readings.place_of(case, slot)
+                pages[page, place] = tensors[rows][token, : case.sizes["num_kv_heads"]]
+        found[name] = pages
+    return found
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        _case("one token", (1, 1, 1, 1, 2), ALL_SCHEDULES),
+        _case("less than a warp", (3, 2, 20, 4, 3), ("forward", "reverse")),
+        _case("exactly a warp", (5, 1, 32, 3, 4)),
+        _case("more than a warp", (4, 3, 53, 5, 2), ALL_SCHEDULES),
+        _case("tokens that are not stored", (6, 2, 40, 4, 3), not_stored=(1,)),
+        _case("heads before slots", (5, 3, 40, 4, 3), ("forward", "random"), hnd=True),
+        _case("heads before slots, one not stored", (7, 2, 64, 16, 2), not_stored=(0,), hnd=True),
+        _case("slots beyond 2^31", (7, 2, 64, 4, 4), far_slots=True),
+        _case("many tokens", (90, 4, 64, 16, 8), ()),
+    ),
+    make_inputs=inputs,
+    make_run=_run,
+    oracle=lambda case, tensors: {name: pages.double() for name, pages in _written(case, tensors).items()},
+    baseline=_written,
+    rules={"k_pages": "exact", "v_pages": "exact"},
+    diagnose=readings.diagnose_write,
+    bound_bytes=lambda case: (
+        case.sizes["num_tokens"] * (16 * case.sizes["num_kv_heads"] * case.sizes["head_dim"] + 8),
+        "k and v of each token read once and written once, and its slot",
+    ),
+    tile=lambda case: (case.sizes["num_kv_heads"], case.sizes["head_dim"]),
+)

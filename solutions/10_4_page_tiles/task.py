@@ -1,0 +1,33 @@
+"""10.4 Paged decode in Triton: a page a tile, the last one partial: what the judge runs."""
+
+from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.processes.protocol import Run
+from course_lib.grading.subjects.paged import cases as cases
+from course_lib.grading.subjects.paged import diagnostics as readings
+
+
+def _run(case, tensors):
+    arguments = cases.arguments(case, tensors, tensors["block_table"].shape[1])
+    constants = {"HEAD_DIM": cases.HEAD_DIM, "PAGE_SIZE": case.sizes["page_size"]}
+    grid = cases.grid(case, tensors)
+    return Run(case.name, tensors, cases.outputs(tensors), arguments, grid=grid, constants=constants)
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        *cases.usual(),
+        cases.case("pages of 1", (5, 2), 1, (2, 1)),
+        cases.case("pages of 16", (20, 16), 16, (1, 1)),
+    ),
+    make_inputs=cases.inputs,
+    make_run=_run,
+    oracle=cases.oracle,
+    baseline=cases.baseline,
+    rules={"out": "weights", "lse": "lse"},
+    largest_score=cases.largest_score,
+    probes=readings.probes(),
+    diagnose=readings.diagnose,
+    bound_bytes=cases.bound,
+    tile=lambda case: (1, cases.HEAD_DIM),
+)

@@ -1,0 +1,166 @@
+"""10.8 Attention over pages of bytes: what the judge runs."""
+
+import torch
+
+from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.processes.protocol import Ref, Run
+from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.paged import cases as cases
+from course_lib.grading.subjects.paged import diagnostics as readings
+from course_lib.reference import quantised_kv
+
+SMALL = ("k_pages", "v_pages", "k_scales", "v_scales")
+
+
+def _inputs(case, gen):
+    """{"q", "k_pages", "v_pages" int8, "k_scales", "v_scales", "block_table", "seq_lens"}.
+
+    Rows differ in size, so no scale is like another; where no token stands the bytes are anything and the scale is NaN.
+    """
+    tensors = cases.inputs(case, gen)
+    for name in ("k", "v"):
+        pages = tensors[f"{name}_pages"]
+        unused = pages.isnan().any(dim=3)
+        if name == "v" and case.values not in ("zeros", "step") and "slots" not in case.options:
+            pages = pages * torch.exp(torch.randn(pages.shape[:3], generator=gen))[..., None]
+        small, scales = quantised_kv.quantise(pages, torch.int8)
+        noise = torch.randint(-128, 128, small.shape, generator=gen).to(torch.int8)
+        tensors[f"{name}_pages"] = torch.where(unused[..., None], noise, small)
+        tensors[f"{name}_scales"] = torch.where(unused, torch.nan, scales)
+    return tensors
+
+
+def _restored(tensors, k=True, v=True, k_scales=None, v_scales=None):
+    """The tensors with pools in float64, as bytes times scale; without the scale where k or v is False."""
+    k_scales = tensors["k_scales"] if k_scales is None else k_scales
+    v_scales = tensors["v_scales"] if v_scales is None else v_scales
+    found = dict(tensors)
+    for name, scales, used in (("k", k_scales, k), ("v", v_scales, v)):
+        pages = tensors[f"{name}_pages"]
+        found[f"{name}_pages"] = quantised_kv.restored(pages, scales) if used else pages.double()
+    return found
+
+
+def _oracle(case, tensors):
+    return cases.oracle(case, _restored(tensors))
+
+
+def _baseline(case, tensors):
+    whole = _restored(tensors)
+    return cases.baseline(case, whole | {name: whole[name].float() for name in ("k_pages", "v_pages")})
+
+
+def _run(case, tensors):
+    group = case.sizes["num_heads"] // case.sizes["num_kv_heads"]
+    names = ("q", *SMALL, "block_table", "seq_lens", "out", "lse")
+    arguments = (*map(Ref, names), group, tensors["block_table"].shape[1], cases.HEAD_DIM**-0.5)
+    constants = {"HEAD_DIM": cases.HEAD_DIM, "PAGE_SIZE": case.sizes["page_size"]}
+    grid = cases.grid(case, tensors)
+    return Run(case.name, tensors, cases.outputs(tensors), arguments, grid=grid, constants=constants)
+
+
+_GUESSES = (
+    ("k_scale_missing", lambda t: _restored(t, k=False), "the bytes of k without their scale"),
+    ("v_scale_missing", lambda t: _restored(t, v=False), "the bytes of v without their scale"),
+    ("scales_missing", lambda t: _restored(t, k=False, v=False), "the bytes of k and v without any scale"),
+    ("scales_swapped", lambda t: _restored(t, k_scales=t["v_scales"], v_scales=t["k_scales"]),
+     "the scales of k and v changed places"),
+    ("one_scale_for_both", lambda t: _restored(t, v_scales=t["k_scales"]), "the scale of k for v as well"),
+    ("one_scale_for_both", lambda t: _restored(t, k_scales=t["v_scales"]), "the scale of v for k as well"),
+    ("scale_of_head_0", lambda t: _restored(t, k_scales=_head_0(t["k_scales"]), v_scales=_head_0(t["v_scales"])),
+     "the scales of key-value head 0 for every head"),
+    ("scale_squared", lambda t: _restored(t, v_scales=t["v_scales"] ** 2), "v times its scale twice"),
+    ("scale_squared", lambda t: _restored(t, k_scales=t["k_scales"] ** 2), "k times its scale twice"),
+    ("scale_of_the_page", lambda t: _restored(t, k_scales=_slot_0(t["k_scales"]), v_scales=_slot_0(t["v_scales"])),
+     "the scales of slot 0 for a whole page"),
+    ("sign_lost", lambda t: _restored(t | {n: t[n].view(torch.uint8).double() for n in ("k_pages", "v_pages")}),
+     "bytes from 0 to 255: they are signed"),
+    ("scale_missing", lambda t: _restored(t) | {"q": t["q"] * cases.HEAD_DIM**0.5},
+     "scores that are not multiplied by softmax_scale"),
+    ("query_rounded", lambda t: _restored(t) | {"q": (t["q"] + 0.5).floor()}, "q rounded to whole numbers as well"),
+)  # fmt: skip
+
+
+def _head_0(scales):
+    return scales[:, :, :1].expand_as(scales)
+
+
+def _slot_0(scales):
+    return scales[:, :1].expand_as(scales)
+
+
+def _by_scales(evidence):
+    """Which wrong use of the scales gives these very numbers, in every case that is wrong."""
+    failing = [case for case in evidence.failing() if case.comparisons and case.case.values == "normal"]
+    for code, guess, words in _GUESSES:
+        if failing and all(_is_so(case, guess) for case in failing):
+            comparison = next(c for c in failing[-1].comparisons.values() if not c.passed)
+            return Diagnosis(
+                code,
+                f"In the case {failing[-1].case.name!r} comes {comparison.got:.4g} in place of "
+                f"{comparison.expected:.4g}. All of out and lse is what attention gives with {words}. k is k_pages * "
+                "k_scales, v is v_pages * v_scales, each row with its own scale; q is float.",
+            )
+    return _by_weighted_l(failing)
+
+
+def _is_so(case, guess):
+    found = cases.oracle(case.case, guess(case.inputs))
+    out = case.first.outputs
+    close = (found["out"] - out["out"]).abs() <= 1e-3 * found["out"].abs().max()
+    return bool(close.all()) and torch.allclose(found["lse"], out["lse"].double(), atol=1e-3, rtol=1e-3)
+
+
+def _by_weighted_l(failing):
+    """The scale of v in the weights, and so in l: v comes out as a mean of bytes."""
+    for case in failing:
+        tensors = case.inputs
+        whole = _restored(tensors, v=False)
+        right, out = cases.oracle(case.case, whole), case.first.outputs
+        if bool(case.comparisons["lse"].passed) or not case.case.name.startswith("one token"):
+            continue
+        if torch.allclose(right["out"], out["out"].double(), atol=1e-3, rtol=1e-3):
+            return Diagnosis(
+                "v_scale_in_l",
+                f"In the case {case.case.name!r} out is {out['out'].flatten()[0]:.4g}, the byte itself: l was "
+                "multiplied by the scale of v as well, so it cancels. l is the sum of the weights alone.",
+            )
+    return None
+
+
+def _diagnose(evidence):
+    return _by_scales(evidence) or readings.diagnose(evidence)
+
+
+def _probes():
+    """Those of paging whose numbers a byte holds well enough."""
+    return tuple(
+        probe for probe in readings.probes() if probe.name in ("slots of v", "head map", "equal lse", "one score")
+    )
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        cases.case("one token", (1,), heads=(1, 1), schedules=("forward", "reverse")),
+        cases.case("one below a page", (3,), heads=(1, 1)),
+        cases.case("exactly one page", (4,), heads=(1, 1)),
+        cases.case("one above a page", (5,), heads=(1, 1)),
+        cases.case("mixed lengths, grouped heads", (15, 1, 8), heads=(4, 2), schedules=("forward", "reverse")),
+        cases.case("a sequence without tokens", (0, 6), heads=(1, 1)),
+        cases.case("rising scores", (15,), heads=(1, 1), values="rising"),
+        cases.case("scores near -100", (13,), heads=(1, 1), values="minus_100"),
+        cases.case("scores near +100", (13,), heads=(1, 1), values="plus_100"),
+        cases.case("table that ends in -1", (10,), heads=(1, 1), minus_one=True),
+        cases.case("pages of 16", (20, 16), 16, (2, 2)),
+    ),
+    make_inputs=_inputs,
+    make_run=_run,
+    oracle=_oracle,
+    baseline=_baseline,
+    rules={"out": "weights", "lse": "lse"},
+    largest_score=lambda case, tensors: cases.largest_score(case, _restored(tensors)),
+    probes=_probes(),
+    diagnose=_diagnose,
+    tile=lambda case: (1, cases.HEAD_DIM),
+)
