@@ -4,9 +4,7 @@ import torch
 
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
-from course_lib.grading.subjects.decode import cases as cases
-from course_lib.grading.subjects.decode import diagnostics as readings
-from course_lib.grading.subjects.decode import windows as windows
+from course_lib.grading.subjects.decode import cases, diagnostics, windows
 from course_lib.grading.subjects.decode.probes import split_probes
 
 HEAD_DIM = 64
@@ -60,7 +58,7 @@ def _rules():
 
 
 def _diagnose(evidence):
-    return readings.diagnose_splits(evidence, _RIGHT, _rules())
+    return diagnostics.diagnose_splits(evidence, _RIGHT, _rules())
 
 
 EXERCISE = exercise(

@@ -7,9 +7,7 @@ import torch
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.decode import cases as cases
-from course_lib.grading.subjects.decode import diagnostics as readings
-from course_lib.grading.subjects.decode import windows as windows
+from course_lib.grading.subjects.decode import cases, diagnostics, windows
 from course_lib.grading.subjects.decode.probes import split_probes
 
 HEAD_DIM, BLOCK_N = 32, 16
@@ -121,7 +119,7 @@ def _by_empty(evidence):
 
 
 def _diagnose(evidence):
-    return _by_empty(evidence) or readings.diagnose_splits(evidence, _RIGHT, _rules())
+    return _by_empty(evidence) or diagnostics.diagnose_splits(evidence, _RIGHT, _rules())
 
 
 EXERCISE = exercise(

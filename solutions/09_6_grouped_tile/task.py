@@ -7,8 +7,7 @@ import torch
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.decode import cases as cases
-from course_lib.grading.subjects.decode import diagnostics as readings
+from course_lib.grading.subjects.decode import cases, diagnostics
 from course_lib.grading.subjects.decode.probes import split_probes
 from course_lib.grading.subjects.flash_attention.cases import BLOCK_N, FIRST, LATER
 
@@ -160,7 +159,7 @@ def _by_fading(evidence):
 def _diagnose(evidence):
     looks = (_by_start, _by_empty, _by_far, _by_fading)
     own = next((found for look in looks if (found := look(evidence)) is not None), None)
-    return own or readings.diagnose_splits(evidence, _first_keys(*LENGTHS), _rules())
+    return own or diagnostics.diagnose_splits(evidence, _first_keys(*LENGTHS), _rules())
 
 
 _COUNTED_CASE = _case(

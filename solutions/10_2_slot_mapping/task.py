@@ -3,8 +3,9 @@
 import torch
 
 from course_lib.grading.exercise.spec import Case, exercise
-from course_lib.grading.exercises import paged_write_readings as readings
 from course_lib.grading.processes.protocol import Ref, Run
+
+from . import diagnostics
 
 ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
 
@@ -83,7 +84,7 @@ def _written(case, tensors):
         pages = tensors[before][0].clone()
         for token, slot in enumerate(tensors["slot_mapping"].tolist()):
             if slot >= 0:
-                page, place = readings.place_of(case, slot)
+                page, place = diagnostics.place_of(case, slot)
                 pages[page, place] = tensors[rows][token, : case.sizes["num_kv_heads"]]
         found[name] = pages
     return found
@@ -107,7 +108,7 @@ EXERCISE = exercise(
     oracle=lambda case, tensors: {name: pages.double() for name, pages in _written(case, tensors).items()},
     baseline=_written,
     rules={"k_pages": "exact", "v_pages": "exact"},
-    diagnose=readings.diagnose_write,
+    diagnose=diagnostics.diagnose_write,
     bound_bytes=lambda case: (
         case.sizes["num_tokens"] * (16 * case.sizes["num_kv_heads"] * case.sizes["head_dim"] + 8),
         "k and v of each token read once and written once, and its slot",

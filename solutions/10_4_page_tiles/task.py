@@ -2,8 +2,7 @@
 
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Run
-from course_lib.grading.subjects.paged import cases as cases
-from course_lib.grading.subjects.paged import diagnostics as readings
+from course_lib.grading.subjects.paged import cases, diagnostics
 
 
 def _run(case, tensors):
@@ -26,8 +25,8 @@ EXERCISE = exercise(
     baseline=cases.baseline,
     rules={"out": "weights", "lse": "lse"},
     largest_score=cases.largest_score,
-    probes=readings.probes(),
-    diagnose=readings.diagnose,
+    probes=diagnostics.probes(),
+    diagnose=diagnostics.diagnose,
     bound_bytes=cases.bound,
     tile=lambda case: (1, cases.HEAD_DIM),
 )

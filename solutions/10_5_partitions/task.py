@@ -8,8 +8,7 @@ from course_lib.grading.exercise.spec import Case, Probe, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.attention.diagnostics import near
-from course_lib.grading.subjects.paged import cases as cases
-from course_lib.grading.subjects.paged import diagnostics as readings
+from course_lib.grading.subjects.paged import cases, diagnostics
 from course_lib.grading.subjects.paged.cases import HEAD_DIM, SLOT_LENS
 from course_lib.grading.subjects.paged.slots import tokens_of
 
@@ -47,7 +46,7 @@ def _run(case, tensors):
 def _probes():
     """Those of paging, with partitions: of 5 keys where slots are told apart, of 16 where two halves are."""
     found = []
-    for probe in readings.probes():
+    for probe in diagnostics.probes():
         length = {"slots of v": PART, "slots of k": PART}.get(probe.name, 64)
         one = probe.case
         options = one.options | {"partition_len": length}
@@ -62,13 +61,13 @@ def _probes():
 
 
 def _diagnose(evidence):
-    looks = (_by_past, _by_bounds, _by_equal_tokens, _by_two, _by_lse, _by_size, readings.diagnose)
+    looks = (_by_past, _by_bounds, _by_equal_tokens, _by_two, _by_lse, _by_size, diagnostics.diagnose)
     return next((found for look in looks if (found := look(evidence)) is not None), None)
 
 
 def _row(evidence, b):
     """What each token of a sequence of the slots probe weighs, in their order; None when that cannot be said."""
-    reading = evidence.readings.get("slots of v")
+    reading = evidence.diagnostics.get("slots of v")
     if reading is None or not all(math.isfinite(weight) for weight in reading[b]):
         return None
     right = tokens_of(b)
@@ -94,7 +93,7 @@ _BOUNDS = (
 
 def _by_past(evidence):
     """The last partition read to its own end, behind the sequence."""
-    reading = evidence.readings.get("slots of v")
+    reading = evidence.diagnostics.get("slots of v")
     if reading is None:
         return None
     for b, n in enumerate(SLOT_LENS):
@@ -171,7 +170,7 @@ def _log_share():
 
 def _by_two(evidence):
     """Two partitions as long as each other, scores 0 and 1."""
-    reading = evidence.readings.get("two partitions")
+    reading = evidence.diagnostics.get("two partitions")
     if reading is None or not all(math.isfinite(value) for value in reading):
         return None
     right = 1 / (1 + math.e), math.e / (1 + math.e)
@@ -189,7 +188,7 @@ def _by_two(evidence):
 
 
 def _by_lse(evidence):
-    got = evidence.readings.get("two partitions, lse")
+    got = evidence.diagnostics.get("two partitions, lse")
     if got is None or not math.isfinite(got) or near(got, math.log(2 * HALF), 1e-4):
         return None
     one = math.log(HALF)

@@ -3,9 +3,10 @@
 import torch
 
 from course_lib.grading.exercise.spec import Case, exercise
-from course_lib.grading.exercises import kv_traces as traces
-from course_lib.grading.exercises.kv_readings import first_mistake
 from course_lib.grading.processes.protocol import Ref, Run
+
+from . import traces
+from .diagnostics import first_mistake
 
 
 def _case(name, num_pages=6, page_size=4, num_steps=None):

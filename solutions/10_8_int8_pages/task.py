@@ -5,8 +5,7 @@ import torch
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.paged import cases as cases
-from course_lib.grading.subjects.paged import diagnostics as readings
+from course_lib.grading.subjects.paged import cases, diagnostics
 from course_lib.reference import quantised_kv
 
 SMALL = ("k_pages", "v_pages", "k_scales", "v_scales")
@@ -129,13 +128,13 @@ def _by_weighted_l(failing):
 
 
 def _diagnose(evidence):
-    return _by_scales(evidence) or readings.diagnose(evidence)
+    return _by_scales(evidence) or diagnostics.diagnose(evidence)
 
 
 def _probes():
     """Those of paging whose numbers a byte holds well enough."""
     return tuple(
-        probe for probe in readings.probes() if probe.name in ("slots of v", "head map", "equal lse", "one score")
+        probe for probe in diagnostics.probes() if probe.name in ("slots of v", "head map", "equal lse", "one score")
     )
 
 

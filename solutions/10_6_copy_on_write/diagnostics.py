@@ -1,12 +1,13 @@
 """What the books of a page pool say: the first step after which they are wrong, and in what.
 
-May import: verdict, kv_traces.
+May import: verdict, traces.
 """
 
 from dataclasses import dataclass
 
-from ..report.verdict import Diagnosis
-from .kv_traces import APPEND, FORK, Model, say
+from course_lib.grading.report.verdict import Diagnosis
+
+from .traces import APPEND, FORK, Model, say
 
 
 @dataclass

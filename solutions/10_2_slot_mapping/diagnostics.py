@@ -5,7 +5,7 @@ May import: verdict, evidence (as data), torch.
 
 import torch
 
-from ..report.verdict import Diagnosis
+from course_lib.grading.report.verdict import Diagnosis
 
 
 def place_of(case, slot):
