@@ -70,7 +70,7 @@ def _close(got, wanted):
 
 def _by_lanes(evidence):
     """40 equal splits, and two: which of them the lanes added, and whether they agreed on a maximum."""
-    many, two, places = (evidence.diagnostics.get(name) for name in ("many", "two splits", "places"))
+    many, two, places = (evidence.readings.get(name) for name in ("many", "two splits", "places"))
     if many is None or two is None or places is None:
         return None
     if near(two["lse"], math.log(6.0)) and near(two["first"], 0.5) and near(places["sums"][0], 2.0):
@@ -97,7 +97,7 @@ def _by_lanes(evidence):
 
 def _by_many(evidence):
     """exp(lse) of 40 equal splits is right, their mean is not."""
-    many = evidence.diagnostics.get("many")
+    many = evidence.readings.get("many")
     if many is None or not near(many["sums"][0], MANY):
         return None
     got, right = many["out"][0], (MANY + 1) / 2
@@ -113,7 +113,7 @@ def _by_many(evidence):
 
 def _by_places(evidence):
     """Values 10 * split + row with different weights: which split and row was read."""
-    reading = evidence.diagnostics.get("places")
+    reading = evidence.readings.get("places")
     if reading is None or not all(math.isfinite(value) for one in reading.values() for value in one):
         return None
     values, sums = _numbers(2, 3)

@@ -6,11 +6,11 @@ from course_lib.grading.exercise.submissions import Right
 TWO_PASSES = """import math
 
 
-def choose_num_splits(num_pairs, num_tiles, num_places):
+def choose_num_splits(num_pairs, num_tiles, num_slots):
     efficiency, best = [], 0.0
     for n in range(1, num_tiles + 1):
         eligible = n == 1 or math.ceil(num_tiles / n) != math.ceil(num_tiles / (n - 1))
-        waves = num_pairs * n / num_places
+        waves = num_pairs * n / num_slots
         efficiency.append(waves / math.ceil(waves) if eligible else 0.0)
         best = max(best, efficiency[-1])
     for n, value in enumerate(efficiency, 1):
@@ -18,9 +18,9 @@ def choose_num_splits(num_pairs, num_tiles, num_places):
             return n
 """
 
-WHOLE_NUMBERS = """def choose_num_splits(num_pairs, num_tiles, num_places):
+WHOLE_NUMBERS = """def choose_num_splits(num_pairs, num_tiles, num_slots):
     def idle(n):
-        return -num_pairs * n % num_places
+        return -num_pairs * n % num_slots
 
     def allowed(n):
         return sum(1 for start in range(0, num_tiles, (num_tiles + n - 1) // n)) == n

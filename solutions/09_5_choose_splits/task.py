@@ -8,7 +8,7 @@ from course_lib.grading.exercise.spec import Case, exercise
 from course_lib.grading.processes.protocol import Run
 from course_lib.grading.report.verdict import Diagnosis
 
-SIZES = ("num_pairs", "num_tiles", "num_places")
+SIZES = ("num_pairs", "num_tiles", "num_slots")
 
 ENOUGH = Fraction(85, 100)  # of the best efficiency
 
@@ -27,16 +27,16 @@ def without_empty(num_splits, num_tiles):
     return (num_splits - 1) * tiles_of(num_splits, num_tiles) < num_tiles
 
 
-def efficiency(num_blocks, num_places):
-    """Share of the places that are busy, over whole waves."""
-    return Fraction(num_blocks, -(-num_blocks // num_places) * num_places)
+def efficiency(num_blocks, num_slots):
+    """Share of the slots that are busy, over whole waves."""
+    return Fraction(num_blocks, -(-num_blocks // num_slots) * num_slots)
 
 
-def chosen(num_pairs, num_tiles, num_places, *, enough=ENOUGH, of_best=True, counted=without_empty, busy=efficiency,
+def chosen(num_pairs, num_tiles, num_slots, *, enough=ENOUGH, of_best=True, counted=without_empty, busy=efficiency,
            largest=False, first=1, last=0):  # fmt: skip
     """The number of splits; what the options change are slips."""
     table = {
-        s: busy(num_pairs * s, num_places) for s in range(first, num_tiles + 1 + last) if counted(s, num_tiles)
+        s: busy(num_pairs * s, num_slots) for s in range(first, num_tiles + 1 + last) if counted(s, num_tiles)
     } or {1: Fraction(1)}
     limit = enough * (max(table.values()) if of_best else 1)
     good = [s for s, value in table.items() if value >= limit]
@@ -45,16 +45,16 @@ def chosen(num_pairs, num_tiles, num_places, *, enough=ENOUGH, of_best=True, cou
     return max(good) if largest else min(good)
 
 
-def _in_blocks_of_one(num_blocks, num_places):
-    return Fraction(num_blocks % num_places or num_places, num_places)
+def _in_blocks_of_one(num_blocks, num_slots):
+    return Fraction(num_blocks % num_slots or num_slots, num_slots)
 
 
-def _waves_not_rounded(num_blocks, num_places):
-    return min(Fraction(num_blocks, num_places), Fraction(1))
+def _waves_not_rounded(num_blocks, num_slots):
+    return min(Fraction(num_blocks, num_slots), Fraction(1))
 
 
-def _waves_down(num_blocks, num_places):
-    return Fraction(num_blocks, max(num_blocks // num_places, 1) * num_places)
+def _waves_down(num_blocks, num_slots):
+    return Fraction(num_blocks, max(num_blocks // num_slots, 1) * num_slots)
 
 
 def _by_length(num_splits, num_tiles):
@@ -68,24 +68,24 @@ SLIPS = (
      lambda *n: chosen(*n, counted=lambda s, t: True)),
     ("empty_splits", "this number leaves the last split without a tile: it would begin exactly behind the last one",
      lambda *n: chosen(*n, counted=lambda s, t: (s - 1) * tiles_of(s, t) <= t)),
-    ("not_of_the_best", "85 % is meant of the best that any number reaches, not of all places",
+    ("not_of_the_best", "85 % is meant of the best that any number reaches, not of all slots",
      lambda *n: chosen(*n, of_best=False)),
     ("largest", "that is the largest number that is good enough, one tile a split; take the smallest",
      lambda *n: chosen(*n, largest=True)),
-    ("no_waves", "a wave counts whole, also when few of its blocks exist: round blocks / places up",
+    ("no_waves", "a wave counts whole, also when few of its blocks exist: round blocks / slots up",
      lambda *n: chosen(*n, busy=_waves_not_rounded)),
-    ("no_waves", "a wave counts whole, also when few of its blocks exist: round blocks / places up, not down",
+    ("no_waves", "a wave counts whole, also when few of its blocks exist: round blocks / slots up, not down",
      lambda *n: chosen(*n, busy=_waves_down)),
     ("last_wave_alone", "that looks at the last wave alone; the full ones before it count as well",
      lambda *n: chosen(*n, busy=_in_blocks_of_one)),
     ("pairs_forgotten", "with num_splits blocks in all; there are num_pairs times as many",
-     lambda p, t, places: chosen(1, t, places)),
-    ("fill_once", "that is num_places // num_pairs: one wave, perhaps far from full, and the tiles were not looked at",
-     lambda p, t, places: min(max(places // p, 1), t)),
-    ("fill_once", "that is num_places // num_pairs, more splits than there are tiles",
-     lambda p, t, places: max(places // p, 1)),
-    ("fill_once", "that is num_places / num_pairs, rounded up: one wave and a little of a second",
-     lambda p, t, places: min(-(-places // p), t)),
+     lambda p, t, slots: chosen(1, t, slots)),
+    ("fill_once", "that is num_slots // num_pairs: one wave, perhaps far from full, and the tiles were not looked at",
+     lambda p, t, slots: min(max(slots // p, 1), t)),
+    ("fill_once", "that is num_slots // num_pairs, more splits than there are tiles",
+     lambda p, t, slots: max(slots // p, 1)),
+    ("fill_once", "that is num_slots / num_pairs, rounded up: one wave and a little of a second",
+     lambda p, t, slots: min(-(-slots // p), t)),
     ("never_split", "that never splits. Where every number seems as good as any other, see how the waves are rounded",
      lambda *n: 1),
     ("only_divisors", "the tiles need not be shared out evenly: the last split may have fewer",
@@ -100,15 +100,15 @@ def _case(name, *sizes, values="given"):
     return Case(name, dict(zip(SIZES, sizes, strict=True)), values, "whole number")
 
 
-def nearest(num_pairs, num_tiles, num_places, limits=(ENOUGH,)):
+def nearest(num_pairs, num_tiles, num_slots, limits=(ENOUGH,)):
     """How near any number of splits comes to a limit, 85 % of the best without others; as a share of the best."""
     allowed = [s for s in range(1, num_tiles + 1) if without_empty(s, num_tiles)]
-    table = [efficiency(num_pairs * s, num_places) for s in allowed]
+    table = [efficiency(num_pairs * s, num_slots) for s in allowed]
     return float(min(abs(value / max(table) - limit) for value in table for limit in limits))
 
 
 def _sizes(case, gen):
-    """{"sizes": (num_pairs, num_tiles, num_places)}: those of the case, or drawn, with no efficiency at the limit."""
+    """{"sizes": (num_pairs, num_tiles, num_slots)}: those of the case, or drawn, with no efficiency at the limit."""
     sizes = tuple(case.sizes.values())
     while case.values == "drawn":
         sizes = tuple(int(torch.randint(1, most, (1,), generator=gen)) for most in sizes)
@@ -148,22 +148,22 @@ def _clearest(failing):
 
 
 def _said(found, got):
-    """What was chosen, what should be, and how busy the places are in either."""
-    pairs, tiles, places = _sizes_of(found)
-    right, mine = chosen(pairs, tiles, places), got[found.case.name]
-    busy = _percent(pairs * right, places)
-    start = f"{pairs} pairs, {tiles} tiles, {places} places: num_splits = {right} keeps {busy} busy"
+    """What was chosen, what should be, and how busy the slots are in either."""
+    pairs, tiles, slots = _sizes_of(found)
+    right, mine = chosen(pairs, tiles, slots), got[found.case.name]
+    busy = _percent(pairs * right, slots)
+    start = f"{pairs} pairs, {tiles} tiles, {slots} slots: num_splits = {right} keeps {busy} busy"
     if mine < 1 or mine > tiles:
         return f"{start}, and yours is {mine}, which is no number from 1 to {tiles}"
-    best = max(efficiency(pairs * s, places) for s in range(1, tiles + 1) if without_empty(s, tiles))
+    best = max(efficiency(pairs * s, slots) for s in range(1, tiles + 1) if without_empty(s, tiles))
     return (
         f"{start}, tiles of a split {tiles_of(right, tiles)}, and the best is {float(best):.1%}; yours is {mine}, "
-        f"{_percent(pairs * mine, places)}, tiles of a split {tiles_of(mine, tiles)}"
+        f"{_percent(pairs * mine, slots)}, tiles of a split {tiles_of(mine, tiles)}"
     )
 
 
-def _percent(num_blocks, num_places):
-    return f"{float(efficiency(num_blocks, num_places)):.1%} of the places"
+def _percent(num_blocks, num_slots):
+    return f"{float(efficiency(num_blocks, num_slots)):.1%} of the slots"
 
 
 EXERCISE = exercise(
@@ -180,11 +180,11 @@ EXERCISE = exercise(
         _case("64 pairs", 64, 32, 132),
         _case("10 tiles", 5, 10, 40),
         _case("11 tiles", 3, 11, 24),
-        _case("many places", 2, 100, 1000),
+        _case("many slots", 2, 100, 1000),
         _case("two blocks a processor", 40, 512, 264),
         _case("more than ten waves", 1400, 16, 132),
         _case("splits that leave one empty", 4, 9, 28),
-        _case("few places", 3, 7, 4),
+        _case("few slots", 3, 7, 4),
         *(_case(f"drawn, {most} tiles at most", 200, most, 300, values="drawn") for most in (20, 100, 300)),
     ),
     make_inputs=_sizes,

@@ -67,7 +67,7 @@ def _diagnose(evidence):
 
 def _row(evidence, b):
     """What each token of a sequence of the slots probe weighs, in their order; None when that cannot be said."""
-    reading = evidence.diagnostics.get("slots of v")
+    reading = evidence.readings.get("slots of v")
     if reading is None or not all(math.isfinite(weight) for weight in reading[b]):
         return None
     right = tokens_of(b)
@@ -93,7 +93,7 @@ _BOUNDS = (
 
 def _by_past(evidence):
     """The last partition read to its own end, behind the sequence."""
-    reading = evidence.diagnostics.get("slots of v")
+    reading = evidence.readings.get("slots of v")
     if reading is None:
         return None
     for b, n in enumerate(SLOT_LENS):
@@ -170,7 +170,7 @@ def _log_share():
 
 def _by_two(evidence):
     """Two partitions as long as each other, scores 0 and 1."""
-    reading = evidence.diagnostics.get("two partitions")
+    reading = evidence.readings.get("two partitions")
     if reading is None or not all(math.isfinite(value) for value in reading):
         return None
     right = 1 / (1 + math.e), math.e / (1 + math.e)
@@ -188,7 +188,7 @@ def _by_two(evidence):
 
 
 def _by_lse(evidence):
-    got = evidence.diagnostics.get("two partitions, lse")
+    got = evidence.readings.get("two partitions, lse")
     if got is None or not math.isfinite(got) or near(got, math.log(2 * HALF), 1e-4):
         return None
     one = math.log(HALF)
