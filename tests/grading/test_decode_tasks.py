@@ -4,7 +4,7 @@ import pytest
 
 from course_lib.grading.exercise import registry
 from course_lib.grading.exercise.spec import Case
-from course_lib.grading.judge.judge import prepare
+from course_lib.grading.judge.prepare import prepare
 from course_lib.grading.subjects.decode import windows
 
 CHOICE, GROUPED = (registry.module(registry.folder_of(exercise_id), "task") for exercise_id in ("09.5", "09.6"))
