@@ -41,7 +41,7 @@ def room_page(room):
         for module in OTHERS.get(room) or _modules(room):
             found = _public(importlib.import_module(module))
             if found:
-                parts += [_title(module, "-"), _docstring(module)]
+                parts += [_title(module.removeprefix("course_lib."), "-"), _docstring(module)]
                 parts += [_entry(f"{module}.{name}", value) for name, value in found.items()]
     return "\n\n".join(parts) + "\n"
 
