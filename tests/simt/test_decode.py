@@ -8,6 +8,7 @@ import torch
 from course_lib import cuda
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops import decode as ops
+from course_lib.ops._foundation.splits import MIN_SPLIT_LEN
 from course_lib.reference import attention
 from course_lib.reference import decode as reference
 
@@ -223,7 +224,7 @@ def test_the_number_of_splits_fills_the_card_once():
         for longest in (1, 127, 129, 5000, 131072):
             splits = ops.choose_num_splits(num_pairs, longest, places)
             assert 1 <= splits <= ops.MAX_SPLITS and splits * num_pairs <= max(places, num_pairs)
-            assert splits == 1 or -(-longest // splits) > ops.MIN_SPLIT_LEN // 2
+            assert splits == 1 or -(-longest // splits) > MIN_SPLIT_LEN // 2
 
 
 def test_a_tight_bound_on_the_lengths_saves_blocks():

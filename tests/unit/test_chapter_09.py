@@ -8,19 +8,20 @@ import torch
 from course_lib import measure, viz
 from course_lib.device import KNOWN_GPUS
 from course_lib.ops import decode as ops
+from course_lib.ops._foundation.splits import MIN_SPLIT_LEN
 
 H200 = KNOWN_GPUS["H200"]
 
 
-def wave_efficiency(blocks, places):
-    return blocks / (math.ceil(blocks / places) * places)
+def wave_efficiency(blocks, slots):
+    return blocks / (math.ceil(blocks / slots) * slots)
 
 
 def test_what_the_lecture_says_of_waves():
-    places = H200.num_sms
-    assert round(100 * wave_efficiency(2 * 48, places)) == 73  # "leave a quarter of the card idle"
-    assert round(100 * wave_efficiency(3 * 48, places)) == 55  # "three leave nearly half of it idle"
-    assert wave_efficiency(11 * 48, places) == 1 and 11 * 48 == 4 * places  # "four waves to the last place"
+    slots = H200.num_sms
+    assert round(100 * wave_efficiency(2 * 48, slots)) == 73  # "leave a quarter of the card idle"
+    assert round(100 * wave_efficiency(3 * 48, slots)) == 55  # "three leave nearly half of it idle"
+    assert wave_efficiency(11 * 48, slots) == 1 and 11 * 48 == 4 * slots  # "four waves to the last slot"
 
 
 def test_what_the_lecture_says_of_bytes_and_operations():
@@ -29,7 +30,7 @@ def test_what_the_lecture_says_of_bytes_and_operations():
     assert round(100 * 4 * H200.memory_gbps / 1e3 / H200.bf16_tflops) == 2  # question 6: "some 2 %"
     assert round(100 * 8 * H200.memory_gbps / 1e3 / H200.bf16_tflops) == 4  # "with the zeros counted it is 4 %"
     group, d = 4, 128
-    assert round(100 * group * 8 * (d + 1) / (4 * d * ops.MIN_SPLIT_LEN)) == 6  # what a split costs, against its keys
+    assert round(100 * group * 8 * (d + 1) / (4 * d * MIN_SPLIT_LEN)) == 6  # what a split costs, against its keys
     shape = ops.GROUPED
     under_way = shape["NUM_WARPS"] * (shape["NUM_STAGES"] - 1) * shape["TILE_KEYS"] * 4 * d
     assert under_way == 64 * 1024 and 128 // (d // 8) * 4 * d == 4 * 1024  # a block of 04, a block of 02
@@ -104,8 +105,8 @@ def test_what_the_lecture_says_of_splits_is_what_the_rows_say():
     for load, count in chosen.items():
         least = min(us for splits, us in times[load].items() if splits)
         assert times[load][count] < 1.05 * least, load  # "within 5 % of the fastest point everywhere"
-        places = H200.num_sms * ops.GROUPED_BLOCKS_PER_SM
-        assert count == ops.choose_num_splits(load[0] * 8, load[1], places), load
+        slots = H200.num_sms * ops.GROUPED_BLOCKS_PER_SM
+        assert count == ops.choose_num_splits(load[0] * 8, load[1], slots), load
 
 
 def test_what_the_lecture_says_of_graphs_is_what_the_rows_say():
