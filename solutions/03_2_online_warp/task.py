@@ -2,8 +2,8 @@
 
 from course_lib.grading.exercise import magnitude, probes
 from course_lib.grading.exercise.spec import exercise
-from course_lib.grading.exercises.softmax_kernels import softmax_bound, two_reads
-from course_lib.grading.subjects.softmax import cases as cases
+from course_lib.grading.subjects.softmax import cases
+from course_lib.grading.subjects.softmax.bounds import softmax_bound, two_reads
 from course_lib.grading.subjects.softmax.diagnostics import diagnose_softmax
 
 WARPS_PER_BLOCK = 4

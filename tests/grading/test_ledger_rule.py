@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from course_lib.book.regions import included, solved, starter
-from course_lib.grading.exercises.memory_kernels import COPY, TRANSPOSE
+from course_lib.grading.exercise import registry
 from course_lib.grading.judge.judge import judge
 
 ROOT = Path(__file__).resolve().parents[2]
+COPY, TRANSPOSE = registry.get("01.2"), registry.get("01.3")
 PLACE = "first + k * blockDim.x + threadIdx.x"
 SLOW_PLACE = "first + threadIdx.x * PER_THREAD + k"
 

@@ -12,6 +12,8 @@ from typing import Any
 from ..processes.protocol import Run
 from . import document
 
+ALL_SCHEDULES = ("forward", "reverse", "random", "resident")  # of the SIMT machine
+
 
 @dataclass(frozen=True)
 class Case:

@@ -13,7 +13,7 @@ from ..report.verdict import Diagnosis
 from ..subjects.flash_attention import cases as cases
 from ..subjects.flash_attention import diagnostics as readings
 from ..subjects.flash_attention_2.diagnostics import diagnose_forward
-from .softmax_torch import LIBRARY_SOFTMAX
+from ..subjects.softmax.library import LIBRARY_SOFTMAX
 
 
 def _run(case, tensors):

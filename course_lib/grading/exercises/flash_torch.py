@@ -13,7 +13,7 @@ from ..report.verdict import Diagnosis
 from ..subjects.flash_attention import cases as cases
 from ..subjects.flash_attention import diagnostics as readings
 from ..subjects.softmax.diagnostics import by_shift
-from .softmax_torch import LIBRARY_SOFTMAX
+from ..subjects.softmax.library import LIBRARY_SOFTMAX
 
 NEG_INF = float("-inf")
 ARGUMENTS = ("m", "l", "out", "scores", "values")

@@ -7,10 +7,9 @@ import torch
 
 from ....reference import softmax as reference
 from ...exercise import inputs, magnitude
-from ...exercise.spec import Case
+from ...exercise.spec import ALL_SCHEDULES, Case
 from ...processes.protocol import Ref, Run
 
-ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
 WARP_SIZE = 32
 NAN = float("nan")
 
@@ -91,7 +90,7 @@ def rows_run(case, tensors, *, output="out", rows_per_block=1, threads=1, consta
 
 
 def masked_case(name, batch_size, seq_len_q, seq_len_kv, seq_lens_kv, values="normal", schedules=(), unseen=NAN):
-    """Scores under a causal and a length mask; `unseen` stands at every key that a row may not see."""
+    """Scores under a causal and a length mask; `unseen` is the score of every key that a row may not see."""
     sizes = {"batch_size": batch_size, "seq_len_q": seq_len_q, "seq_len_kv": seq_len_kv}
     return Case(name, sizes, values, options={"seq_lens_kv": seq_lens_kv, "unseen": unseen}, schedules=schedules)
 

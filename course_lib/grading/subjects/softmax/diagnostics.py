@@ -1,17 +1,12 @@
-"""What the outputs of a softmax say about the mistake that made them. Shared by every exercise that writes a softmax.
-
-May import: verdict, evidence (as data), torch.
-"""
+"""The mistakes that the outputs of a softmax point to. Shared by every exercise that writes a softmax."""
 
 import math
 
 import torch
 
-from ...judge.diagnosis import runs_of, worst_element
+from ...judge.diagnosis import worst_element
 from ...report.verdict import Diagnosis
-
-E = math.e
-CLOSE = 2e-3  # relative; readings of different mistakes are further apart
+from .sums import by_count, by_steps
 
 
 def diagnose_softmax(evidence, *, stride, unit="stride"):
@@ -23,7 +18,7 @@ def diagnose_softmax(evidence, *, stride, unit="stride"):
     stride : int, columns that are read at once
     unit : str, what the exercise calls them: "stride", "tile"
     """
-    looks = (nan_from_the_start, _by_count, by_steps, by_shift, by_masked_rows, _by_short_rows, by_row_offset)
+    looks = (nan_from_the_start, by_count, by_steps, by_shift, by_masked_rows, _by_short_rows, by_row_offset)
     return next((found for look in looks if (found := look(evidence, stride=stride, unit=unit)) is not None), None)
 
 
@@ -74,182 +69,6 @@ def by_row_offset(evidence, **_):
         "where does row r begin? "
         "r * num_cols elements after the first.",
     )
-
-
-def near(value, target):
-    """Equal up to CLOSE, relatively; NaN is near nothing."""
-    return abs(value - target) <= CLOSE * abs(target)
-
-
-def _by_count(evidence, *, stride, unit):
-    counts = evidence.readings.get("count")
-    if not counts or any(math.isnan(c) for c in counts):
-        return None
-    num_cols, seen = len(counts), counts[0]
-    if all(math.isinf(c) for c in counts):
-        return Diagnosis("weights_zero", f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 0.")
-    if not all(near(c, seen) for c in counts):
-        return _counts_disagree(counts)
-    return None if near(seen, num_cols) else say_count(seen, num_cols, stride, unit)
-
-
-def _counts_disagree(counts):
-    right = [col for col, c in enumerate(counts) if near(c, len(counts))]
-    other = next(col for col, c in enumerate(counts) if not near(c, counts[0]))
-    start = (
-        f"With {len(counts)} equal scores every weight is 1/{len(counts)}. Here column 0 says 1/{counts[0]:.4g} "
-        f"and column {other} says 1/{counts[other]:.4g}"
-    )
-    if right:
-        start += f"; only columns {runs_of(right, limit=4)} are right"
-    return Diagnosis(
-        "lanes_disagree",
-        start + ". The threads of a row do not divide by the same sum: after the merge "
-        "every one of them needs the merged (m, l).",
-    )
-
-
-def say_count(seen, num_cols, stride, unit, *, weights=True):
-    """Diagnosis for a sum that counted `seen` keys where a row has `num_cols`; `weights`: it was read from weights."""
-    start = f"With {num_cols} equal scores the sum must count {num_cols} keys; here it counted {seen:.4g}."
-    if weights:
-        start = (
-            f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 1/{seen:.4g}, so the sum counted "
-            f"{seen:.4g} keys."
-        )
-    padded = -(-num_cols // stride) * stride
-    if near(seen, 1.0):
-        return Diagnosis(
-            "no_division",
-            f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is 1: it "
-            "was divided "
-            "by 1 or not at all. Either the final division by l is missing, or l is not a "
-            "number "
-            "and a guard put 1 in its place (exp(m_new - m) is infinite for the first "
-            "score).",
-        )
-    if near(seen, padded):
-        return Diagnosis(
-            "padding_counted",
-            f"{start} That is the row rounded up to whole {unit}s: {padded - num_cols} "
-            "columns beyond its end were added. A column that is not there has score "
-            "-inf, not 0.",
-        )
-    if near(seen, (num_cols // stride) * stride):
-        return Diagnosis(
-            "tail_dropped",
-            f"{start} That is the row rounded down to whole {unit}s: its last {num_cols % stride} columns are missing.",
-        )
-    if near(seen, num_cols - stride):
-        return Diagnosis(
-            "new_term_rescaled",
-            f"{start} The first {unit} is missing: there m is -inf and the factor "
-            "exp(m - m_new) "
-            "is 0. It belongs to the old sum alone; add the new term after it.",
-        )
-    if near(seen, stride):
-        return Diagnosis(
-            "no_stride_loop", f"{start} That is the first {unit} alone: the loop over the rest of the row is missing."
-        )
-    if near(seen * num_cols, 1.0):
-        return Diagnosis(
-            "multiplied_by_l",
-            f"With {num_cols} equal scores every weight is 1/{num_cols}; here it is "
-            f"{num_cols}: "
-            "multiplied by l instead of divided.",
-        )
-    if seen > num_cols:
-        return Diagnosis("counted_twice", f"{start} Some columns were added more than once.")
-    return Diagnosis(
-        "merge_incomplete",
-        f"{start} Some never reached it: does every thread go on by the number of "
-        "threads, and "
-        "does the reduction take every step, from half of the threads down to one?",
-    )
-
-
-def by_steps(evidence, **_):
-    """The probes whose scores are 0, then 1: what became of the old sum when the maximum grew."""
-    for name, reading in evidence.readings.items():
-        if name.startswith("step "):
-            found = say_step(name.removeprefix("step "), reading)
-            if found is not None:
-                return found
-    return None
-
-
-def say_step(where, reading):
-    at, rest = reading["at"], reading["num_cols"] - reading["at"]
-    first, last = reading["first"], reading["last"]
-    if not (math.isfinite(first) and math.isfinite(last)) or last == 0.0:
-        return None
-    right, seen, ratio = at / E + rest, 1.0 / last, first / last
-    start = f"{at} scores 0, then {rest} scores 1 ({where}): the sum should be {at} * exp(-1) + {rest} = {right:.4g}"
-    if near(ratio, 1.0):
-        return Diagnosis(
-            "ignores_scores",
-            f"{at} scores 0, then {rest} scores 1 ({where}): all weights came out as "
-            f"{last:.4g}. A score "
-            "that is 1 lower should weigh exp(-1) = 0.368 times as much; the scores do "
-            "not enter.",
-        )
-    if near(ratio, 0.5):
-        return Diagnosis(
-            "exp_exp2_mix",
-            "A score that is 1 lower should weigh exp(-1) = 0.368 times as much; here it "
-            f"weighs {ratio:.3g}, "
-            "which is 2 to the -1. exp2 needs its argument times log2(e).",
-        )
-    if near(seen, right):
-        if near(ratio, 1.0 / E):
-            return None
-        return Diagnosis(
-            "lanes_disagree",
-            f"{at} scores 0, then {rest} scores 1 ({where}): the sum is {right:.4g} for "
-            "every column. The last column "
-            f"was divided by {seen:.4g}, the first one by {_inverse(E * first):.4g}: "
-            "both sides of a merge need "
-            "their factor, exp(m - m_new) for the own sum and exp(m_other - m_new) for "
-            "the other one.",
-        )
-    wrong = (
-        (
-            at + rest,
-            "l_not_rescaled",
-            "the old sum was kept as it was when the maximum grew; multiply it by exp(m - m_new)",
-        ),
-        (
-            at * E + rest,
-            "inverse_factor",
-            "the old sum grew when the maximum grew; the factor is exp(m - m_new), not exp(m_new - m)",
-        ),
-        (
-            at / 2 + rest,
-            "exp_exp2_mix",
-            "the old sum was multiplied by 2 to the -1 instead of exp(-1); exp2 needs its argument times log2(e)",
-        ),
-        (
-            rest,
-            "old_sum_lost",
-            "the old sum was thrown away when the maximum grew; multiply it by exp(m - m_new) and add to it",
-        ),
-        (
-            rest / E,
-            "new_term_rescaled",
-            "the new terms were multiplied by the factor as well; it belongs to the old sum alone",
-        ),
-    )
-    for value, code, reason in wrong:
-        if near(seen, value):
-            return Diagnosis(code, f"{start}; here it is {seen:.4g}: {reason}.")
-    return Diagnosis(
-        "rescale_wrong",
-        f"{start}; here it is {seen:.4g}. The old sum must be multiplied by exp(m - m_new) = 0.368, once.",
-    )
-
-
-def _inverse(value):
-    return 1.0 / value if value else math.inf
 
 
 def by_shift(evidence, **_):

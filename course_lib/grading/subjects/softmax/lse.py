@@ -8,7 +8,8 @@ import math
 from ....notation import LOG2_E
 from ...exercise.spec import Case, Probe
 from ...report.verdict import Diagnosis
-from .diagnostics import by_masked_rows, by_row_offset, by_shift, by_steps, near, say_count
+from .diagnostics import by_masked_rows, by_row_offset, by_shift
+from .sums import by_steps, near, say_count
 
 COUNT_COLS = 309  # four blocks of 64 and a ragged rest
 STAGNATION_PER_THREAD = 4096  # equal scores for each thread: half precision cannot count beyond 2048

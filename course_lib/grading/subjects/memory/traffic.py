@@ -1,0 +1,144 @@
+"""Kernels that move numbers: traffic of a right one that is slow, and the origin of the numbers of a wrong one."""
+
+from dataclasses import replace
+
+import torch
+
+from ...report.verdict import Diagnosis
+
+SECTOR_BYTES = 32
+WARP_SIZE = 32
+TILE = 32
+WHOLE_COPY = 512  # numbers of a block of the copy while it is graded
+SLACK = 1.3  # a start that is not aligned costs 5 sectors in place of 4; anything beyond is a pattern
+_WORDS = {"global_load": ("load", "read"), "global_store": ("store", "written")}
+
+
+def places(count, gen):
+    """The numbers 0 … count - 1 in random order, as floats: each value tells its place in the input, exactly."""
+    return torch.randperm(count, generator=gen).float()
+
+
+def copy_traffic(case, ledger):
+    """Diagnosis or None: a copy of `n` floats in at most SLACK times the fewest sectors, each number once.
+
+    Whole blocks are judged, where no half-empty request blurs the numbers of the sentence.
+    """
+    return _in_case(case, _global_traffic(case.sizes["n"], ledger)) if case.sizes["n"] % WHOLE_COPY == 0 else None
+
+
+def transpose_traffic(case, ledger):
+    """Diagnosis or None: on whole tiles no bank conflict, and as few sectors as a copy."""
+    num_rows, num_cols = case.sizes.values()
+    if num_rows % TILE or num_cols % TILE:
+        return None
+    return _in_case(case, _conflicts(ledger) or _global_traffic(num_rows * num_cols, ledger))
+
+
+def _in_case(case, found):
+    """The diagnosis with the name of the case that was counted."""
+    return found and replace(found, sentence=f"{found.sentence} (Case: {case.name}.)")
+
+
+def _global_traffic(count, ledger):
+    """What the global loads and stores of `count` floats say: too many bytes, too few lanes, too many sectors."""
+    fewest = -(-4 * count // SECTOR_BYTES)
+    for direction, (_, verb) in _WORDS.items():
+        moved = ledger[direction]["bytes"]
+        if moved > SLACK * 4 * count:
+            return Diagnosis(
+                "extra_traffic",
+                f"The values are right, but {moved:,} bytes are {verb} for {count:,} numbers of 4 bytes: each is "
+                f"{verb} {moved / (4 * count):.3g} times.",
+                _worst_line(ledger, direction, "bytes"),
+            )
+    wasteful = [name for name in _WORDS if ledger[name]["sectors"] > max(SLACK * fewest, fewest + 2)]
+    if not wasteful:
+        return None
+    line = _worst_line(ledger, wasteful[0], "sectors")
+    counts = ledger[wasteful[0]]
+    if counts["bytes"] / counts["requests"] <= 32:  # 8 lanes or fewer
+        return Diagnosis("few_lanes", _say_few_lanes(wasteful, counts, fewest), line)
+    code = "uncoalesced" if len(wasteful) == 2 else f"uncoalesced_{_WORDS[wasteful[0]][0]}"
+    return Diagnosis(code, _say_uncoalesced(wasteful, ledger, fewest), line)
+
+
+def _say_few_lanes(wasteful, counts, fewest):
+    lanes = counts["bytes"] / 4 / counts["requests"]
+    return (
+        f"The values are right, but a {_WORDS[wasteful[0]][0]} has only {lanes:.2g} of 32 lanes at work: "
+        f"{counts['requests']:,} requests fetch {counts['sectors']:,} sectors, where {fewest:,} hold all numbers. "
+        "Let all lanes of a warp take part, each with a number of its own."
+    )
+
+
+def _say_uncoalesced(wasteful, ledger, fewest):
+    counts = ledger[wasteful[0]]
+    each, lanes = counts["sectors"] / counts["requests"], counts["bytes"] / 4 / counts["requests"]
+    names = " and ".join(f"{_WORDS[name][0]}s" for name in wasteful)
+    other = next((_WORDS[name][0] for name in _WORDS if name not in wasteful), "")
+    text = (
+        f"The values are right, but the {names} touch {counts['sectors']:,} sectors where {fewest:,} hold all numbers: "
+        f"{each:.3g} sectors for one request of {lanes:.3g} numbers."
+    )
+    text += f" (The {other}s are in order.)" if other else ""
+    if each > WARP_SIZE - 4:
+        return text + " Every lane of a warp has a sector to itself: neighbouring lanes are 32 bytes or more apart."
+    return text + f" Of each sector of {SECTOR_BYTES} bytes, {counts['bytes'] / counts['sectors']:.3g} are used."
+
+
+def _conflicts(ledger):
+    """The shared access with the most conflicts, in words; None when there is none."""
+    for name in ("shared_load", "shared_store"):
+        counts = ledger[name]
+        if not counts["conflicts"]:
+            continue
+        ways = counts["wavefronts"] / counts["requests"]
+        what = "reads from" if name == "shared_load" else "writes to"
+        meet = f"{ways:.0f}" if ways == int(ways) else f"on average {ways:.2g}"
+        return Diagnosis(
+            "bank_conflicts",
+            f"The values are right, but the {what} shared memory have {counts['conflicts']:,} bank conflicts: "
+            f"{counts['requests']:,} requests take {counts['wavefronts']:,} wavefronts, {ways:.3g} each. In a request "
+            f"{meet} lanes want different words of the same bank, and a bank serves one word at a time.",
+            _worst_line(ledger, name, "conflicts"),
+        )
+    return None
+
+
+def _worst_line(ledger, name, key):
+    """The source line with most of `key`, or None."""
+    lines = {line: counts[name][key] for line, counts in ledger["lines"].items() if name in counts}
+    worst = max(lines, key=lines.get, default="")
+    return int(worst) if worst.isdigit() else None
+
+
+def diagnose_places(evidence):
+    """Every input value is another one, so a wrong output says which number it is: Diagnosis or None."""
+    for case in evidence.failing():
+        comparison = case.comparisons.get("out")
+        if comparison is None or comparison.passed or comparison.kind != "values":
+            continue
+        x, out, ref = case.inputs["x"], case.first.outputs["out"], case.ref["out"]
+        if out.dim() == 2 and torch.equal(out.flatten(), x.flatten()):
+            return Diagnosis(
+                "not_transposed",
+                f"out holds the numbers of x in their old order (case {case.case.name!r}"
+                f", {tuple(x.shape)}): nothing was turned round.",
+            )
+        at, got = comparison.index, comparison.got
+        source = torch.nonzero(x == got)
+        if source.numel() == 0:
+            return None
+        right = torch.nonzero(x == ref[at].item())[0].tolist()
+        count = int(comparison.wrong.sum())
+        return Diagnosis(
+            "wrong_place",
+            f"out{_subscript(at)} holds x{_subscript(source[0].tolist())}; it should hold x{_subscript(right)}. "
+            f"{count:,} of {out.numel():,} numbers are in a wrong place (case {case.case.name!r}).",
+        )
+    return None
+
+
+def _subscript(index):
+    return "".join(f"[{number}]" for number in index)

@@ -1,0 +1,66 @@
+"""00.1 Attention for one query: what the judge runs."""
+
+from course_lib.grading.exercise import magnitude, probes
+from course_lib.grading.exercise.spec import Case, exercise
+from course_lib.grading.processes.protocol import Ref, Run
+from course_lib.grading.subjects.attention.cases import qkv
+from course_lib.grading.subjects.attention.diagnostics import diagnose_attention
+from course_lib.reference import attention as reference
+
+
+def _sizes(seq_len_kv, head_dim):
+    return {"seq_len_kv": seq_len_kv, "head_dim": head_dim}
+
+
+def _case(name, seq_len_kv, head_dim, values="normal"):
+    return Case(name, _sizes(seq_len_kv, head_dim), values)
+
+
+def _inputs(case, gen):
+    """{"q": (head_dim,), "k", "v": (seq_len_kv, head_dim)}, float32."""
+    num_keys, head_dim = case.sizes["seq_len_kv"], case.sizes["head_dim"]
+    return qkv(case, gen, (head_dim,), (num_keys, head_dim))
+
+
+def _run(case, tensors):
+    outputs = {"out": ((case.sizes["head_dim"],), "float32")}
+    return Run(case.name, tensors, outputs, tuple(Ref(name) for name in ("q", "k", "v")))
+
+
+def _one_row(function, tensors):
+    """`function` of a matrix with one query row; the row of its result."""
+    return {"out": function(tensors["q"][None, :], tensors["k"], tensors["v"])[0]}
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        _case("one key, width 1", 1, 1),
+        _case("one key", 1, 64),
+        _case("two keys", 2, 8),
+        _case("as many keys as columns", 16, 16),
+        _case("ragged", 53, 64),
+        _case("odd width", 37, 20),
+        _case("more columns than keys", 48, 113),
+        _case("rising scores", 53, 64, "rising"),
+        _case("falling scores", 53, 64, "falling"),
+        _case("scores near -100", 45, 32, "minus_100"),
+        _case("scores near +100", 45, 32, "plus_100"),
+        _case("one score of 120", 50, 32, "spikes"),
+        _case("many keys", 1000, 32),
+    ),
+    make_inputs=_inputs,
+    make_run=_run,
+    oracle=lambda case, tensors: _one_row(reference.attention, tensors),
+    baseline=lambda case, tensors: _one_row(reference.rounded_attention, tensors),
+    rules={"out": "weights"},
+    largest_score=magnitude.of_attention(),
+    probes=(
+        probes.key_counter(_sizes(53, 64)),
+        probes.unity(_sizes(32, 64)),
+        probes.ramp(_sizes(32, 64)),
+        probes.stagnation(_sizes(4096, 8)),
+    ),
+    diagnose=diagnose_attention,
+    forbidden=("torch.nn.functional.scaled_dot_product_attention", "torch._C._nn.scaled_dot_product_attention"),
+)

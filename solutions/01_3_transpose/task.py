@@ -1,0 +1,58 @@
+"""01.3 Mend a 32-way bank conflict: what the judge runs."""
+
+from course_lib.grading.exercise.spec import ALL_SCHEDULES, Case, exercise
+from course_lib.grading.processes.protocol import Ref, Run
+from course_lib.grading.subjects.memory import traffic
+
+TILE = traffic.TILE
+
+
+def _matrix_case(name, num_rows, num_cols, *schedules):
+    return Case(name, {"num_rows": num_rows, "num_cols": num_cols}, "places", schedules=schedules)
+
+
+def _matrix_inputs(case, gen):
+    num_rows, num_cols = case.sizes.values()
+    return {"x": traffic.places(num_rows * num_cols, gen).reshape(num_rows, num_cols)}
+
+
+def _transpose_run(case, tensors):
+    num_rows, num_cols = tensors["x"].shape
+    return Run(
+        case.name,
+        tensors,
+        {"out": ((num_cols, num_rows), "float32")},
+        (Ref("x"), Ref("out"), num_rows, num_cols),
+        grid=(-(-num_cols // TILE), -(-num_rows // TILE), 1),
+        block=(TILE, TILE, 1),
+    )
+
+
+def _transpose_bound(case):
+    count = case.sizes["num_rows"] * case.sizes["num_cols"]
+    return 8 * count, f"{count:,} numbers of 4 bytes read once, written once"
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        _matrix_case("one number", 1, 1, *ALL_SCHEDULES),
+        _matrix_case("less than a tile", 5, 7, "forward", "reverse"),
+        _matrix_case("exactly one tile", TILE, TILE, "forward", "reverse"),
+        _matrix_case("one above a tile", TILE + 1, TILE + 1, "random"),
+        _matrix_case("wide", 3, 70, "forward"),
+        _matrix_case("whole tiles", TILE, 2 * TILE, "forward"),
+        _matrix_case("tall", 45, 20, "resident"),
+        _matrix_case("many tiles", 131, 203),
+    ),
+    make_inputs=_matrix_inputs,
+    make_run=_transpose_run,
+    oracle=lambda case, tensors: {"out": tensors["x"].double().T.contiguous()},
+    baseline=lambda case, tensors: {"out": tensors["x"].T.contiguous()},
+    rules={"out": "exact"},
+    diagnose=traffic.diagnose_places,
+    ledger_rule=traffic.transpose_traffic,
+    bound_bytes=_transpose_bound,
+    usual_bytes=lambda case: _transpose_bound(case)[0],
+    tile=lambda case: (TILE, TILE),
+)

@@ -1,0 +1,36 @@
+"""The mistakes that wrong vector sums point to."""
+
+from course_lib.grading.report.verdict import Diagnosis
+
+
+def diagnose_add(evidence):
+    """Diagnosis of a wrong vector sum, or None."""
+    places, ones = evidence.readings.get("places"), evidence.readings.get("ones")
+    if places is None or ones is None:
+        return None
+    no_x, no_y = not any(places[1:]), not any(ones)
+    if no_x and no_y:
+        return Diagnosis(
+            "wrong_operation",
+            "0 beside 1 gives 0, and so does any number beside 0: out is the product of x and y, not their sum.",
+        )
+    if no_x:
+        return Diagnosis("input_ignored", "With x = 0, 1, 2, … and y = 0 every element of out is 0: x does not enter.")
+    if no_y:
+        return Diagnosis("input_ignored", "With x = 0 and y = 1 every element of out is 0: y does not enter.")
+    if all(value == -1.0 for value in ones):
+        return Diagnosis("wrong_operation", "With x = 0 and y = 1 every element of out is -1: y is subtracted.")
+    wrong = [(i, value) for i, value in enumerate(places) if value != i]
+    if wrong and wrong[0][1] == 2 * wrong[0][0]:
+        return Diagnosis(
+            "input_ignored", "With x = 0, 1, 2, … and y = 0 every element of out is twice x: x was added to itself."
+        )
+    if wrong:
+        i, value = wrong[0]
+        return Diagnosis(
+            "wrong_place",
+            f"With x = 0, 1, 2, … and y = 0, out[{i}] must be {i} and is {value:g}: "
+            "that is another thread's element. Which places does a thread read, and "
+            "which one does it write?",
+        )
+    return None

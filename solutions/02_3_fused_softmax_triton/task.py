@@ -1,0 +1,34 @@
+"""02.3 Fused row softmax in Triton: what the judge runs."""
+
+from course_lib.grading.exercise import magnitude
+from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.subjects.softmax import cases, fused
+from course_lib.grading.subjects.softmax.bounds import softmax_bound
+
+WIDTH = 32  # columns around which the cases lie
+
+
+def tile_of(num_cols):
+    """The smallest power of two that holds a row."""
+    return 1 << (num_cols - 1).bit_length()
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=fused.fused_cases("power of two", WIDTH, schedules=("forward", "reverse", "random"), rows=3, many=7),
+    make_inputs=cases.score_rows,
+    make_run=lambda case, tensors: cases.rows_run(
+        case, tensors, constants={"BLOCK_N": tile_of(case.sizes["num_cols"])}
+    ),
+    oracle=cases.softmax_oracle,
+    baseline=cases.softmax_baseline,
+    rules={"out": "weights"},
+    largest_score=magnitude.of_inputs("x"),
+    forbidden=("triton.language.softmax",),
+    probes=fused.probes(WIDTH),
+    diagnose=lambda evidence: fused.diagnose_fused(evidence, width=WIDTH, unit="tile"),
+    ledger_rule=fused.one_sweep,
+    bound_bytes=softmax_bound,
+    usual_bytes=lambda case: softmax_bound(case)[0],
+    tile=lambda case: (1, WIDTH),
+)

@@ -1,0 +1,45 @@
+"""03.6 Masked rows: causal and length mask: what the judge runs."""
+
+from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.subjects.softmax import cases
+
+from .diagnostics import diagnose_masked, mask_probes
+
+
+def masked_bound(case):
+    """Fewest bytes: visible scores once, every weight and every log-sum-exp written once."""
+    sizes, lens = case.sizes, case.options["seq_lens_kv"]
+    num_q, num_kv = sizes["seq_len_q"], sizes["seq_len_kv"]
+    seen = sum(min(max(q_row + length - num_q + 1, 0), num_kv) for length in lens for q_row in range(num_q))
+    written = len(lens) * num_q * (num_kv + 1)
+    why = f"{seen:,} visible scores read once, {written:,} numbers written, 4 bytes each"
+    return 4 * (seen + written + len(lens)), why
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        cases.masked_case("one element", 1, 1, 1, (1,), schedules=cases.ALL_SCHEDULES),
+        cases.masked_case("square", 1, 9, 9, (9,), schedules=("forward", "reverse")),
+        cases.masked_case("more keys than queries", 2, 5, 37, (37, 20), schedules=cases.ALL_SCHEDULES),
+        cases.masked_case("rows that see nothing", 2, 12, 33, (7, 0), schedules=("forward", "random")),
+        cases.masked_case("more queries than keys", 1, 50, 20, (20,)),
+        cases.masked_case("scores near -100", 2, 7, 70, (70, 33), "minus_100", schedules=("forward",)),
+        cases.masked_case("scores near -3000", 2, 7, 70, (70, 33), "minus_3000", schedules=("forward",)),
+        cases.masked_case("scores near +100", 2, 7, 70, (70, 33), "plus_100", schedules=("forward",)),
+        cases.masked_case("rising scores", 2, 5, 77, (77, 41), "rising", schedules=("forward",)),
+        cases.masked_case("visible scores of -inf", 2, 6, 70, (70, 40), "masked", schedules=("forward",)),
+        cases.masked_case("rows that start with -inf", 2, 6, 100, (100, 90), "leading_masked", schedules=("forward",)),
+        cases.masked_case("several lengths", 5, 11, 65, (65, 64, 33, 32, 1)),
+    ),
+    make_inputs=cases.masked_scores,
+    make_run=cases.masked_run,
+    oracle=cases.masked_oracle,
+    baseline=cases.masked_baseline,
+    rules={"out": "weights", "lse": "lse"},
+    largest_score=cases.masked_largest_score,
+    probes=mask_probes(),
+    diagnose=diagnose_masked,
+    bound_bytes=masked_bound,
+    tile=lambda case: (1, cases.WARP_SIZE),
+)
