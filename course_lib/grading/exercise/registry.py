@@ -38,7 +38,7 @@ def folders(root=ROOT):
             if exercise_id in known:
                 raise CourseError(
                     f"two exercises have the id {exercise_id}: {known[exercise_id]} and {folder}; "
-                    "rename one, for example to 90_1_name"
+                    "rename one, for example to 91_1_…"
                 )
             known[exercise_id] = folder
     return dict(sorted(known.items(), key=lambda item: _order(item[0])))
