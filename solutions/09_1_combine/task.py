@@ -2,9 +2,9 @@
 
 from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import exercise
-from course_lib.grading.exercises.softmax_torch import LIBRARY_SOFTMAX
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.subjects.decode import partials as cases
+from course_lib.grading.subjects.softmax.library import LIBRARY_SOFTMAX
 
 
 def _run(case, tensors):
