@@ -1,13 +1,16 @@
-"""Chapter 07's probes: right outputs read as right numbers, so that no diagnosis comes from them; some wrong ones."""
+"""Chapter 07's probes read right outputs as right and name wrong ones; skipped tiles are judged by the bytes read."""
 
 import pytest
 import torch
 
 from course_lib.grading.exercise import inputs, registry
-from course_lib.grading.exercises import flash2_fragments as fragments
+from course_lib.grading.exercise.spec import Case
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
 from course_lib.reference import attention_gradients as gradients
 from course_lib.reference.attention import attention_lse
+
+fragments = registry.module(registry.folder_of("07.7"), "fragments")
+skip = registry.module(registry.folder_of("07.3"), "task")
 
 
 def readings(exercise_id, outputs_of):
@@ -49,7 +52,7 @@ def test_d_s_without_d_reads_as_that():
     assert pairs.say_d_scores(found).code == "d_missing"
 
 
-def test_the_diagnoses_of_d_s_are_told_apart():
+def test_each_diagnosis_of_d_s_has_a_value_of_its_own():
     right = pairs.D_PROBS - pairs.ROW_DOT
     values = [right, right + 1.0, *(value for value, _, _ in pairs._d_scores(right))]
     apart = [abs(a / b - 1.0) > 5e-3 for i, a in enumerate(values) for b in values[:i]]
@@ -79,3 +82,23 @@ def test_right_fragments_read_right():
 def test_misplaced_fragments_read_as_that(move, code):
     out = readings("07.7", forward)["places"]
     assert fragments._by_places(move(out)).code == code
+
+
+def ledger(keys_read, num_q, head_dim=4):
+    """The counts that the rule uses: q once, and rows of k and v."""
+    return {"global_load": {"bytes": 4 * head_dim * (num_q + 2 * keys_read)}}
+
+
+@pytest.mark.parametrize(("keys", "refused"), [(384, False), (512, False), (528, True), (576, True)])
+def test_tiles_above_the_diagonal_may_not_be_read(keys, refused):
+    """96 queries and keys: 12 tiles of 32 keys hold a visible pair; one more for each of six tiles of queries is 16."""
+    sizes = dict(zip(skip.cases.SIZES, (1, 1, 1, 96, 96, 4), strict=True))
+    assert sum(skip.tiles_visited(96, 96)) == 12
+    found = skip.skipping(Case("long square", sizes), ledger(keys, 96))
+    assert (found is not None) == refused
+    if refused:
+        assert found.code == "no_tile_skipped" and "only 12 hold a visible pair" in found.sentence
+
+
+def test_queries_that_see_nothing_visit_no_tile():
+    assert skip.tiles_visited(70, 20) == [0, 0, 0, 1, 1]

@@ -9,10 +9,8 @@ import torch
 
 from course_lib import cuda, measure, viz
 from course_lib.book.chapters import read_chapter
-from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.grading.subjects.matmul import cases as matmul_cases
 from course_lib.ops import matmul as ops
-from course_lib.ops import matmul_exercises as exercises
 from course_lib.ops.fragments import record_fragments
 
 
@@ -82,22 +80,6 @@ def test_flop_per_byte_is_that_of_the_formula(variant):
     loaded = ops.plan_matmul(a, b, variant=variant).profile().global_load.bytes
     m, n = (1, 1) if variant in ("01_naive", "02_coalesced") else ops.VARIANTS[variant][1]
     assert 2 * size**3 / loaded == 2 * m * n / ((m + n) * a.element_size())
-
-
-def test_launchers_of_the_exercises_multiply_and_refuse():
-    a, b = torch.randn(11, 20, device="cpu"), torch.randn(20, 37, device="cpu")
-    out = exercises.matmul(a, b, variant="01_tile_with_tails")
-    torch.testing.assert_close(out, exercises.matmul(a, b.T.contiguous(), variant="02_padded_rows"))
-    torch.testing.assert_close(out.double(), a.double() @ b.double(), rtol=1e-5, atol=1e-5)
-    left, right = torch.randn(32, 48, device="cpu").half(), torch.randn(48, 24, device="cpu").half()
-    out = exercises.matmul(left, right, variant="03_fragments")
-    torch.testing.assert_close(out.double(), left.double() @ right.double(), rtol=1e-5, atol=1e-4)
-    with pytest.raises(ShapeError, match="size_m is 11; 03_fragments takes multiples of 16"):
-        exercises.plan(torch.zeros(11, 16).half(), torch.zeros(16, 8).half(), variant="03_fragments")
-    with pytest.raises(ShapeError, match="same size_k"):
-        exercises.plan(a, b, variant="02_padded_rows")
-    with pytest.raises(UnsupportedError, match="variant='04'"):
-        exercises.plan(a, b, variant="04")
 
 
 def test_the_numbers_of_the_text_are_those_of_the_stored_rows(chapter):

@@ -13,12 +13,26 @@ from ..attention.cases import qkv
 BLOCK_M, BLOCK_N = 32, 16  # tiles of the kernel exercises while they are graded
 SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "head_dim")
 FIRST, LATER = 4.0, 0.0019  # with equal weights: 16 * 4 = 64, to which half precision can add no 16 * 0.0019
-SCRATCH = ("m", "l")  # outputs that nobody compares
+SCRATCH = ("m", "l")  # outputs that are not compared
+HEAD_DIM = 20  # of the kernel exercises: neither a power of two nor a tile
 
 
 def heads_case(name, sizes, values="normal", schedules=(), **options):
     """A case of (batch_size, num_heads, num_kv_heads, seq_len_q, seq_len_kv, head_dim)."""
     return Case(name, dict(zip(SIZES, sizes, strict=True)), values, options=options, schedules=schedules)
+
+
+def case(name, num_q, num_kv, values="normal", schedules=("forward",), heads=(1, 1, 1), **options):
+    """A case of HEAD_DIM columns; heads = (batch_size, num_heads, num_kv_heads)."""
+    return heads_case(name, (*heads, num_q, num_kv, HEAD_DIM), values, schedules, **options)
+
+
+def one_head(num_q, num_kv):
+    """The sizes of one head of HEAD_DIM columns, for probes."""
+    return case("", num_q, num_kv).sizes
+
+
+HEADS = case("heads", 1, 3, "zeros", heads=(2, 4, 2), v_of_head=True)  # for masks.head_probe
 
 
 def heads_inputs(case, gen):
@@ -57,6 +71,11 @@ def head_case(name, num_q, num_kv, head_dim=8, block_m=8, block_n=16, values="no
     return Case(name, sizes, values, options=options)
 
 
+def one_torch_head(num_q, num_kv):
+    """The sizes of one head in torch, for probes."""
+    return head_case("", num_q, num_kv).sizes
+
+
 def head_inputs(case, gen):
     """{"q": (seq_len_q, head_dim), "k", "v": (seq_len_kv, head_dim)}."""
     num_q, num_kv, head_dim = (case.sizes[name] for name in ("seq_len_q", "seq_len_kv", "head_dim"))
@@ -82,3 +101,16 @@ def baseline(causal=False):
 
 def _named(pair):
     return {"out": pair[0], "lse": pair[1]}
+
+
+def bound(case):
+    """Fewest bytes of any exact attention: q, k, v once, out and lse once."""
+    batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
+    numbers = batch_size * (2 * num_heads * num_q * head_dim + 2 * num_kv_heads * num_kv * head_dim)
+    fewest = numbers * itemsize(case) + 4 * batch_size * num_heads * num_q
+    return fewest, "q, k and v read once, out and lse written once"
+
+
+def itemsize(case):
+    """Bytes of one number of the case's dtype."""
+    return getattr(torch, case.dtype).itemsize

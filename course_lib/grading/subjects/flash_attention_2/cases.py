@@ -3,11 +3,9 @@
 May import: protocol, flash_attention.cases.
 """
 
-import torch
-
 from ...processes.protocol import Ref, Run
 from ..flash_attention import cases as cases
-from ..flash_attention.cases import BLOCK_M, BLOCK_N
+from ..flash_attention.cases import BLOCK_M, BLOCK_N, itemsize
 
 
 def forward_run(case, tensors, *, flags=(), block_m=BLOCK_M, constants=None, **extra):
@@ -22,23 +20,11 @@ def forward_run(case, tensors, *, flags=(), block_m=BLOCK_M, constants=None, **e
     return Run(case.name, tensors, outputs, arguments, grid=grid, constants=defines, **extra)
 
 
-def bound(case):
-    """Fewest bytes of any exact attention: q, k, v once, out and lse once."""
-    batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
-    numbers = batch_size * (2 * num_heads * num_q * head_dim + 2 * num_kv_heads * num_kv * head_dim)
-    fewest = numbers * _itemsize(case) + 4 * batch_size * num_heads * num_q
-    return fewest, "q, k and v read once, out and lse written once"
-
-
 def usual_bytes(case, *, block_m=BLOCK_M, keys_read=None):
     """Bytes of this order: q, out and lse once, `keys_read` keys and values (all, without) for each tile of queries."""
     batch_size, num_heads, _, num_q, num_kv, head_dim = case.sizes.values()
     keys = -(-num_q // block_m) * num_kv if keys_read is None else keys_read
-    return batch_size * num_heads * ((2 * num_q + 2 * keys) * head_dim * _itemsize(case) + 4 * num_q)
-
-
-def _itemsize(case):
-    return getattr(torch, case.dtype).itemsize
+    return batch_size * num_heads * ((2 * num_q + 2 * keys) * head_dim * itemsize(case) + 4 * num_q)
 
 
 def half_case(name, sizes, values="normal", schedules=(), **options):

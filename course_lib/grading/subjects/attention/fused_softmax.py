@@ -1,0 +1,228 @@
+"""Scale, mask and softmax in one kernel, in CUDA and in Triton: inputs, cases, run, probes and their diagnosis.
+
+May import: spec, protocol, inputs, magnitude, reference, diagnostics of attention and of log-sum-exp.
+"""
+
+import math
+
+import torch
+
+from ....reference import attention as reference
+from ....reference.softmax import rounded_log_sum_exp, rounded_softmax
+from ...exercise import inputs, magnitude
+from ...exercise.spec import Case, Probe
+from ...processes.protocol import Ref, Run
+from ...report.verdict import Diagnosis
+from ..softmax.cases import WARP_SIZE
+from ..softmax.diagnostics import by_shift
+from ..softmax.lse import say_lse
+from .diagnostics import near
+from .heads import MASKS, say_rows, visible
+
+SCALE = 0.25  # softmax_scale of the cases, but for one
+
+LOW, HIGH = 48, 16  # scaled scores of 0 and of 1 in the step probe: m grows late, and not in every lane
+
+HIDDEN = 30.0  # what scaled scores at hidden keys are raised by: whoever looks there is seen
+
+
+def _case(name, batch_heads, seq_len_q, seq_len_kv, causal, values="normal", schedules=(), **options):
+    sizes = {"batch_heads": batch_heads, "seq_len_q": seq_len_q, "seq_len_kv": seq_len_kv}
+    return Case(name, sizes, values, options={"causal": causal, "scale": SCALE, **options}, schedules=schedules)
+
+
+def _scores(case, gen):
+    """{"scores": (batch_heads, seq_len_q, seq_len_kv)}: finite, and as the case says once they are scaled."""
+    shape = tuple(case.sizes.values())
+    scaled = inputs.scores(case.values, shape, case.dtype, gen, at=case.options.get("at", 0))
+    if case.options["causal"] and case.values != "zeros":  # zeros: a probe, in which hidden keys are to be counted
+        scaled = torch.where(reference.visible_keys(*shape[1:]), scaled, scaled + HIDDEN)
+    return {"scores": scaled / case.options["scale"]}
+
+
+def _scaled(case, scores):
+    return reference.masked(scores * case.options["scale"], causal=bool(case.options["causal"]))
+
+
+def _largest_score(case, tensors):
+    return magnitude.largest(_scaled(case, tensors["scores"]))
+
+
+def _judged(case, scores):
+    scaled = _scaled(case, scores)
+    return {"probs": rounded_softmax(scaled), "lse": rounded_log_sum_exp(scaled)}
+
+
+def run(case, tensors, *, threads=1, constants=None):
+    """One warp or one program a row: grid (seq_len_q, batch_heads)."""
+    batch_heads, seq_len_q, seq_len_kv = tensors["scores"].shape
+    shapes = {"probs": (batch_heads, seq_len_q, seq_len_kv), "lse": (batch_heads, seq_len_q)}
+    options = case.options
+    return Run(
+        case.name, tensors, {name: (shape, "float32") for name, shape in shapes.items()},
+        (Ref("scores"), Ref("probs"), Ref("lse"), seq_len_q, seq_len_kv, options["scale"], options["causal"]),
+        grid=(seq_len_q, batch_heads, 1), block=(threads, 1, 1), constants=constants or {},
+    )  # fmt: skip
+
+
+def cases(schedules):
+    """The cases; the first one and a few others under all `schedules`."""
+    one = schedules[:1]
+    return (
+        _case("one score", 1, 1, 1, 1, schedules=schedules),
+        _case("no mask", 2, 3, 37, 0, schedules=schedules),
+        _case("causal, 2 rows and 5 keys", 1, 2, 5, 1, schedules=schedules),
+        _case("causal, square", 1, 9, 9, 1, schedules=one),
+        _case("causal, more keys than rows", 2, 5, 37, 1, schedules=schedules[:3]),
+        _case("causal, rows that see nothing", 1, 12, 7, 1, schedules=one),
+        _case("another scale", 1, 3, 33, 1, scale=0.7),
+        _case("scaled scores near -100", 1, 5, 70, 1, "minus_100", one),
+        _case("scaled scores near -3000", 1, 3, 45, 0, "minus_3000"),
+        _case("scaled scores near +100", 1, 5, 70, 1, "plus_100"),
+        _case("one score of 120 a row", 1, 4, 100, 0, "spikes"),
+        _case("rising scores", 1, 5, 77, 0, "rising", one),
+        _case("falling scores", 1, 5, 77, 1, "falling"),
+        _case("several heads", 4, 11, 65, 1),
+    )
+
+
+def _rows(_inputs, outputs):
+    """First batch entry: keys that each row saw (1 / weight of its first key), weights that are not 0, and lse."""
+    probs, lse = outputs["probs"].double()[0], outputs["lse"].double()[0]
+    first = [1.0 / weight if weight else 0.0 for weight in probs[:, 0].tolist()]
+    return {"seen": first, "weights": (probs != 0).sum(dim=-1).tolist(), "lse": lse.tolist()}
+
+
+def _step(_inputs, outputs):
+    """{"slope": logarithm of the ratio of two weights whose scaled scores differ by 1, "l": 1 / the larger weight}.
+
+    None when they cannot be formed.
+    """
+    low, high = outputs["probs"].double()[0, 0, [0, -1]].tolist()
+    usable = low > 0.0 and 0.0 < high < math.inf
+    return {"slope": math.log(high / low), "l": 1.0 / high} if usable else None
+
+
+def _probes():
+    rows = [Probe(name, _case(name, 1, *sizes, "zeros"), _rows) for name, *sizes in MASKS]
+    step = _case("step", 1, 1, LOW + HIGH, 0, "step", at=LOW)
+    single = _case("one key", 1, 1, 1, 0, "ones")
+    return (*rows, Probe("step", step, _step), Probe("one key", single, lambda _, out: out["lse"].double().item()))
+
+
+def _diagnose(evidence):
+    """Which keys, then the scale, then rows without keys, then lse, then large scores."""
+    readings = evidence.readings
+    looks = [lambda mask=mask: _keys(readings.get(mask[0]), mask) for mask in MASKS]
+    looks += [lambda: _slope(readings.get("step")), lambda: _sum(readings.get("step"))]
+    looks += [lambda mask=mask: _empty(readings.get(mask[0]), mask) for mask in MASKS]
+    looks += [lambda: _lse(readings), lambda: by_shift(evidence)]
+    return next((found for look in looks if (found := look()) is not None), None)
+
+
+def _keys(reading, mask):
+    if reading is None:
+        return None
+    if mask[0] == "rows without keys" and all(value == 0.0 for value in reading["seen"]):
+        return None
+    right = [visible(q, *mask[1:]) for q in range(mask[1])]
+    if (
+        all(near(value, 1.0) for value, count in zip(reading["seen"], right, strict=True) if count > 1)
+        and max(right) > 1
+    ):
+        return Diagnosis(
+            "no_division",
+            f"{right[-1]} equal scores must get the weight 1 / {right[-1]} each; they get 1: exp(score - max) was "
+            "never divided by its sum.",
+        )
+    return say_rows(mask[0], reading["seen"])
+
+
+def _sum(reading):
+    """The sum as the largest weight knows it, when the weights' ratio is right."""
+    right = LOW / math.e + HIGH
+    if reading is None or near(reading["l"], right):
+        return None
+    return Diagnosis(
+        "l_not_rescaled",
+        f"{LOW} scaled scores of 0, then {HIGH} of 1: against the maximum l is {LOW} / e + {HIGH} = {right:.4g}; here "
+        f"it is {reading['l']:.4g}. What was summed against a smaller m must be multiplied by exp(m - m_new).",
+    )
+
+
+def _slope(reading):
+    slope = reading["slope"] if reading else None
+    if slope is None or near(slope, 1.0, 1e-3):
+        return None
+    start = (
+        f"Scaled scores 0 and 1: the weights must differ by the factor e = 2.718; they differ by {math.exp(slope):.4g}"
+    )
+    table = (
+        (1.0 / SCALE, "scale_missing", f"That fits scores {1 / SCALE:g} times too large: softmax_scale is missing"),
+        (SCALE, "scale_twice", f"That fits scores {1 / SCALE:g} times too small: softmax_scale came in twice"),
+        (1.0 / SCALE**2, "scale_inverse", f"The scores were divided by softmax_scale = {SCALE:g}, not multiplied"),
+        (math.log(2.0), "exp_exp2_mix", "That is 2 to the power of the score: exp2 needs its argument times log2(e)"),
+        (1.0 / math.log(2.0), "exp_exp2_mix", "log2(e) came in although the exponential is to the base e"),
+        (-1.0, "sign", "The smaller the score, the larger the weight: a sign is turned round"),
+    )  # fmt: skip
+    for value, code, words in table:
+        if near(slope, value):
+            return Diagnosis(code, f"{start}. {words}.")
+    return Diagnosis("scale_wrong", f"{start}, which fits scores times {slope * SCALE:.4g} instead of {SCALE:g}.")
+
+
+def _empty(reading, mask):
+    """Rows that see nothing: weights 0, lse -inf."""
+    if reading is None:
+        return None
+    _, seq_len_q, seq_len_kv, causal = mask
+    for q_row in range(seq_len_q):
+        if visible(q_row, seq_len_q, seq_len_kv, causal):
+            continue
+        weights, lse = reading["weights"][q_row], reading["lse"][q_row]
+        start = f"With seq_len_q = {seq_len_q} and seq_len_kv = {seq_len_kv}, row {q_row} sees no key"
+        if weights:
+            why = "Is it 0 / 0, or a large negative number in place of -inf?"
+            return Diagnosis("masked_row", f"{start}; all its weights must be 0, and {weights} are not. {why}")
+        if lse != -math.inf:
+            return Diagnosis("masked_row", f"{start}; its lse must be -inf and is {lse:.4g}.")
+    return None
+
+
+def _lse(readings):
+    """lse of 9 scores of 0, and of a single scaled score of 1."""
+    rows, single = readings.get("no mask"), readings.get("one key")
+    if rows is None or single is None:
+        return None
+    if near(single, 1.0 / SCALE):
+        start = f"A single scaled score of 1 must give lse = 1; here it is {single:.4g}, the raw score"
+        return Diagnosis("lse_unscaled", f"{start}: the maximum in lse is the one of the scaled scores.")
+    return say_lse(rows["lse"][0], 9, single)
+
+
+def _bound(case):
+    """Fewest bytes: visible scores once, every weight and every lse once."""
+    batch_heads, seq_len_q, seq_len_kv = case.sizes.values()
+    seen = batch_heads * sum(visible(q, seq_len_q, seq_len_kv, case.options["causal"]) for q in range(seq_len_q))
+    written = batch_heads * seq_len_q * (seq_len_kv + 1)
+    return 4 * (seen + written), f"{seen:,} visible scores read once, {written:,} numbers written, 4 bytes each"
+
+
+SHARED = {
+    "make_inputs": _scores,
+    "oracle": lambda case, tensors: _judged(case, tensors["scores"].double()),
+    "baseline": lambda case, tensors: _judged(case, tensors["scores"]),
+    "rules": {"probs": "weights", "lse": "lse"},
+    "largest_score": _largest_score,
+    "probes": _probes(),
+    "diagnose": _diagnose,
+    "bound_bytes": _bound,
+    "tile": lambda case: (1, WARP_SIZE),
+}
+
+_CONTRACT = (
+    "scores (batch_heads, seq_len_q, seq_len_kv) float, finite, contiguous, any sizes >= 1. probs like scores: the "
+    "softmax of softmax_scale * scores over the keys that a row sees, 0 elsewhere; lse (batch_heads, seq_len_q) float, "
+    "the natural log of the sum of their exponentials. causal = 0: a row sees every key; causal = 1: the keys up to "
+    "q_row + seq_len_kv - seq_len_q. softmax_scale > 0. A row that sees nothing: probs 0, lse -inf. "
+)

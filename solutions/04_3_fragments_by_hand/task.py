@@ -1,0 +1,36 @@
+"""04.3 Fragments by hand: what the judge runs."""
+
+from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
+from course_lib.grading.subjects.matmul import cases as cases
+
+from .diagnostics import diagnose_fragments
+
+TILE = (16, 8)
+
+
+def _case(name, size_m, size_n, size_k, values="normal", schedules=("forward",)):
+    return cases.case(name, size_m, size_n, size_k, values, schedules, dtype="float16")
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        _case("one product", 16, 8, 16, schedules=ALL_SCHEDULES),
+        _case("two steps of k", 16, 8, 32, schedules=("forward", "random")),
+        _case("two tiles side by side", 16, 16, 16),
+        _case("two tiles above each other", 32, 8, 16),
+        _case("all sizes different", 32, 24, 48, schedules=("forward", "reverse")),
+        _case("long sums", 16, 8, 640),
+        _case("long sums of positive numbers", 16, 16, 1024, "positive", schedules=()),
+        _case("many tiles", 96, 72, 64, schedules=()),
+    ),
+    make_inputs=cases.inputs,
+    make_run=lambda case, tensors: cases.run(case, tensors, tile=TILE, block=(32,), sizes=("size_n", "size_k")),
+    oracle=cases.oracle,
+    baseline=cases.tensor_core_baseline,
+    rules={"out": "forward"},
+    probes=cases.probes(16, 8, 48, dtype="float16", square=48),
+    diagnose=diagnose_fragments,
+    bound_bytes=lambda case: cases.fewest_bytes(case, in_bytes=2),
+    tile=lambda case: TILE,
+)

@@ -1,0 +1,157 @@
+"""06.1 The (m, l, O) update of one tile: what the judge runs."""
+
+import torch
+
+from course_lib.grading.exercise import inputs, magnitude
+from course_lib.grading.exercise.spec import Case, Probe, exercise
+from course_lib.grading.processes.protocol import Ref, Run
+from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.flash_attention import cases as cases
+from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
+from course_lib.grading.subjects.softmax.diagnostics import by_shift
+from course_lib.grading.subjects.softmax.library import LIBRARY_SOFTMAX
+from course_lib.reference import softmax as reference
+
+NEG_INF = float("-inf")
+
+ARGUMENTS = ("m", "l", "out", "scores", "values")
+
+
+def _state(case, gen):
+    """A state (m, l, out) of keys that are gone, and the scores and values of one tile."""
+    num_rows, block_n, head_dim = case.sizes.values()
+    m = inputs.normal((num_rows,), "float32", gen) + case.options.get("m", 0.0)
+    l = 1.0 + 30.0 * torch.rand(num_rows, generator=gen)
+    out, values = (inputs.normal(shape, "float32", gen) for shape in ((num_rows, head_dim), (block_n, head_dim)))
+    scores = inputs.scores(case.values, (num_rows, block_n), "float32", gen)
+    tensors = dict(zip(ARGUMENTS, (m, l, out, scores, values), strict=True))
+    if case.options.get("empty"):
+        m.fill_(NEG_INF)
+        l.zero_()
+        out.zero_()
+    if case.options.get("masked"):
+        scores.fill_(NEG_INF)
+    return tensors | {name: torch.tensor(value) for name, value in case.options.get("fixed", {}).items()}
+
+
+def _updated(tensors):
+    """{"m", "l", "out"} in the dtype of the tensors."""
+    m, l, out, scores, values = (tensors[name] for name in ARGUMENTS)
+    tile_m = scores.amax(dim=1)
+    shift = torch.where(tile_m == NEG_INF, torch.zeros_like(tile_m), tile_m)
+    probs = torch.exp(scores - shift[:, None])
+    m_new, l_new = reference.rounded_merge(m, l, tile_m, probs.sum(dim=1))
+    new_shift = torch.where(m_new == NEG_INF, torch.zeros_like(m_new), m_new)
+    old, new = l * torch.exp(m - new_shift), torch.exp(tile_m - new_shift)
+    acc = old[:, None] * out + new[:, None] * (probs @ values)
+    return {
+        "m_new": m_new,
+        "l_new": l_new,
+        "out_new": acc / torch.where(l_new > 0, l_new, torch.ones_like(l_new))[:, None],
+    }
+
+
+def _update_case(name, num_rows=5, block_n=16, head_dim=8, values="normal", **options):
+    return Case(name, {"num_rows": num_rows, "block_n": block_n, "head_dim": head_dim}, values, options=options)
+
+
+def _update_run(case, tensors):
+    rows = (case.sizes["num_rows"],)
+    new = {"m_new": (rows, "float32"), "l_new": (rows, "float32"), "out_new": (tuple(tensors["out"].shape), "float32")}
+    return Run(case.name, tensors, new, tuple(Ref(name) for name in ARGUMENTS))
+
+
+_OLD_SUM = 5.0
+
+_STEP = _update_case(
+    "step",
+    1,
+    diagnostics.TILE,
+    2,
+    fixed={
+        "m": [0.0],
+        "l": [_OLD_SUM],
+        "out": [[1.0, 0.0]],
+        "scores": [[1.0] * diagnostics.TILE],
+        "values": [[0.0, 1.0]] * diagnostics.TILE,
+    },
+)
+
+
+def _diagnose_update(evidence):
+    """Diagnosis of a wrong update, or None."""
+    step = evidence.readings.get("step")
+    start = f"A state of {_OLD_SUM:g} keys with score 0 and a tile of {diagnostics.TILE} with score 1:"
+    found = None
+    if step is not None and step["m"] == 1.0:
+        found = diagnostics.say_factors(*step["out"], _OLD_SUM, start)
+        right = _OLD_SUM * diagnostics.ALPHA + diagnostics.TILE
+        if found is None and abs(step["l"] - right) > 1e-2:
+            return Diagnosis("l_wrong", f"{start} out is right, l must be {right:.4g} and is {step['l']:.4g}.")
+    return found or _by_m(evidence, step, start) or by_shift(evidence) or _by_empty(evidence)
+
+
+def _by_m(evidence, step, start):
+    if step is not None and step["m"] != 1.0:
+        return Diagnosis("m_wrong", f"{start} m must be max(0, 1) = 1 and is {step['m']:.4g}.")
+    if [
+        case
+        for case in evidence.failing()
+        if not case.comparisons["m_new"].passed and not case.case.options.get("masked")
+    ]:
+        return Diagnosis(
+            "tile_local_max",
+            f"{start} right. When the old m is the larger one, m is wrong: it must never fall, m_new = max(m, maximum "
+            "of the tile).",
+        )
+    return None
+
+
+def _by_empty(evidence):
+    failing = [case for case in evidence.failing() if case.case.options]
+    if not failing or any(not case.case.options for case in evidence.failing()):
+        return None
+    both = all(case.case.options.get("empty") and case.case.options.get("masked") for case in failing)
+    if both:
+        return Diagnosis(
+            "masked_row",
+            "Nothing seen before and nothing visible now: m stays -inf, l and out stay 0. -inf - -inf and 0 / 0 are "
+            "NaN.",
+        )
+    return Diagnosis("empty_state", f"Wrong in the case {failing[0].case.name!r}: exp(-inf - -inf) is NaN there.")
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        _update_case("one row, one key", 1, 1, 1),
+        _update_case("a tile", 5, 16, 8),
+        _update_case("a wide tile", 7, 40, 20),
+        _update_case("scores near -100", values="minus_100", m=-100.0),
+        _update_case("scores near +100", values="plus_100", m=100.0),
+        _update_case("old maximum far above", m=200.0),
+        _update_case("old maximum far below", m=-200.0),
+        _update_case("the first tile", empty=True),
+        _update_case("a masked tile", masked=True),
+        _update_case("nothing seen yet, masked tile", empty=True, masked=True),
+    ),
+    make_inputs=_state,
+    make_run=_update_run,
+    oracle=lambda case, tensors: _updated({name: tensor.double() for name, tensor in tensors.items()}),
+    baseline=lambda case, tensors: _updated(tensors),
+    rules={"m_new": "exact", "l_new": "weights", "out_new": "weights"},
+    largest_score=magnitude.of_inputs("m", "scores"),
+    probes=(
+        Probe(
+            "step",
+            _STEP,
+            lambda _inputs, outputs: {
+                "m": outputs["m_new"].item(),
+                "l": outputs["l_new"].item(),
+                "out": outputs["out_new"].double()[0].tolist(),
+            },
+        ),
+    ),
+    diagnose=_diagnose_update,
+    forbidden=LIBRARY_SOFTMAX,
+)

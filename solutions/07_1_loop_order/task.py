@@ -1,0 +1,119 @@
+"""07.1 The loops exchanged, in torch: what the judge runs."""
+
+import torch
+
+from course_lib.grading.exercise import magnitude
+from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.processes.protocol import Ref, Run
+from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.flash_attention import cases as cases
+from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
+from course_lib.grading.subjects.flash_attention_2.diagnostics import diagnose_forward
+from course_lib.grading.subjects.softmax.library import LIBRARY_SOFTMAX
+
+
+def _run(case, tensors):
+    """(q, k, v, block_m, block_n) -> (out, lse, moved)."""
+    one = cases.head_run(case, tensors)
+    outputs = one.outputs | {"moved": ((), "float32")}
+    arguments = (*(Ref(name) for name in ("q", "k", "v")), case.sizes["block_m"], case.sizes["block_n"])
+    return Run(case.name, tensors, outputs, arguments)
+
+
+def _counts(case):
+    """(queries, keys, head_dim, tiles of queries, tiles of keys)."""
+    num_q, num_kv, head_dim, block_m, block_n = case.sizes.values()
+    return num_q, num_kv, head_dim, -(-num_q // block_m), -(-num_kv // block_n)
+
+
+def _moved(case):
+    """Numbers that Q outside moves: q, out and lse once, k and v once for every tile of queries."""
+    num_q, num_kv, head_dim, tiles_q, _ = _counts(case)
+    return 2 * num_q * head_dim + num_q + tiles_q * 2 * num_kv * head_dim
+
+
+def _with_moved(numbers, dtype):
+    return lambda case, tensors: numbers(case, tensors) | {"moved": torch.tensor(_moved(case), dtype=dtype)}
+
+
+def _by_moved(evidence):
+    """The values are right and the count of what was moved is not."""
+    failing = evidence.failing()
+    if not failing or any(not c.comparisons[name].passed for c in failing for name in ("out", "lse")):
+        return None
+    case = failing[-1]
+    got, right = case.comparisons["moved"].got, _moved(case.case)
+    num_q, num_kv, head_dim, tiles_q, tiles_kv = _counts(case.case)
+    start = (
+        f"out and lse are right. For {num_q} queries in {tiles_q} tiles and {num_kv} keys in {tiles_kv}, head_dim "
+        f"{head_dim}, moved must be {right:,} and is {got:,.0f}"
+    )
+    if _is_keys_outside(got, num_q, num_kv, head_dim, tiles_kv):
+        return Diagnosis(
+            "loops_not_swapped",
+            f"{start}: k and v once, q and out once for each of {tiles_kv} tiles of keys. That is FlashAttention-1's "
+            "order. Take a tile of q, walk over all of k and v, write its rows of out, then take the next one.",
+        )
+    for value, code, words in _slips(case.case, right):
+        if got == value and value != right:
+            return Diagnosis(code, f"{start}: {words}.")
+    return Diagnosis("moved_wrong", f"{start}. Count each tile where it is taken and each row where it is written.")
+
+
+def _is_keys_outside(got, num_q, num_kv, head_dim, tiles_kv):
+    """Whether a count is that of K and V outside, with any way of counting the state."""
+    rest = got - 2 * num_kv * head_dim - tiles_kv * num_q * head_dim
+    trips = (tiles_kv, 2 * tiles_kv - 1, 2 * tiles_kv)
+    states = (0, num_q, *(2 * num_q * trip for trip in trips), *(2 * num_q * trip + num_q for trip in trips))
+    return tiles_kv > 1 and any(rest == trip * num_q * head_dim + state for trip in trips for state in states)
+
+
+def _slips(case, right):
+    """[(count, code, words)]: what each way of counting wrongly gives."""
+    num_q, num_kv, head_dim, tiles_q, tiles_kv = _counts(case)
+    whole = tiles_q * tiles_kv * 2 * case.sizes["block_n"] * head_dim
+    tiles = tiles_q * 2 * num_kv * head_dim
+    return (
+        (right - num_q * head_dim - num_q, "result_forgotten", "out and lse are written once each; count them"),
+        (right - num_q, "lse_forgotten", "lse is written as well"),
+        (right - num_q * head_dim, "q_forgotten", "one of q and out is missing; each of them moves once"),
+        (right - tiles // 2, "kv_half", "k and v both come by, once for each tile of queries"),
+        (right - tiles + tiles // tiles_q, "kv_once", "k and v come by once for every tile of queries, not once"),
+        (right - tiles + whole, "tiles_rounded", "the last tile of keys is narrower than the others"),
+        (4 * right, "in_bytes", "these are bytes; count numbers"),
+    )
+
+
+def _diagnose(evidence):
+    return _by_moved(evidence) or diagnose_forward(evidence)
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        cases.head_case("one query, one key", 1, 1),
+        cases.head_case("exactly one tile", 8, 16),
+        cases.head_case("one below a tile", 7, 15),
+        cases.head_case("one above a tile", 9, 17),
+        cases.head_case("tiles of one", 3, 5, block_m=1, block_n=1),
+        cases.head_case("ragged", 37, 53, 20),
+        cases.head_case("more queries than keys", 50, 20),
+        cases.head_case("one query", 1, 45),
+        cases.head_case("rising scores", 9, 53, values="rising"),
+        cases.head_case("falling scores", 9, 53, values="falling"),
+        cases.head_case("scores near -100", 5, 45, values="minus_100"),
+        cases.head_case("scores near +100", 5, 45, values="plus_100"),
+        cases.head_case("one score of 120", 9, 50, values="spikes"),
+        cases.head_case("long", 113, 203, 16, 24, 32),
+    ),
+    make_inputs=cases.head_inputs,
+    make_run=_run,
+    oracle=_with_moved(cases.oracle(), torch.float64),
+    baseline=_with_moved(cases.baseline(), torch.float32),
+    rules={"out": "weights", "lse": "lse", "moved": "exact"},
+    largest_score=magnitude.of_attention(),
+    probes=diagnostics.tile_probes(cases.one_torch_head),
+    diagnose=_diagnose,
+    forbidden=LIBRARY_SOFTMAX,
+    tile=lambda case: (case.sizes["block_m"], case.sizes["head_dim"]),
+)

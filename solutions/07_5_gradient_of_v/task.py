@@ -1,0 +1,64 @@
+"""07.5 The gradient of v, from weights made again: what the judge runs."""
+
+from course_lib.grading.exercise import magnitude
+from course_lib.grading.exercise.spec import Probe, exercise
+from course_lib.grading.subjects.flash_attention.cases import BLOCK_N
+from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
+from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
+
+NAMES = ("q", "k", "d_out", "lse")
+
+
+def _run(case, tensors):
+    sizes = case.sizes
+    grid = (-(-sizes["seq_len_kv"] // BLOCK_N), sizes["num_kv_heads"], sizes["batch_size"])
+    return gradients.backward_run(case, tensors, NAMES, {"d_v": "v"}, grid)
+
+
+def _diagnose(evidence):
+    readings = evidence.readings
+    looks = (
+        lambda: pairs.by_undefined(evidence),
+        lambda: pairs.by_pairs(readings, "d_v", 0, "heads"),
+        lambda: pairs.say_weight(readings, "d_v"),
+        lambda: pairs.by_large_scores(evidence),
+        lambda: pairs.by_empty_rows(evidence),
+    )
+    return next((found for look in looks if (found := look()) is not None), None)
+
+
+def _bytes(case, num_tiles):
+    """Bytes with q, d_out and lse read `num_tiles` times, k read and d_v written once."""
+    batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
+    itemsize = 2 if case.dtype == "float16" else 4
+    queries = num_heads * num_q * (2 * head_dim * itemsize + 4)
+    return batch_size * (num_tiles * queries + 2 * num_kv_heads * num_kv * head_dim * itemsize)
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(gradients.backward_case("one query, one key", 1, 1), *gradients.COMMON),
+    make_inputs=gradients.backward_inputs,
+    make_run=_run,
+    oracle=gradients.oracle("d_v"),
+    baseline=gradients.baseline("d_v"),
+    rules={"d_v": "backward"},
+    largest_score=magnitude.of_attention(),
+    terms=gradients.terms("d_v"),
+    probes=(
+        pairs.pairs_probe("pairs", d_v=0),
+        pairs.heads_probe("heads", "d_v", 0, ("d_out",)),
+        pairs.one_probe("lse", {"d_v": 0}, lse=pairs.LN_4),
+        pairs.one_probe("score", {"d_v": 0}, score=1.0),
+        Probe(
+            "whole tiles",
+            gradients.whole_case(),
+            lambda _inputs, outputs: bool(outputs["d_v"].isfinite().all()),
+        ),
+    ),
+    diagnose=_diagnose,
+    bound_bytes=lambda case: (_bytes(case, 1), "q, k, d_out and lse read once, d_v written once"),
+    usual_bytes=lambda case: _bytes(case, -(-case.sizes["seq_len_kv"] // BLOCK_N)),
+    question="Which tile is read again although the program holds it already?",
+    tile=lambda case: (BLOCK_N, gradients.HEAD_DIM),
+)

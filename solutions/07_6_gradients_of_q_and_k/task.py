@@ -1,0 +1,73 @@
+"""07.6 The gradients of q and k: what the judge runs."""
+
+from course_lib.grading.exercise import magnitude
+from course_lib.grading.exercise.spec import Probe, exercise
+from course_lib.grading.subjects.flash_attention import masks as masks
+from course_lib.grading.subjects.flash_attention.cases import BLOCK_M, BLOCK_N
+from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
+from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
+
+NAMES = ("q", "k", "v", "out", "d_out", "lse")
+
+COLUMNS = {"d_q": 1, "d_k": 0}  # of the probes' inputs
+
+
+def _tiles(case):
+    return max(-(-case.sizes["seq_len_q"] // BLOCK_M), -(-case.sizes["seq_len_kv"] // BLOCK_N))
+
+
+def _run(case, tensors):
+    grid = (_tiles(case), case.sizes["num_heads"], case.sizes["batch_size"])
+    return gradients.backward_run(case, tensors, NAMES, {"d_q": "q", "d_k": "k"}, grid)
+
+
+def _diagnose(evidence):
+    readings = evidence.readings
+    looks = (
+        lambda: pairs.by_undefined(evidence),
+        lambda: pairs.say_d_scores(readings),
+        lambda: pairs.say_pairs(pairs.reading_of(readings, "pairs", "d_q"), "d_q", 1, group=1),
+        lambda: pairs.by_pairs(readings, "d_k", 0, "heads of d_k"),
+        lambda: masks.by_heads(evidence),
+        lambda: pairs.say_weight(readings, "d_q"),
+        lambda: pairs.say_weight(readings, "d_k"),
+        lambda: pairs.by_large_scores(evidence),
+        lambda: pairs.by_empty_rows(evidence),
+    )
+    return next((found for look in looks if (found := look()) is not None), None)
+
+
+def _bound(case):
+    batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
+    numbers = num_heads * num_q * 4 * head_dim + num_kv_heads * num_kv * 3 * head_dim
+    itemsize = 2 if case.dtype == "float16" else 4
+    return batch_size * (numbers * itemsize + num_heads * num_q * 4), "every input read once, d_q and d_k written once"
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=gradients.COMMON,
+    make_inputs=gradients.backward_inputs,
+    make_run=_run,
+    oracle=gradients.oracle("d_q", "d_k"),
+    baseline=gradients.baseline("d_q", "d_k"),
+    rules={"d_q": "backward", "d_k": "backward"},
+    largest_score=magnitude.of_attention(),
+    terms=gradients.terms("d_q", "d_k"),
+    probes=(
+        pairs.pairs_probe("pairs", **COLUMNS),
+        pairs.heads_probe("heads", "d_q", 1, ("k",)),
+        pairs.heads_probe("heads of d_k", "d_k", 0, ("q",)),
+        pairs.one_probe("d_S", COLUMNS, v=pairs.D_PROBS, out=pairs.ROW_DOT),
+        pairs.one_probe("lse", COLUMNS, lse=pairs.LN_4),
+        pairs.one_probe("score", COLUMNS, score=1.0),
+        Probe(
+            "whole tiles",
+            gradients.whole_case(),
+            lambda _inputs, outputs: all(bool(outputs[name].isfinite().all()) for name in ("d_q", "d_k")),
+        ),
+    ),
+    diagnose=_diagnose,
+    bound_bytes=_bound,
+    tile=lambda case: (BLOCK_M, gradients.HEAD_DIM),
+)

@@ -1,0 +1,78 @@
+"""07.7 The forward pass on tensor cores, one warp: what the judge runs."""
+
+from course_lib.grading.exercise import magnitude
+from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
+from course_lib.grading.subjects.flash_attention import cases as cases
+from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
+from course_lib.grading.subjects.flash_attention import masks as masks
+from course_lib.grading.subjects.flash_attention_2 import cases as flash2_cases
+from course_lib.grading.subjects.flash_attention_2.diagnostics import diagnose_forward
+
+from . import fragments
+from .fragments import HEAD_DIM, TILE
+
+
+def _sizes(num_q, num_kv):
+    return dict(zip(cases.SIZES, (1, 1, 1, num_q, num_kv, HEAD_DIM), strict=True))
+
+
+def _case(name, num_q, num_kv, values="normal", schedules=("forward",), heads=(1, 1, 1), **options):
+    return flash2_cases.half_case(name, (*heads, num_q, num_kv, HEAD_DIM), values, schedules, **options)
+
+
+def _inputs(case, gen):
+    return fragments.made(case, cases.heads_inputs(case, gen))
+
+
+def _run(case, tensors):
+    run = flash2_cases.forward_run(case, tensors, block_m=TILE, block=(32, 1, 1))
+    run.constants.clear()  # the kernel itself defines the sizes of its tiles
+    return run
+
+
+def _in_half(probe):
+    """A probe on half precision."""
+    case = probe.case
+    halves = type(case)(case.name, case.sizes, case.values, "float16", case.options, case.schedules)
+    return type(probe)(probe.name, halves, probe.read)
+
+
+def _diagnose(evidence):
+    return fragments.diagnose_fragments(evidence) or diagnose_forward(evidence)
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        _case("one query, one key", 1, 1, schedules=ALL_SCHEDULES),
+        _case("exactly one tile", TILE, TILE),
+        _case("one below a tile", TILE - 1, TILE - 1),
+        _case("one above a tile", TILE + 1, TILE + 1, schedules=ALL_SCHEDULES),
+        _case("ragged, grouped heads", 37, 53, schedules=(), heads=(1, 4, 2)),
+        _case("more queries than keys", 50, 20),
+        _case("one query", 1, 45),
+        _case("rising scores", 9, 53, "rising", ("reverse",)),
+        _case("falling scores", 9, 53, "falling"),
+        _case("scores near -100", 5, 45, "minus_100"),
+        _case("scores near +100", 5, 45, "plus_100"),
+        _case("one score of 120", 9, 50, "spikes"),
+        _case("several batches", 21, 35, schedules=("random",), heads=(2, 2, 1)),
+        fragments.heavy_case(),
+    ),
+    make_inputs=_inputs,
+    make_run=_run,
+    oracle=cases.oracle(),
+    baseline=cases.baseline(),
+    rules={"out": "weights", "lse": "lse"},
+    largest_score=magnitude.of_attention(),
+    probes=(
+        *(_in_half(probe) for probe in diagnostics.tile_probes(_sizes)),
+        masks.head_probe(_case("heads", 1, 3, "zeros", (), heads=(2, 4, 2), v_of_head=True)),
+        *fragments.fragment_probes(),
+    ),
+    diagnose=_diagnose,
+    bound_bytes=cases.bound,
+    usual_bytes=lambda case: flash2_cases.usual_bytes(case, block_m=TILE),
+    question="Which tile is read more often than once by a warp?",
+    tile=lambda case: (TILE, 8),
+)
