@@ -69,7 +69,7 @@ def test_a_row_without_keys_is_zero(variant):
 
 @pytest.mark.parametrize("variant", LADDER)
 def test_large_scores_and_those_that_grow(variant):
-    """A new maximum in every tile, by more and by less than 05 waits for; scores near +-1000."""
+    """A new maximum in every tile, by more and by less than 06 waits for; scores near +-1000."""
     q, k, v = tensors(1, 1, 1, 40, 300)
     for growth in (0.02, 1.0, 100.0):
         growing = k * 0.1 + torch.linspace(0, growth, 300)[:, None].half()
@@ -127,9 +127,29 @@ def test_every_step_reads_q_k_v_once_and_writes_out_and_lse_once(head_dim):
         assert profile(variant, head_dim).global_store.bytes == 2 * head_dim * 128 + 4 * 128
 
 
-def test_wide_tiles_read_q_less_often():
-    """05 has room for 48 keys where the steps before it have 32."""
-    assert profile("10_heavy_first", 128).shared_load.requests < profile("04_pipelined", 128).shared_load.requests
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_fewer_q_reads_reads_q_less_often(head_dim):
+    """128 x 192: at d = 64 a warp reads Q's fragments once, not in 3 tiles; at d = 128 in 4 tiles of 48, not in 6 of 32."""
+    fewer, before = (profile(name, head_dim).shared_load.requests for name in ("09_fewer_q_reads", "08_wide_stores"))
+    fragments, (reads_now, reads_before) = 4 * 2 * head_dim // 16, {64: (1, 3), 128: (4, 6)}[head_dim]
+    assert before - fewer == fragments * (reads_before - reads_now)
+
+
+def test_wide_stores_write_whole_rows():
+    """16 bytes a lane: a warp's 32 rows of 128 bytes in 8 requests, and lse; before, 4 bytes a lane."""
+    wide, before = (profile(name, 64).global_store for name in ("08_wide_stores", "07_last_keys_first"))
+    assert wide.bytes == before.bytes and wide.sectors <= before.sectors
+    assert before.requests - wide.requests == 4 * (2 * 2 * 8 - 32 * 8 // 32)
+
+
+def test_warps_above_the_diagonal_leave_out_the_second_product():
+    """256 x 256, causal, d = 64: of the last tile of each block, the first two of four warps see nothing."""
+    q, k, v = tensors(1, 1, 1, 256, 256)
+    skipped, before = (
+        ops.plan(q, k, v, variant=name, causal=True).profile().shared_load.requests
+        for name in ("07_last_keys_first", "06_lazy_rescale")
+    )
+    assert before - skipped == 2 * 2 * 4 * 4  # two blocks, two warps, 16 ldmatrix of V
 
 
 def test_tiles_above_the_diagonal_are_never_read():

@@ -22,9 +22,9 @@ from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, c
 from . import _triton as triton_launches
 
 VARIANTS = names("flash_attention_2")
-BLOCK_M = 128  # query rows of a block of 02 to 05
-BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile
-BLOCK_N_TUNED = {64: 64, 128: 48}  # 05 has registers left for more; the fastest of 6 widths on an H200
+BLOCK_M = 128  # query rows of a block of 02 to 10
+BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile, 02 to 08
+BLOCK_N_WIDE = {64: 64, 128: 48}  # of 09 and 10: the fastest of 6 widths on an H200
 L2_BYTES = 50 << 20  # of an H100, where the device in hand does not say
 _NUM_THREADS = 128
 
@@ -33,12 +33,12 @@ def flash_attention_2(q, k, v, *, causal=False, softmax_scale=None, variant="10_
     """Exact attention forward, one launch, the Q tile outside.
 
     A block owns a tile of query rows and walks over the keys; (m, l, acc) stay in registers, so out and lse are written
-    once. 01 computes in float32 without tensor cores; 02 to 05 are the ladder to the speed of the official kernel.
+    once. 01 computes in float32 without tensor cores; 02 to 10 are the ladder to the speed of the official kernel.
 
     Parameters
     ----------
     q : tensor, (batch_size, num_heads, seq_len_q, head_dim)
-        02 to 05: float16 or bfloat16, head_dim 64 or 128, any strides;
+        02 to 10: float16 or bfloat16, head_dim 64 or 128, any strides;
             a row is contiguous and starts at a multiple of 16 bytes
         01: contiguous; float32 in CUDA, float32 or half in Triton
     k, v : tensor, (batch_size, num_kv_heads, seq_len_kv, head_dim), dtype of `q`; num_kv_heads divides num_heads
@@ -62,8 +62,8 @@ def flash_attention_2(q, k, v, *, causal=False, softmax_scale=None, variant="10_
     Notes
     -----
     Cost      4 * B * H * Nq * Nkv * D FLOP in the two products, half of it when causal and Nq == Nkv
-    Numerics  scores, m, l and acc in float32; 02 to 05 round the weights to the dtype of `q` before the second product
-    Launch    02 to 05: grid (ceil(Nq / 128) * H * B), 128 threads, (128 + 2 * block_n) * D * 2 bytes of shared memory
+    Numerics  scores, m, l and acc in float32; 02 to 10 round the weights to the dtype of `q` before the second product
+    Launch    02 to 10: grid (ceil(Nq / 128) * H * B), 128 threads, (128 + 2 * block_n) * D * 2 bytes of shared memory
 
     Source: T. Dao, "FlashAttention-2", 2023, algorithm 1, arXiv:2307.08691
     """
@@ -90,7 +90,7 @@ def plan(
     Parameters
     ----------
     block_m, block_n : int or None; query rows and keys of a tile, for 01 alone
-    heads_together : int or None; heads whose blocks run side by side, for 05 in CUDA alone
+    heads_together : int or None; heads whose blocks run side by side, for 10 in CUDA alone
 
     Returns
     -------
@@ -131,17 +131,17 @@ def _plan_loop_order(q, k, v, causal, scale, block_m, block_n):
 
 
 def _plan_tensor_cores(q, k, v, causal, scale, variant, heads_together):
-    """02 to 05."""
+    """02 to 10."""
     _require_rows(q, k, v)
     batch_size, num_heads, seq_len_q, head_dim = q.shape
-    tuned = variant == "10_heavy_first"
-    block_n = (BLOCK_N_TUNED if tuned else BLOCK_N)[head_dim]
+    step = VARIANTS.index(variant) + 1
+    block_n = (BLOCK_N_WIDE if step >= 9 else BLOCK_N)[head_dim]
     constants = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "BLOCK_N": block_n}
     out, lse = attention_outputs(q)
     sizes = (num_heads, num_heads // k.shape[1], seq_len_q, k.shape[2])
     strides = [stride for x in (q, k, v) for stride in steps_of(x)]
-    together = heads_together or _heads_together(q, k, causal)
-    last = (together, scale * math.log2(math.e), int(causal)) if tuned else (scale, int(causal))
+    together = (heads_together or _heads_together(q, k, causal),) if step >= 10 else ()
+    last = (*together, scale * math.log2(math.e) if step >= 6 else scale, int(causal))
     grid = (ceil_div(seq_len_q, BLOCK_M) * num_heads * batch_size,)
     shared_bytes = (BLOCK_M + 2 * block_n) * head_dim * q.element_size()
     arguments = (q, k, v, out, lse, *sizes, *strides, *last)
@@ -165,7 +165,7 @@ def _heads_together(q, k, causal):
 
 
 def _require_rows(q, k, v):
-    """What 02 to 05 ask of dtype, head_dim and layout."""
+    """What 02 to 10 ask of dtype, head_dim and layout."""
     if q.dtype not in ELEMENTS:
         raise ShapeError(f"q is {q.dtype}; the tensor-core steps take float16 and bfloat16.")
     if q.shape[3] not in HEAD_DIMS:
