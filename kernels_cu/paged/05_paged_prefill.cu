@@ -1,7 +1,7 @@
 // 05_paged_prefill — causal attention of many new tokens over pages (prefill, and appending to a cache)
 //
-// Idea      FlashAttention asks only where row `key` of K and V lies, and a block table answers that: paging outside,
-//           FlashAttention inside, and neither needs to know of the other. The new tokens are in the pages already
+// Idea      FlashAttention needs only the address of row `key` of K and V, and a block table gives it: paging outside,
+//           FlashAttention inside, and neither depends on the other. The new tokens are already in the pages
 // Builds on flash_attention_2/03_swizzled. Changed regions: load_tile (rows by table), heads (ragged queries), store.
 // Contract  q (total_q, H, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128: the new tokens of all sequences, one sequence
 //           after the other; sequence b has rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] · any stride of tokens and heads
@@ -10,7 +10,7 @@
 //           block_table (B, max_pages) int · seq_lens (B,) int: tokens in the pages, the new ones included
 //           out (total_q, H, D) ELEMENT, lse (total_q, H) float, natural log, both contiguous
 //           causal bottom-right: new token i of n sees the keys k <= i + seq_len - n · a row that sees none: out 0, lse -inf
-//           read: the first seq_len slots, the first ceil(seq_len / page_size) table entries; what lies behind may be anything
+//           read: the first seq_len slots, the first ceil(seq_len / page_size) table entries; the rest is undefined
 //           H = Hkv * num_q_per_kv · softmax_scale > 0
 // Launch    grid (ceil(largest n / BLOCK_M), H, B) · block 128 · dynamic shared memory (BLOCK_M + 2 * BLOCK_N) * D * 2 bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
@@ -26,30 +26,42 @@
 #ifndef ELEMENT
 #error "ELEMENT: type of q, k, v and out; pass -DELEMENT=__half or __nv_bfloat16"
 #endif
+#include "common/attention_rows.cuh"  // the products, the mask, the softmax and the store of a warp's rows
 #include "common/constants.cuh"
-#include "common/fast_exp2.cuh"   // fast_exp2
-#include "common/half_types.cuh"  // mma_m16n8k16 and pack_pair for either type; ldmatrix
-#include "common/swizzle.cuh"     // swizzle_offset<row bytes>(row, chunk)
-#define BLOCK_M 128               // query rows of a block
+#include "common/swizzle.cuh"         // swizzle_offset<row bytes>(row, chunk)
+#define BLOCK_M 128  // query rows of a block
 #ifndef BLOCK_N
-#define BLOCK_N (HEAD_DIM == 64 ? 64 : 32)  // keys of a tile; wider ones, and the registers spill
+#define BLOCK_N (HEAD_DIM == 64 ? 64 : 32)  // keys of a tile; the registers spill with more
 #endif
 #define NUM_WARPS 4
 #define NUM_THREADS (NUM_WARPS * WARP_SIZE)
-#define WARP_M (BLOCK_M / NUM_WARPS)  // query rows of a warp: nobody else touches them, so warps need not talk
-#define ROW_TILES (WARP_M / 16)       // of them: what comes from K or V by ldmatrix is multiplied twice
-#define CHUNK 8                       // elements in 16 bytes: what ldmatrix takes from a row, and a thread from global memory
+#define WARP_M (BLOCK_M / NUM_WARPS)  // query rows of a warp: no other warp touches them, so warps exchange nothing
+#define ROW_TILES (WARP_M / 16)       // of 16 rows: each fragment of K or V from ldmatrix is multiplied twice
+#define CHUNK 8                       // elements in 16 bytes: a row's part for ldmatrix, and a thread's copy from global memory
 #define CHUNKS (HEAD_DIM / CHUNK)     // in a row
 #define ROW_BYTES (HEAD_DIM * 2)
 static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
 
 // region: place
-// Where chunk `chunk` of row `row` lies, in bytes from the start of a tile.
+// Offset of chunk `chunk` of row `row`, in bytes from the start of a tile.
 __device__ __forceinline__ int place(int row, int chunk) { return swizzle_offset<ROW_BYTES>(row, chunk); }
 // endregion
 
+// region: fragments
+// The address that this lane passes to ldmatrix, for tile rows row to row + 15 and columns 16 d to 16 d + 15.
+struct Fragments {
+    int lane;
+    __device__ __forceinline__ const unsigned char* rows(const unsigned char* tile_smem, int row, int d) const {
+        return tile_smem + place(row + lane % 16, 2 * d + lane / 16);
+    }
+    __device__ __forceinline__ const unsigned char* columns(const unsigned char* tile_smem, int row, int d) const {
+        return tile_smem + place(row + lane / 16 * 8 + lane % 8, 2 * d + lane / 8 % 2);
+    }
+};
+// endregion
+
 // region: load_tile
-// Rows `start` to start + tile_rows of one sequence; those at or behind `end` become 0, and for them nothing is looked up.
+// Copies tokens `start` to start + tile_rows - 1 of one sequence; rows from `end` on become 0, without a table look-up.
 __device__ __forceinline__ void load_tile(unsigned char* tile_smem, const ELEMENT* pages, const int* table, int page_size,
                                           long long stride_page, long long stride_slot, int tile_rows, int start, int end) {
     const int chunk = threadIdx.x % CHUNKS;
@@ -59,15 +71,15 @@ __device__ __forceinline__ void load_tile(unsigned char* tile_smem, const ELEMEN
         const int key = start + row;
         // region: page
         if (key < end) {
-            const long long at = table[key / page_size] * stride_page + key % page_size * stride_slot;
-            part = *reinterpret_cast<const uint4*>(pages + at + chunk * CHUNK);
+            const long long row_offset = table[key / page_size] * stride_page + key % page_size * stride_slot;
+            part = *reinterpret_cast<const uint4*>(pages + row_offset + chunk * CHUNK);
         }
         // endregion
         *reinterpret_cast<uint4*>(tile_smem + place(row, chunk)) = part;
     }
 }
 
-// The same for queries, whose rows lie one behind the other.
+// The same for queries, which are packed: row after row.
 __device__ __forceinline__ void load_q_tile(unsigned char* tile_smem, const ELEMENT* q, long long stride_token, int num_rows) {
     const int chunk = threadIdx.x % CHUNKS;
     for (int row = threadIdx.x / CHUNKS; row < BLOCK_M; row += NUM_THREADS / CHUNKS) {
@@ -105,152 +117,47 @@ paged_prefill_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
     const int offset = seq_len_kv - seq_len_q;  // query q_row sees the keys up to q_row + offset
     const int kv_end = min(seq_len_kv, min(q_start + BLOCK_M, seq_len_q) + offset);
     const int full_end = min(seq_len_kv, q_start + 1 + offset);  // keys below it: seen by every row
-    const int warp_row = q_start + warp * WARP_M;
+    const int warp_row = q_start + warp * WARP_M;  // the warp's first query
     // endregion
 
     // region: load_q
     load_q_tile(q_smem, q, stride_q_token, seq_len_q - q_start);
-    float acc[ROW_TILES][HEAD_DIM / 8][4] = {};  // lane 4 g + t: rows g and g + 8, columns 2 t and 2 t + 1 of each 16 x 8
-    float m[ROW_TILES][2], l[ROW_TILES][2] = {};  // of those two rows; l only over this lane's own columns
+    float acc[ROW_TILES][HEAD_DIM / 8][4] = {};  // (ROW_TILES, HEAD_DIM / 8, 4): lane 4 g + t, rows g and g + 8
+    float m[ROW_TILES][2], l[ROW_TILES][2] = {};  // (ROW_TILES, 2); l over this lane's own columns
     for (int i = 0; i < ROW_TILES; ++i) m[i][0] = m[i][1] = NEG_INF;
     const float scale_log2 = softmax_scale * LOG2_E;  // exp(x * softmax_scale) == exp2(x * scale_log2)
+    const Fragments fragments = {lane};
     // endregion
 
     for (int kv_start = 0; kv_start < kv_end; kv_start += BLOCK_N) {
         // region: load_kv
-        __syncthreads();  // separates the last reads of the tiles before from the loads of these
+        __syncthreads();  // separates the reads of the previous tiles from the writes of these
         load_tile(k_smem, k_pages, table, page_size, stride_page, stride_slot, BLOCK_N, kv_start, seq_len_kv);
         load_tile(v_smem, v_pages, table, page_size, stride_page, stride_slot, BLOCK_N, kv_start, seq_len_kv);
-        __syncthreads();  // separates the loads of Q, K and V from their reads
+        __syncthreads();  // separates the writes of Q, K and V from their reads
         // endregion
 
         // region: scores
-        float scores[ROW_TILES][BLOCK_N / 8][4] = {};  // q k^T without the scale
+        float scores[ROW_TILES][BLOCK_N / 8][4] = {};  // (ROW_TILES, BLOCK_N / 8, 4): q k^T without the scale
 #pragma unroll
         for (int d = 0; d < HEAD_DIM / 16; ++d) {
-            unsigned q_reg[ROW_TILES][4];
-#pragma unroll
-            for (int i = 0; i < ROW_TILES; ++i) {  // lanes % 16 name rows, lanes / 16 the half of the 16 columns
-                ldmatrix_x4(q_reg[i][0], q_reg[i][1], q_reg[i][2], q_reg[i][3],
-                            q_smem + place(warp * WARP_M + i * 16 + lane % 16, 2 * d + lane / 16));
-            }
-#pragma unroll
-            for (int j = 0; j < BLOCK_N / 16; ++j) {  // a row of K is a column of K^T: what mma wants, without a transpose
-                unsigned k_reg[2][2];                 // keys 0-7 and 8-15
-                ldmatrix_x4(k_reg[0][0], k_reg[0][1], k_reg[1][0], k_reg[1][1],
-                            k_smem + place(j * 16 + lane / 16 * 8 + lane % 8, 2 * d + lane / 8 % 2));
-#pragma unroll
-                for (int i = 0; i < ROW_TILES; ++i) {
-                    mma_m16n8k16(scores[i][2 * j], q_reg[i], k_reg[0], ELEMENT());
-                    mma_m16n8k16(scores[i][2 * j + 1], q_reg[i], k_reg[1], ELEMENT());
-                }
-            }
+            unsigned q_reg[ROW_TILES][4];  // (ROW_TILES, 4): 16 columns of the warp's rows
+            load_q_fragments(q_reg, q_smem, warp * WARP_M, d, fragments);
+            multiply_q_k<ELEMENT>(scores, q_reg, k_smem, d, fragments);
         }
         // endregion
 
         // region: mask
         if (kv_start + BLOCK_N > full_end) {  // only tiles that the diagonal or the end of the keys cuts
-#pragma unroll
-            for (int i = 0; i < ROW_TILES; ++i) {
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const int q_row = warp_row + i * 16 + half * 8 + lane / 4;
-                    const int end = min(seq_len_kv, q_row + 1 + offset);
-                    const int limit = end - kv_start - lane % 4 * 2;  // this lane's column 8 j + e is seen below it
-#pragma unroll
-                    for (int j = 0; j < BLOCK_N / 8; ++j) {
-                        if (8 * j >= limit) scores[i][j][half * 2] = NEG_INF;
-                        if (8 * j + 1 >= limit) scores[i][j][half * 2 + 1] = NEG_INF;
-                    }
-                }
-            }
+            mask_scores(scores, warp_row, kv_start, seq_len_kv, offset, 1, lane);
         }
         // endregion
 
-#pragma unroll
-        for (int i = 0; i < ROW_TILES; ++i) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                // region: softmax
-                // region: row_max
-                float m_new = m[i][half];
-#pragma unroll
-                for (int j = 0; j < BLOCK_N / 8; ++j) {
-                    m_new = fmaxf(m_new, fmaxf(scores[i][j][half * 2], scores[i][j][half * 2 + 1]));
-                }
-                m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, 1));  // four lanes share a row
-                m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, 2));
-                const float shift = m_new == NEG_INF ? 0.0f : m_new * scale_log2;  // never -inf minus -inf
-                const float alpha = fast_exp2(m[i][half] * scale_log2 - shift);
-                m[i][half] = m_new;
-                l[i][half] *= alpha;
-                // endregion
-#pragma unroll
-                for (int j = 0; j < BLOCK_N / 8; ++j) {
-#pragma unroll
-                    for (int e = 2 * half; e < 2 * half + 2; ++e) {
-                        scores[i][j][e] = fast_exp2(scores[i][j][e] * scale_log2 - shift);  // now probs, unnormalised
-                        l[i][half] += scores[i][j][e];
-                    }
-                }
-                // endregion
-                // region: rescale
-#pragma unroll
-                for (int d = 0; d < HEAD_DIM / 8; ++d) {
-                    acc[i][d][half * 2] *= alpha;
-                    acc[i][d][half * 2 + 1] *= alpha;
-                }
-                // endregion
-            }
-        }
-
-        // region: weighted_sum
-#pragma unroll
-        for (int j = 0; j < BLOCK_N / 16; ++j) {
-            // region: pack
-            unsigned probs_reg[ROW_TILES][4];  // rows g, g + 8 of keys 0-7, then of keys 8-15: two tiles of scores, packed
-#pragma unroll
-            for (int i = 0; i < ROW_TILES; ++i) {
-#pragma unroll
-                for (int r = 0; r < 4; ++r) {
-                    const float* pair = &scores[i][2 * j + r / 2][r % 2 * 2];
-                    probs_reg[i][r] = pack_pair(pair[0], pair[1], ELEMENT());
-                }
-            }
-            // endregion
-#pragma unroll
-            for (int d = 0; d < HEAD_DIM / 16; ++d) {
-                unsigned v_reg[2][2];  // columns 0-7 and 8-15; V's rows are keys, so here the transpose is needed
-                ldmatrix_x4_trans(v_reg[0][0], v_reg[0][1], v_reg[1][0], v_reg[1][1],
-                                  v_smem + place(j * 16 + lane % 16, 2 * d + lane / 16));
-#pragma unroll
-                for (int i = 0; i < ROW_TILES; ++i) {
-                    mma_m16n8k16(acc[i][2 * d], probs_reg[i], v_reg[0], ELEMENT());
-                    mma_m16n8k16(acc[i][2 * d + 1], probs_reg[i], v_reg[1], ELEMENT());
-                }
-            }
-        }
-        // endregion
+        online_softmax(scores, m, l, acc, scale_log2);
+        multiply_p_v<ELEMENT>(acc, scores, v_smem, fragments);
     }
 
     // region: store
-#pragma unroll
-    for (int i = 0; i < ROW_TILES; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            float l_row = l[i][half];
-            l_row += __shfl_xor_sync(ALL_LANES, l_row, 1);  // the row's other columns, once, at the very end
-            l_row += __shfl_xor_sync(ALL_LANES, l_row, 2);
-            const float inv_l = l_row > 0.0f ? 1.0f / l_row : 0.0f;
-            const int tile_row = warp * WARP_M + i * 16 + half * 8 + lane / 4;
-            if (q_start + tile_row >= seq_len_q) continue;
-            if (lane % 4 == 0) lse[(long long)tile_row * num_heads] = m[i][half] * softmax_scale + logf(l_row);  // fully masked: -inf + log(0)
-#pragma unroll
-            for (int d = 0; d < HEAD_DIM / 8; ++d) {
-                *reinterpret_cast<unsigned*>(out + (long long)tile_row * num_heads * HEAD_DIM + d * 8 + lane % 4 * 2) =
-                    pack_pair(acc[i][d][half * 2] * inv_l, acc[i][d][half * 2 + 1] * inv_l, ELEMENT());
-            }
-        }
-    }
+    store_rows(out, lse, acc, m, l, warp * WARP_M, seq_len_q - q_start, num_heads, softmax_scale, lane);
     // endregion
 }

@@ -129,7 +129,7 @@ def test_every_step_reads_q_k_v_once_and_writes_out_and_lse_once(head_dim):
 
 @pytest.mark.parametrize("head_dim", [64, 128])
 def test_fewer_q_reads_reads_q_less_often(head_dim):
-    """128 x 192: at d = 64 a warp reads Q's fragments once, not in 3 tiles; at d = 128 in 4 tiles of 48, not in 6 of 32."""
+    """128 x 192: at d = 64 a warp reads its Q once, not in each of 3 tiles; at d = 128 in 4 tiles of 48, not 6 of 32."""
     fewer, before = (profile(name, head_dim).shared_load.requests for name in ("09_fewer_q_reads", "08_wide_stores"))
     fragments, (reads_now, reads_before) = 4 * 2 * head_dim // 16, {64: (1, 3), 128: (4, 6)}[head_dim]
     assert before - fewer == fragments * (reads_before - reads_now)

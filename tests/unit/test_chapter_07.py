@@ -59,10 +59,8 @@ def test_what_the_lecture_says_of_speed_is_what_the_rows_say(head_dim, causal):
 
 
 def test_what_the_lecture_says_of_counters_is_what_the_rows_say():
-    rows = {
-        row["variant"].split("/")[-1]: row for row in measure.read_results("h200", "flash_attention_2_rungs").rows[:5]
-    }
-    assert all(row["head_dim"] == 128 for row in rows.values())
+    stored = measure.read_results("h200", "flash_attention_2_rungs").where(head_dim=128).rows
+    rows = {row["variant"].split("/")[-1]: row for row in stored}
     mma, swizzled, pipelined, tuned = (
         rows[name] for name in ("02_mma", "03_swizzled", "04_pipelined", "10_heavy_first")
     )

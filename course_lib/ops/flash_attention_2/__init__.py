@@ -9,14 +9,14 @@ May import: its own modules.
 
 from ._autograd import BACKENDS, flash_attention, flash_attention_lse
 from ._backward import BACKWARD_TILES, STEM_BACKWARD, flash_attention_2_backward, plan_backward
-from ._ladder import BLOCK_M, BLOCK_N, BLOCK_N_TUNED, HEAD_DIMS, VARIANTS, flash_attention_2, plan
+from ._ladder import BLOCK_M, BLOCK_N, BLOCK_N_WIDE, HEAD_DIMS, VARIANTS, flash_attention_2, plan
 
 __all__ = [
     "BACKENDS",
     "BACKWARD_TILES",
     "BLOCK_M",
     "BLOCK_N",
-    "BLOCK_N_TUNED",
+    "BLOCK_N_WIDE",
     "HEAD_DIMS",
     "STEM_BACKWARD",
     "VARIANTS",
