@@ -3,7 +3,7 @@
 // A thread starts copies, commits what it has started as a group, and later waits for its groups in order:
 //     cp_async_16(dst_smem, src_gmem); … cp_async_commit_group(); … cp_async_wait_group<1>(); __syncthreads();
 // The wait is for the thread's own copies. Whoever reads what others copied needs the wait of those others, then a barrier;
-// and whoever copies into a buffer again needs a barrier behind its last reader. Addresses are multiples of the size.
+// and a copy into a buffer that is read needs a barrier after its last reader. Addresses are multiples of the size.
 // Needs     compute capability 8.0 · device code only, no host headers
 // Source    PTX ISA, "cp.async", "cp.async.commit_group", "cp.async.wait_group"
 #pragma once
@@ -28,7 +28,7 @@ __device__ __forceinline__ void cp_async_16(void* dst_smem, const void* src_gmem
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(dst), "l"(src_gmem) : "memory");
 }
 
-// The same, with zeros behind the first src_bytes (0 to the size; at 0 nothing is read): tails need no branch.
+// The same, with zeros after the first src_bytes (0 to the size; at 0 nothing is read): tails need no branch.
 __device__ __forceinline__ void cp_async_4_zfill(void* dst_smem, const void* src_gmem, int src_bytes) {
     const unsigned dst = static_cast<unsigned>(__cvta_generic_to_shared(dst_smem));
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(dst), "l"(src_gmem), "r"(src_bytes) : "memory");

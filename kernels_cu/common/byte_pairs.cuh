@@ -8,7 +8,7 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-// A half whose bits are 0x6400 + u is 1024 + u, for u from 0 to 1023: put the byte there, and subtract.
+// A half whose bits are 0x6400 + u is 1024 + u, for u from 0 to 1023: insert the byte, and subtract.
 template <unsigned FIRST, unsigned SECOND>  // __byte_perm: which bytes, 0x64 being number 4
 __device__ __forceinline__ void int8_to_halves(unsigned (&halves)[2], unsigned bytes) {
     const unsigned shifted = bytes ^ 0x80808080u;  // each number + 128, as an unsigned byte

@@ -7,7 +7,7 @@
 //           k, v ELEMENT: sequence b, token t, head h begins at b * stride_kv_batch + t * stride_kv_token + h * stride_kv_head
 //           (any layout), the same strides for both; rows contiguous, at multiples of 16 bytes
 //           seq_lens (B,) int, 0 to the tokens there is room for · lse (B, H) float, natural log
-//           seq_len 0: out 0, lse -inf · H = Hkv * num_q_per_kv · what lies behind seq_len is not read and may be anything
+//           seq_len 0: out 0, lse -inf · H = Hkv * num_q_per_kv · entries past seq_len are not read and undefined
 // Launch    grid (H, B) · block 128
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Twin      triton_kernels/decode.py: single_pass_kernel
@@ -48,7 +48,7 @@ single_pass_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const i
 
     for (int start = first; start < end; start += KEYS) {
         // region: walk
-        const int key = min(start + group, end - 1);  // behind the end: the last key again, its score hidden below
+        const int key = min(start + group, end - 1);  // past the end: the last key again, its score masked below
         float k_reg[CHUNK], v_reg[CHUNK], score = 0.0f;
         load_chunk(k_reg, k + key * stride_kv_token);
         load_chunk(v_reg, v + key * stride_kv_token);
@@ -75,7 +75,7 @@ single_pass_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const i
     }
 #pragma unroll
     for (int i = 0; i < CHUNK; ++i) acc_smem[group][d + i] = acc[i];
-    __syncthreads();  // separates what each group of lanes found from everybody's read of all of it
+    __syncthreads();  // separates the writes of each group's state from the reads of all of them
     const int column = threadIdx.x % HEAD_DIM;
     float m_all = NEG_INF, l_all = 0.0f, acc_all = 0.0f;
     for (int i = 0; i < KEYS; ++i) m_all = fmaxf(m_all, m_smem[i]);

@@ -6,7 +6,7 @@
 // Contract  as 01_single_pass, and
 //           split s of a sequence has the keys s * split_len to (s + 1) * split_len - 1, as far as they exist
 //           partial_out (B, H, num_splits, D), partial_lse (B, H, num_splits) float: softmax of a split by itself, natural log
-//           a split without keys: partial_lse -inf, its partial_out may be anything, NaN too, and is not read
+//           a split without keys: partial_lse -inf, its partial_out is undefined and not read
 //           num_splits * split_len >= the largest seq_len · split_len >= 1
 // Launch    split_kv_kernel: grid (H, num_splits, B), block 128 · then combine_kernel: grid (H, B), block HEAD_DIM
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
@@ -52,7 +52,7 @@ split_kv_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const int*
 
     for (int start = first; start < end; start += KEYS) {
         // region: walk
-        const int key = min(start + group, end - 1);  // behind the end: the last key again, its score hidden below
+        const int key = min(start + group, end - 1);  // past the end: the last key again, its score masked below
         float k_reg[CHUNK], v_reg[CHUNK], score = 0.0f;
         load_chunk(k_reg, k + key * stride_kv_token);
         load_chunk(v_reg, v + key * stride_kv_token);
@@ -79,7 +79,7 @@ split_kv_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const int*
     }
 #pragma unroll
     for (int i = 0; i < CHUNK; ++i) acc_smem[group][d + i] = acc[i];
-    __syncthreads();  // separates what each group of lanes found from everybody's read of all of it
+    __syncthreads();  // separates the writes of each group's state from the reads of all of them
     const int column = threadIdx.x % HEAD_DIM;
     float m_all = NEG_INF, l_all = 0.0f, acc_all = 0.0f;
     for (int i = 0; i < KEYS; ++i) m_all = fmaxf(m_all, m_smem[i]);
@@ -106,7 +106,7 @@ combine_kernel(const float* partial_out, const float* partial_lse, ELEMENT* out,
     float m_all = NEG_INF, l_all = 0.0f, acc_all = 0.0f;
     for (int i = 0; i < num_splits; ++i) m_all = fmaxf(m_all, partial_lse[i]);
     for (int i = 0; i < num_splits; ++i) {
-        if (partial_lse[i] == NEG_INF) continue;                  // 0 * whatever partial_out holds might be NaN
+        if (partial_lse[i] == NEG_INF) continue;                  // its partial_out is undefined, and 0 times NaN is NaN
         const float weight = exp_shifted(partial_lse[i], m_all);  // exp(lse) is the split's l, seen from the common m
         l_all += weight;
         acc_all += weight * partial_out[(long long)i * HEAD_DIM + column];

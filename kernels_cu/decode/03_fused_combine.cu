@@ -1,17 +1,16 @@
 // 03_fused_combine — decode attention in splits, merged without a second launch
 //
-// Idea      the blocks of a head count themselves when their part is written; whoever comes last knows that all parts are there,
-//           and merges them
+// Idea      the blocks of a head count themselves when their part is written; the last block to arrive merges all parts
 // Builds on 02_split_kv. Changed region: combine, now in the same kernel; new: last.
 // Contract  as 02_split_kv, and
-//           counters (B, H) int: 0 before the launch, and 0 again behind it, so that a graph can replay it
+//           counters (B, H) int: must be zero on entry; zeroed on exit, so that a graph can replay the launch
 //           one launch at a time uses the same partial_out, partial_lse and counters
 // Launch    grid (H, num_splits, B) · block 128
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Twin      triton_kernels/decode.py: fused_combine_kernel
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
-// Source    CUDA C++ Programming Guide, "Memory Fence Functions" (the sum whose last block adds up what the others left)
+// Source    CUDA C++ Programming Guide, "Memory Fence Functions" (the sum whose last block adds up the parts of the others)
 //           T. Dao and others, "Flash-Decoding for long-context inference", 2023, pytorch.org/blog/flash-decoding
 #ifndef HEAD_DIM
 #error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
@@ -52,7 +51,7 @@ fused_combine_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
 
     for (int start = first; start < end; start += KEYS) {
         // region: walk
-        const int key = min(start + group, end - 1);  // behind the end: the last key again, its score hidden below
+        const int key = min(start + group, end - 1);  // past the end: the last key again, its score masked below
         float k_reg[CHUNK], v_reg[CHUNK], score = 0.0f;
         load_chunk(k_reg, k + key * stride_kv_token);
         load_chunk(v_reg, v + key * stride_kv_token);
@@ -79,7 +78,7 @@ fused_combine_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
     }
 #pragma unroll
     for (int i = 0; i < CHUNK; ++i) acc_smem[group][d + i] = acc[i];
-    __syncthreads();  // separates what each group of lanes found from everybody's read of all of it
+    __syncthreads();  // separates the writes of each group's state from the reads of all of them
     const int column = threadIdx.x % HEAD_DIM;
     float m_all = NEG_INF, l_all = 0.0f, acc_all = 0.0f;
     for (int i = 0; i < KEYS; ++i) m_all = fmaxf(m_all, m_smem[i]);
@@ -96,11 +95,11 @@ fused_combine_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
     // endregion
     // region: last
     __threadfence();  // this thread's part is visible to every block before the block counts itself
-    __syncthreads();  // separates everybody's part from the count that announces it
+    __syncthreads();  // separates all threads' parts from the count that announces them
     if (threadIdx.x == 0) last_smem = atomicAdd(&counters[row], 1) == num_splits - 1;
-    __syncthreads();  // separates the write of last_smem from everybody's read of it
+    __syncthreads();  // separates the write of last_smem from its reads
     if (!last_smem) return;
-    __threadfence();                          // what the other blocks had made visible is read below, not before
+    __threadfence();                          // what the other blocks made visible is read below, not before
     if (threadIdx.x == 0) counters[row] = 0;  // ready for the next launch
     // endregion
 
@@ -109,7 +108,7 @@ fused_combine_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
     for (int i = 0; i < num_splits; ++i) m_all = fmaxf(m_all, __ldcg(partial_lse + i));  // from L2: L1 may hold old bytes
     for (int i = 0; i < num_splits; ++i) {
         const float part_lse = __ldcg(partial_lse + i);
-        if (part_lse == NEG_INF) continue;                  // 0 * whatever partial_out holds might be NaN
+        if (part_lse == NEG_INF) continue;                  // its partial_out is undefined, and 0 times NaN is NaN
         const float weight = exp_shifted(part_lse, m_all);  // exp(lse) is the split's l, seen from the common m
         l_all += weight;
         acc_all += weight * __ldcg(partial_out + (long long)i * HEAD_DIM + column);

@@ -143,7 +143,7 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
 #pragma unroll
         for (int d = 0; d < HEAD_DIM / 16; ++d) {
             unsigned(&q_now)[ROW_TILES][4] = q_reg[Q_IN_REGISTERS ? d : 0];
-            if (!Q_IN_REGISTERS) load_q_fragments(q_now, q_smem, warp * WARP_M, d, fragments);
+            if (!Q_IN_REGISTERS) load_q_fragments(q_now, q_smem + warp * WARP_M * ROW_BYTES, 0, d, fragments);
             multiply_q_k<ELEMENT>(scores, q_now, k_smem, d, fragments);
         }
         // endregion

@@ -1,13 +1,13 @@
 // 02_paged_v1 — decode attention over pages: a block a query head, the whole sequence
 //
 // Idea      the cache is a pool of pages in no order; a row of block_table says which page holds tokens p * page_size and on
-// Builds on chapter 06's online softmax. New: the region `page`, and that nothing behind seq_len may be touched.
+// Builds on chapter 06's online softmax. New: the region `page`, and that nothing past seq_len may be touched.
 // Contract  q, out (B, H, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · out contiguous · q any stride of batch and head
 //           k_pages, v_pages ELEMENT: page p, slot s, head h begins at p * stride_page + s * stride_slot + h * stride_kv_head
 //           (both layouts, NHD and HND, are strides), the same strides for both pools; rows at multiples of 16 bytes
 //           block_table (B, max_pages) int · seq_lens (B,) int, 0 to max_pages * page_size
 //           lse (B, H) float, natural log · seq_len 0: out 0, lse -inf · H = Hkv * num_q_per_kv
-//           read: the first seq_len slots, the first ceil(seq_len / page_size) table entries; what lies behind may be anything
+//           read: the first seq_len slots, the first ceil(seq_len / page_size) table entries; the rest is undefined
 // Launch    grid (H, B) · block 128
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Twin      triton_kernels/paged.py: paged_v1_kernel
@@ -48,9 +48,9 @@ paged_v1_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_pages
         if (key < seq_len) {
             // region: page
             const long long page = block_table[batch * max_pages + key / page_size];  // 64 bits: pool > 2^31 elements
-            const long long at = page * stride_page + key % page_size * stride_slot + kv_head * stride_kv_head + d;
-            load_chunk(k_reg, k_pages + at);
-            load_chunk(v_reg, v_pages + at);
+            const long long row_offset = page * stride_page + key % page_size * stride_slot + kv_head * stride_kv_head + d;
+            load_chunk(k_reg, k_pages + row_offset);
+            load_chunk(v_reg, v_pages + row_offset);
             // endregion
         }
         // region: score
@@ -77,7 +77,7 @@ paged_v1_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_pages
     }
 #pragma unroll
     for (int i = 0; i < CHUNK; ++i) acc_smem[tile_key][d + i] = acc[i];
-    __syncthreads();  // separates what each group of lanes found from everybody's read of all of it
+    __syncthreads();  // separates the writes of each group's state from the reads of all of them
     if (threadIdx.x >= HEAD_DIM) return;
     float m_all = NEG_INF, l_all = 0.0f, acc_all = 0.0f;
     for (int i = 0; i < KEYS; ++i) m_all = fmaxf(m_all, m_smem[i]);

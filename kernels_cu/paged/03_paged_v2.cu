@@ -1,7 +1,7 @@
 // 03_paged_v2 — decode attention over pages, long sequences cut into partitions
 //
 // Idea      a block a head leaves most of the card idle when there are few heads and long sequences: give each block one
-//           partition of the keys, and merge what they found by their log-sum-exp
+//           partition of the keys, and merge the partial results by their log-sum-exp
 // Builds on 02_paged_v1. Changed regions: partition, store; new: reduce_kernel.
 // Contract  as 02_paged_v1, and
 //           partial_out (B, H, num_partitions, D) float, normalised within its partition · partial_lse (B, H, num_partitions)
@@ -38,7 +38,7 @@ paged_v2_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_pages
     const long long batch = blockIdx.z;
     // region: partition
     const long long first = (long long)blockIdx.y * partition_len;  // its first key
-    if (first >= seq_lens[batch]) return;                           // the sequence is shorter: nothing here
+    if (first >= seq_lens[batch]) return;                           // the sequence is shorter: no key in this partition
     const int seq_len = (int)min((long long)seq_lens[batch], first + partition_len);  // of the sequence, up to the partition's end
     // endregion
     const int d = threadIdx.x % LANES_PER_KEY * CHUNK;  // the thread's columns: d to d + 7
@@ -52,9 +52,9 @@ paged_v2_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_pages
         if (key < seq_len) {
             // region: page
             const long long page = block_table[batch * max_pages + key / page_size];  // 64 bits: pool > 2^31 elements
-            const long long at = page * stride_page + key % page_size * stride_slot + kv_head * stride_kv_head + d;
-            load_chunk(k_reg, k_pages + at);
-            load_chunk(v_reg, v_pages + at);
+            const long long row_offset = page * stride_page + key % page_size * stride_slot + kv_head * stride_kv_head + d;
+            load_chunk(k_reg, k_pages + row_offset);
+            load_chunk(v_reg, v_pages + row_offset);
             // endregion
         }
         // region: score
@@ -81,7 +81,7 @@ paged_v2_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_pages
     }
 #pragma unroll
     for (int i = 0; i < CHUNK; ++i) acc_smem[tile_key][d + i] = acc[i];
-    __syncthreads();  // separates what each group of lanes found from everybody's read of all of it
+    __syncthreads();  // separates the writes of each group's state from the reads of all of them
     if (threadIdx.x >= HEAD_DIM) return;
     float m_all = NEG_INF, l_all = 0.0f, acc_all = 0.0f;
     for (int i = 0; i < KEYS; ++i) m_all = fmaxf(m_all, m_smem[i]);

@@ -4,7 +4,7 @@
 //           halves in registers, on their way from shared memory to the tensor cores, and the scales meet scores and weights
 // Builds on 04_paged_grouped. Changed regions: start_tile (the scales come along), scores and weighted_sum (bytes to halves).
 // Contract  as 04_paged_grouped, except for the pools and the arithmetic:
-//           k_pages, v_pages KV (char: int8, or __nv_fp8_e4m3), rows at multiples of 16 bytes · a number stands for itself times
+//           k_pages, v_pages KV (char: int8, or __nv_fp8_e4m3), rows at multiples of 16 bytes · a number denotes itself times
 //           its scale
 //           k_scales, v_scales float: that of page p, slot s, head h at p * stride_scale_page + s * stride_scale_slot +
 //           h * stride_scale_head; strides 0 for pages and slots are one scale a head
@@ -28,14 +28,13 @@
 #ifndef KV
 #error "KV: type of the pages; pass -DKV=char (int8) or __nv_fp8_e4m3"
 #endif
-#include "common/async_copy.cuh"  // cp_async_16_zfill, commit, wait
-#include "common/byte_pairs.cuh"  // to_halves, to_halves_apart
+#include "common/async_copy.cuh"         // cp_async_16_zfill, commit, wait
+#include "common/attention_columns.cuh"  // the products, the mask and the softmax of a tile
+#include "common/byte_pairs.cuh"         // to_halves, to_halves_apart
 #include "common/constants.cuh"
-#include "common/fast_exp2.cuh"   // fast_exp2
-#include "common/half_chunk.cuh"  // unpack_pair
-#include "common/half_types.cuh"  // mma_m16n8k16, pack_pair; ldmatrix
-#include "common/movmatrix.cuh"   // movmatrix_trans
-#include "common/swizzle.cuh"     // swizzle_offset<row bytes>(row, chunk)
+#include "common/decode_merge.cuh"       // leave_state, store_split, is_last_block, combine_splits
+#include "common/half_chunk.cuh"         // unpack_pair
+#include "common/swizzle.cuh"            // swizzle_offset<row bytes>(row, chunk)
 #ifndef TILE_KEYS
 #define TILE_KEYS 32  // keys that a warp works on at a time: 16 or 32
 #endif
@@ -52,17 +51,15 @@
 #define CHUNK 16                        // numbers in 16 bytes: what cp.async and ldmatrix take at once
 #define CHUNKS (HEAD_DIM / CHUNK)       // in a row
 #define ROW_BYTES HEAD_DIM
-#define COPY_ROWS (WARP_SIZE / CHUNKS)  // rows that a warp copies in one go: 4 or 8
+#define COPY_ROWS (WARP_SIZE / CHUNKS)  // rows that a warp copies in one pass: 4 or 8
 #define TILE_BYTES (TILE_KEYS * ROW_BYTES)
 #define KEY_TILES (TILE_KEYS / 16)
 #define STAGE_BYTES (2 * TILE_BYTES + 8 * TILE_KEYS)  // K, V, the scales of K, the scales of V
 #define COL_TILES (NUM_Q_PER_KV > 8 ? 2 : 1)  // heads are the columns of every product, 8 at a time
-#define ACC_STRIDE (HEAD_DIM + 8)              // floats from one row to the next of what a warp leaves behind
-#define COMBINE 8  // splits that a thread of the last block reads at a time
-#define MAX_GROWTH 8.0f  // 2^8 = 256: how far a weight may exceed 1 before the row is rescaled; half holds 65504
+#define ACC_STRIDE (HEAD_DIM + 8)              // floats from one row to the next of a warp's sums in shared memory
 static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
 static_assert(NUM_Q_PER_KV >= 1 && NUM_Q_PER_KV <= 16, "a group is the columns of one mma or two");
-static_assert(NUM_Q_PER_KV * ACC_STRIDE * 4 <= NUM_STAGES * STAGE_BYTES, "what a warp leaves behind fits into its ring");
+static_assert(NUM_Q_PER_KV * ACC_STRIDE * 4 <= NUM_STAGES * STAGE_BYTES, "the sums of a warp fit into its ring");
 
 // region: start_tile
 // Starts copying one tile of the warp: K, V and their scales. `offset` is, in the lane of each key, where its row begins,
@@ -71,20 +68,112 @@ __device__ __forceinline__ void start_tile(unsigned char* tile_smem, const KV* k
                                            const float* k_scales, const float* v_scales, long long scale_offset,
                                            int num_keys) {
     const int lane = threadIdx.x % WARP_SIZE, lane_row = lane / CHUNKS, chunk = lane % CHUNKS;
-    const int place = swizzle_offset<ROW_BYTES>(lane_row, chunk);
+    const int lane_offset = swizzle_offset<ROW_BYTES>(lane_row, chunk);
 #pragma unroll
     for (int row = 0; row < TILE_KEYS; row += COPY_ROWS) {
-        const long long at = __shfl_sync(ALL_LANES, offset, row + lane_row) + chunk * CHUNK;
-        const int bytes = row + lane_row < num_keys ? 16 : 0;  // at 0 bytes nothing is read: what is missing becomes 0
-        unsigned char* dst_smem = tile_smem + row * ROW_BYTES + (place ^ (row % 8 * 16));
-        cp_async_16_zfill(dst_smem, k_pages + at, bytes);
-        cp_async_16_zfill(dst_smem + TILE_BYTES, v_pages + at, bytes);
+        const long long chunk_offset = __shfl_sync(ALL_LANES, offset, row + lane_row) + chunk * CHUNK;
+        const int bytes = row + lane_row < num_keys ? 16 : 0;  // at 0 bytes nothing is read: rows past the end become 0
+        unsigned char* dst_smem = tile_smem + row * ROW_BYTES + (lane_offset ^ (row % 8 * 16));
+        cp_async_16_zfill(dst_smem, k_pages + chunk_offset, bytes);
+        cp_async_16_zfill(dst_smem + TILE_BYTES, v_pages + chunk_offset, bytes);
     }
     float* scale_smem = reinterpret_cast<float*>(tile_smem + 2 * TILE_BYTES);  // those of K, those of V
     const int bytes = lane % TILE_KEYS < num_keys ? 4 : 0;
 #pragma unroll
     for (int i = lane; i < 2 * TILE_KEYS; i += WARP_SIZE) {
         cp_async_4_zfill(scale_smem + i, (i < TILE_KEYS ? k_scales : v_scales) + scale_offset, bytes);
+    }
+}
+// endregion
+
+// region: load_heads
+// The group's queries as right operands in half; heads from NUM_Q_PER_KV on are 0. `q` points at the group's first head.
+__device__ __forceinline__ void load_heads_as_half(unsigned (&q_reg)[HEAD_DIM / 16][COL_TILES][2], const ELEMENT* q,
+                                                   long long stride_head, int lane) {
+    q += lane % 4 * 4;  // K's bytes come as four neighbours a lane, so the lane's columns are 4 t to 4 t + 3
+#pragma unroll
+    for (int d = 0; d < HEAD_DIM / 16; ++d) {
+#pragma unroll
+        for (int c = 0; c < COL_TILES; ++c) {
+            const int head = lane / 4 + 8 * c;
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                float2 pair = make_float2(0.0f, 0.0f);
+                if (head < NUM_Q_PER_KV) {
+                    pair = unpack_pair(*reinterpret_cast<const unsigned*>(q + head * stride_head + d * 16 + r * 2), ELEMENT());
+                }
+                q_reg[d][c][r] = pack_pair(pair.x, pair.y, __half());
+            }
+        }
+    }
+}
+// endregion
+
+// region: multiply_k_q
+// scores = k q^T, with the scale of each key. scale_smem points at the scale of key g.
+__device__ __forceinline__ void multiply_k_q_bytes(float (&scores)[KEY_TILES][COL_TILES][4],
+                                                   const unsigned (&q_reg)[HEAD_DIM / 16][COL_TILES][2],
+                                                   const unsigned char* k_smem, const float* scale_smem, int lane_offset) {
+#pragma unroll
+    for (int d = 0; d < CHUNKS; d += 2 / KEY_TILES) {
+        unsigned k_bytes[4];  // one chunk of 32 keys, or two of 16; of eight keys: four neighbours of key g
+        ldmatrix_x4(k_bytes[0], k_bytes[1], k_bytes[2], k_bytes[3], k_smem + (lane_offset ^ (d * 16)));
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            unsigned low[2], high[2];  // keys 0-7 and 8-15 of 16
+            to_halves(low, k_bytes[2 * i], KV());
+            to_halves(high, k_bytes[2 * i + 1], KV());
+            const unsigned k_reg[4] = {low[0], high[0], low[1], high[1]};
+#pragma unroll
+            for (int c = 0; c < COL_TILES; ++c) {
+                mma_m16n8k16(scores[i % KEY_TILES][c], k_reg, q_reg[d + i / KEY_TILES][c], __half());
+            }
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < KEY_TILES; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+#pragma unroll
+            for (int c = 0; c < COL_TILES; ++c) scores[j][c][e] *= scale_smem[16 * j + e / 2 * 8];
+        }
+    }
+}
+// endregion
+
+// region: multiply_v_p
+// acc += v^T weights^T. The weights take the scales of V, which follow those of K; l does not.
+__device__ __forceinline__ void multiply_v_p_bytes(float (&acc)[HEAD_DIM / 16][COL_TILES][4],
+                                                   const float (&scores)[KEY_TILES][COL_TILES][4],
+                                                   const unsigned char* v_smem, const float* scale_smem, int lane_offset) {
+    unsigned probs_reg[KEY_TILES][COL_TILES][2];  // keys 0-7 and 8-15: head g, keys 2 t and 2 t + 1
+#pragma unroll
+    for (int j = 0; j < KEY_TILES; ++j) {
+#pragma unroll
+        for (int c = 0; c < COL_TILES; ++c) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                const float scale = scale_smem[TILE_KEYS + 16 * j + 8 * r];
+                probs_reg[j][c][r] =
+                    movmatrix_trans(pack_pair(scores[j][c][2 * r] * scale, scores[j][c][2 * r + 1] * scale, __half()));
+            }
+        }
+    }
+#pragma unroll
+    for (int d = 0; d < CHUNKS; d += 2 / KEY_TILES) {
+        unsigned v_bytes[4];  // of eight keys: columns 2 g and 2 g + 1 of key 2 t, then of key 2 t + 1
+        ldmatrix_x4_trans(v_bytes[0], v_bytes[1], v_bytes[2], v_bytes[3], v_smem + (lane_offset ^ (d * 16)));
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            unsigned low[2], high[2];  // keys 0-7 and 8-15 of 16: column 2 g, column 2 g + 1
+            to_halves_apart(low, v_bytes[2 * i], KV());
+            to_halves_apart(high, v_bytes[2 * i + 1], KV());
+            const unsigned v_reg[4] = {low[0], low[1], high[0], high[1]};
+#pragma unroll
+            for (int c = 0; c < COL_TILES; ++c) {
+                mma_m16n8k16(acc[d + i / KEY_TILES][c], v_reg, probs_reg[i % KEY_TILES][c], __half());
+            }
+        }
     }
 }
 // endregion
@@ -97,7 +186,7 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
                     long long stride_slot, long long stride_kv_head, long long stride_scale_page, long long stride_scale_slot,
                     long long stride_scale_head, float softmax_scale_log2) {
     extern __shared__ __align__(1024) unsigned char smem[];
-    __shared__ float m_smem[NUM_WARPS][16], l_smem[NUM_WARPS][16];
+    __shared__ float m_smem[NUM_WARPS][16], l_smem[NUM_WARPS][16];  // (NUM_WARPS, 16): of each warp and head
     __shared__ int last_smem;
     const int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x / WARP_SIZE;
     unsigned char* ring_smem = smem + warp * NUM_STAGES * STAGE_BYTES;
@@ -106,13 +195,13 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
     const int split = blockIdx.x / num_kv_heads % num_splits;
     const long long batch = blockIdx.x / num_kv_heads / num_splits;
     const int first = split * split_len;
-    // This lane's key of the tile whose page is looked up next. The first is looked up before it is known to exist, so that
-    // the answer does not wait for seq_len: a key that is none is copied as 0 bytes, whatever its table entry says.
+    // next_key: this lane's key of the tile whose page is looked up next. The first look-up does not wait for seq_len: a key past
+    // the end is copied as 0 bytes, whatever its table entry.
     block_table += batch * max_pages;
-    int ahead = first + warp * TILE_KEYS + lane % TILE_KEYS;
-    int page = block_table[min(ahead / page_size, max_pages - 1)], slot = ahead % page_size;
+    int next_key = first + warp * TILE_KEYS + lane % TILE_KEYS;
+    int page = block_table[min(next_key / page_size, max_pages - 1)], slot = next_key % page_size;
     const int seq_len = seq_lens[batch], end = min(seq_len, first + split_len);  // the keys of this block: first to end
-    if (split > 0 && first >= seq_len) return;                                   // the first block answers for an empty sequence
+    if (split > 0 && first >= seq_len) return;                                   // the first block stores an empty sequence's result
     const int splits_here = max(1, CEIL_DIV(seq_len, split_len));
     const int num_tiles = max(0, CEIL_DIV(end - first, TILE_KEYS) - warp + NUM_WARPS - 1) / NUM_WARPS;  // of this warp
     // endregion
@@ -123,7 +212,7 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
     k_scales += kv_head * stride_scale_head;
     v_scales += kv_head * stride_scale_head;
     int to_start = 0;  // tiles of this warp that have been started
-    // Starts the next tile, and looks up the page of the one behind it: the answer has a whole tile's time to come.
+    // Starts the next tile, and looks up the page of the tile after it: the load has a whole tile's time to arrive.
     auto next_tile = [&]() {
         if (to_start < num_tiles) {
             start_tile(ring_smem + to_start % NUM_STAGES * STAGE_BYTES, k_pages, v_pages,
@@ -131,9 +220,9 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
                        page * stride_scale_page + slot * stride_scale_slot,
                        end - first - (to_start * NUM_WARPS + warp) * TILE_KEYS);
             ++to_start;
-            ahead += NUM_WARPS * TILE_KEYS;
-            page = block_table[min(ahead / page_size, max_pages - 1)];
-            slot = ahead % page_size;
+            next_key += NUM_WARPS * TILE_KEYS;
+            page = block_table[min(next_key / page_size, max_pages - 1)];
+            slot = next_key % page_size;
         }
         cp_async_commit_group();
     };
@@ -142,277 +231,61 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
     // endregion
 
     // region: load_q
-    unsigned q_reg[HEAD_DIM / 16][COL_TILES][2];  // lane 4 g + t: heads g and g + 8 of the group; a head that is none is 0
-    const int heads = num_kv_heads * NUM_Q_PER_KV;
-    q += batch * stride_q_batch + kv_head * NUM_Q_PER_KV * stride_q_head + lane % 4 * 4;
-#pragma unroll
-    for (int d = 0; d < HEAD_DIM / 16; ++d) {
-#pragma unroll
-        for (int c = 0; c < COL_TILES; ++c) {
-            const int head = lane / 4 + 8 * c;
-#pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                float2 pair = make_float2(0.0f, 0.0f);
-                if (head < NUM_Q_PER_KV) {  // K's bytes come as four neighbours a lane, so the lane's columns are 4 t to 4 t + 3
-                    pair = unpack_pair(*reinterpret_cast<const unsigned*>(q + head * stride_q_head + d * 16 + r * 2), ELEMENT());
-                }
-                q_reg[d][c][r] = pack_pair(pair.x, pair.y, __half());
-            }
-        }
-    }
-    float acc[HEAD_DIM / 16][COL_TILES][4] = {};  // columns 2 g, then 2 g + 1, of V; heads 2 t and 2 t + 1
-    float m[COL_TILES][2], l[COL_TILES][2] = {};  // of these heads; m times softmax_scale_log2; l over this lane's own keys
+    unsigned q_reg[HEAD_DIM / 16][COL_TILES][2];  // (HEAD_DIM / 16, COL_TILES, 2): lane 4 g + t, heads g and g + 8 of the group
+    load_heads_as_half(q_reg, q + batch * stride_q_batch + kv_head * NUM_Q_PER_KV * stride_q_head, stride_q_head, lane);
+    float acc[HEAD_DIM / 16][COL_TILES][4] = {};  // (HEAD_DIM / 16, COL_TILES, 4): columns 2 g and 2 g + 1 of V as rows
+    float m[COL_TILES][2], l[COL_TILES][2] = {};  // (COL_TILES, 2): m in units of log2; l over this lane's own keys
 #pragma unroll
     for (int c = 0; c < COL_TILES; ++c) m[c][0] = m[c][1] = NEG_INF;
-    const int lane_at = swizzle_offset<ROW_BYTES>(lane % TILE_KEYS, lane / TILE_KEYS);  // of this lane's row for ldmatrix; chunk c: XOR 16 c
+    const int lane_offset = swizzle_offset<ROW_BYTES>(lane % TILE_KEYS, lane / TILE_KEYS);  // chunk c: XOR 16 c
     // endregion
 
     for (int i = 0; i < num_tiles; ++i) {
         // region: wait
-        cp_async_wait_group<NUM_STAGES - 2>();  // the oldest tile: what this lane copied is there
-        __syncwarp();                           // and what the others copied; nobody reads the tile before any more
-        next_tile();                            // into the place of the tile before
+        cp_async_wait_group<NUM_STAGES - 2>();  // this lane's copies of the oldest tile have landed
+        __syncwarp();                           // all lanes' copies have, and all lanes are done with the previous tile
+        next_tile();                            // into the buffer of the previous tile
         const unsigned char* k_smem = ring_smem + i % NUM_STAGES * STAGE_BYTES;
         const unsigned char* v_smem = k_smem + TILE_BYTES;
         const float* scale_smem = reinterpret_cast<const float*>(v_smem + TILE_BYTES) + lane / 4;  // of key g
         // endregion
 
         // region: scores
-        float scores[KEY_TILES][COL_TILES][4] = {};  // k q^T without the scale: rows g and g + 8 are keys
-#pragma unroll
-        for (int d = 0; d < CHUNKS; d += 2 / KEY_TILES) {
-            unsigned k_bytes[4];  // one chunk of 32 keys, or two of 16; of eight keys: four neighbours of key g
-            ldmatrix_x4(k_bytes[0], k_bytes[1], k_bytes[2], k_bytes[3], k_smem + (lane_at ^ (d * 16)));
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                unsigned low[2], high[2];  // keys 0-7 and 8-15 of 16
-                to_halves(low, k_bytes[2 * i], KV());
-                to_halves(high, k_bytes[2 * i + 1], KV());
-                const unsigned k_reg[4] = {low[0], high[0], low[1], high[1]};
-#pragma unroll
-                for (int c = 0; c < COL_TILES; ++c) {
-                    mma_m16n8k16(scores[i % KEY_TILES][c], k_reg, q_reg[d + i / KEY_TILES][c], __half());
-                }
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < KEY_TILES; ++j) {
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-#pragma unroll
-                for (int c = 0; c < COL_TILES; ++c) scores[j][c][e] *= scale_smem[16 * j + e / 2 * 8];
-            }
-        }
+        float scores[KEY_TILES][COL_TILES][4] = {};  // (KEY_TILES, COL_TILES, 4): k q^T with K's scales, without softmax_scale
+        multiply_k_q_bytes(scores, q_reg, k_smem, scale_smem, lane_offset);
+        // endregion
+
+        // region: mask
         const int limit = end - first - (i * NUM_WARPS + warp) * TILE_KEYS - lane / 4;  // key 16 j + 8 r + g exists below it
-        if (limit < TILE_KEYS) {
-#pragma unroll
-            for (int j = 0; j < KEY_TILES; ++j) {
-#pragma unroll
-                for (int c = 0; c < COL_TILES; ++c) {
-#pragma unroll
-                    for (int e = 0; e < 4; ++e) {
-                        if (16 * j + e / 2 * 8 >= limit) scores[j][c][e] = NEG_INF;
-                    }
-                }
-            }
-        }
+        if (limit < TILE_KEYS) mask_keys(scores, limit);
         // endregion
 
-        // region: softmax
-        bool outgrown = false;
-        float m_lane[COL_TILES][2];
-#pragma unroll
-        for (int c = 0; c < COL_TILES; ++c) {
-#pragma unroll
-            for (int s = 0; s < 2; ++s) {
-                m_lane[c][s] = NEG_INF;
-#pragma unroll
-                for (int j = 0; j < KEY_TILES; ++j) {
-                    m_lane[c][s] = fmaxf(m_lane[c][s], fmaxf(scores[j][c][s], scores[j][c][s + 2]));
-                }
-                outgrown |= m_lane[c][s] * softmax_scale_log2 - m[c][s] > MAX_GROWTH;  // false for -inf minus -inf
-            }
-        }
-        if (__any_sync(ALL_LANES, outgrown)) {  // as in 10_heavy_first: any m near the maximum will do
-#pragma unroll
-            for (int c = 0; c < COL_TILES; ++c) {
-#pragma unroll
-                for (int s = 0; s < 2; ++s) {
-                    float m_new = m_lane[c][s];  // eight lanes share a head
-                    for (int other = 4; other < WARP_SIZE; other *= 2) {
-                        m_new = fmaxf(m_new, __shfl_xor_sync(ALL_LANES, m_new, other));
-                    }
-                    m_new = fmaxf(m[c][s], m_new * softmax_scale_log2);
-                    const float alpha = m_new == NEG_INF ? 1.0f : fast_exp2(m[c][s] - m_new);
-                    m[c][s] = m_new;
-                    l[c][s] *= alpha;
-#pragma unroll
-                    for (int d = 0; d < HEAD_DIM / 16; ++d) {
-                        acc[d][c][s] *= alpha;
-                        acc[d][c][s + 2] *= alpha;
-                    }
-                }
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < KEY_TILES; ++j) {
-#pragma unroll
-            for (int c = 0; c < COL_TILES; ++c) {
-#pragma unroll
-                for (int e = 0; e < 4; ++e) {  // the first key of a tile exists, so m is finite
-                    scores[j][c][e] = fast_exp2(scores[j][c][e] * softmax_scale_log2 - m[c][e % 2]);
-                    l[c][e % 2] += scores[j][c][e];
-                }
-            }
-        }
-        // endregion
+        lazy_softmax_columns(scores, m, l, acc, softmax_scale_log2);
 
-        // region: weighted_sum
-        unsigned probs_reg[KEY_TILES][COL_TILES][2];  // keys 0-7 and 8-15: head g, keys 2 t and 2 t + 1
-#pragma unroll
-        for (int j = 0; j < KEY_TILES; ++j) {
-#pragma unroll
-            for (int c = 0; c < COL_TILES; ++c) {
-#pragma unroll
-                for (int r = 0; r < 2; ++r) {  // the weights take the scales of V, l does not
-                    const float scale = scale_smem[TILE_KEYS + 16 * j + 8 * r];
-                    probs_reg[j][c][r] =
-                        movmatrix_trans(pack_pair(scores[j][c][2 * r] * scale, scores[j][c][2 * r + 1] * scale, __half()));
-                }
-            }
-        }
-#pragma unroll
-        for (int d = 0; d < CHUNKS; d += 2 / KEY_TILES) {
-            unsigned v_bytes[4];  // of eight keys: columns 2 g and 2 g + 1 of key 2 t, then of key 2 t + 1
-            ldmatrix_x4_trans(v_bytes[0], v_bytes[1], v_bytes[2], v_bytes[3], v_smem + (lane_at ^ (d * 16)));
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                unsigned low[2], high[2];  // keys 0-7 and 8-15 of 16: column 2 g, column 2 g + 1
-                to_halves_apart(low, v_bytes[2 * i], KV());
-                to_halves_apart(high, v_bytes[2 * i + 1], KV());
-                const unsigned v_reg[4] = {low[0], low[1], high[0], high[1]};
-#pragma unroll
-                for (int c = 0; c < COL_TILES; ++c) {
-                    mma_m16n8k16(acc[d + i / KEY_TILES][c], v_reg, probs_reg[i % KEY_TILES][c], __half());
-                }
-            }
-        }
-        // endregion
+        multiply_v_p_bytes(acc, scores, v_smem, scale_smem, lane_offset);
     }
 
     // region: merge
-    // The warps saw different keys: each leaves m, l and its sums in the place of its first tiles. No copy is under way: the
-    // walk's last wait was for the last tile.
-    float* acc_smem = reinterpret_cast<float*>(ring_smem);  // (NUM_Q_PER_KV, ACC_STRIDE) of each warp
-    __syncwarp();  // separates the last reads of the warp's tiles from the sums in their place
-#pragma unroll
-    for (int c = 0; c < COL_TILES; ++c) {
-#pragma unroll
-        for (int s = 0; s < 2; ++s) {
-            const int head = 8 * c + lane % 4 * 2 + s;
-            for (int other = 4; other < WARP_SIZE; other *= 2) l[c][s] += __shfl_xor_sync(ALL_LANES, l[c][s], other);
-            if (lane < 4) {
-                m_smem[warp][head] = m[c][s];
-                l_smem[warp][head] = l[c][s];
-            }
-            if (head < NUM_Q_PER_KV) {
-#pragma unroll
-                for (int d = 0; d < HEAD_DIM / 16; ++d) {
-                    *reinterpret_cast<float2*>(acc_smem + head * ACC_STRIDE + d * 16 + lane / 4 * 2) =
-                        make_float2(acc[d][c][s], acc[d][c][s + 2]);
-                }
-            }
-        }
-    }
-    __syncthreads();  // separates the warps' sums from everybody's read of them
+    // The warps saw different keys: each leaves m, l and its sums where its first tiles were. No copy is under way: the walk's
+    // last wait was for the last tile.
+    __syncwarp();  // separates the last reads of the warp's tiles from the writes of the sums
+    leave_state<ACC_STRIDE, true>(m_smem, l_smem, reinterpret_cast<float*>(ring_smem), acc, m, l, NUM_Q_PER_KV, warp, lane);
+    __syncthreads();  // separates the writes of all warps' states from their reads
     // endregion
 
     // region: store
-    const long long out_row = batch * heads + kv_head * NUM_Q_PER_KV;  // of the group's first head
-    for (int i = threadIdx.x; i < NUM_Q_PER_KV * HEAD_DIM / 4; i += NUM_THREADS) {
-        const int row = i / (HEAD_DIM / 4), d = i % (HEAD_DIM / 4) * 4;
-        float m_block = NEG_INF, l_block = 0.0f;
-        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll
-        for (int w = 0; w < NUM_WARPS; ++w) m_block = fmaxf(m_block, m_smem[w][row]);
-#pragma unroll
-        for (int w = 0; w < NUM_WARPS; ++w) {
-            const float alpha = m_smem[w][row] == NEG_INF ? 0.0f : fast_exp2(m_smem[w][row] - m_block);
-            const float* sums = reinterpret_cast<const float*>(smem + w * NUM_STAGES * STAGE_BYTES);
-            const float4 part = *reinterpret_cast<const float4*>(sums + row * ACC_STRIDE + d);
-            l_block += l_smem[w][row] * alpha;
-            sum.x += part.x * alpha;
-            sum.y += part.y * alpha;
-            sum.z += part.z * alpha;
-            sum.w += part.w * alpha;
-        }
-        const float inv_l = l_block > 0.0f ? 1.0f / l_block : 0.0f;
-        sum = make_float4(sum.x * inv_l, sum.y * inv_l, sum.z * inv_l, sum.w * inv_l);
-        const float lse_log2 = m_block + log2f(l_block);  // -inf + log2(0) for an empty sequence
-        if (splits_here == 1) {
-            uint2 packed;
-            packed.x = pack_pair(sum.x, sum.y, ELEMENT());
-            packed.y = pack_pair(sum.z, sum.w, ELEMENT());
-            *reinterpret_cast<uint2*>(out + (out_row + row) * HEAD_DIM + d) = packed;
-            if (d == 0) lse[out_row + row] = lse_log2 * LN_2;
-        } else {
-            *reinterpret_cast<float4*>(partial_out + ((out_row + row) * num_splits + split) * HEAD_DIM + d) = sum;
-            if (d == 0) partial_lse_log2[(out_row + row) * num_splits + split] = lse_log2;
-        }
-    }
+    const long long out_row = batch * num_kv_heads * NUM_Q_PER_KV + kv_head * NUM_Q_PER_KV;  // of the group's first head
+    store_split<HEAD_DIM, ACC_STRIDE, NUM_THREADS>(out, lse, partial_out, partial_lse_log2, m_smem, l_smem, smem,
+                                                   NUM_STAGES * STAGE_BYTES, NUM_Q_PER_KV, out_row, split, num_splits,
+                                                   splits_here == 1);
     if (splits_here == 1) return;
     // endregion
 
     // region: last
-    __threadfence();  // this thread's part is visible to every block before the block counts itself
-    __syncthreads();  // separates everybody's part, and every read of smem, from what follows
-    if (threadIdx.x == 0) {
-        last_smem = atomicAdd(&counters[batch * num_kv_heads + kv_head], 1) == splits_here - 1;
-    }
-    __syncthreads();  // separates the write of last_smem from everybody's read of it
-    if (!last_smem) return;
-    __threadfence();  // what the other blocks had made visible is read below, not before
-    if (threadIdx.x == 0) counters[batch * num_kv_heads + kv_head] = 0;  // ready for the next launch
+    if (!is_last_block(&counters[batch * num_kv_heads + kv_head], splits_here, &last_smem)) return;
     // endregion
 
     // region: combine
-    for (int i = threadIdx.x; i < NUM_Q_PER_KV * HEAD_DIM / 4; i += NUM_THREADS) {
-        const int row = i / (HEAD_DIM / 4), d = i % (HEAD_DIM / 4) * 4;
-        const float* part = partial_out + (out_row + row) * num_splits * HEAD_DIM + d;
-        const float* part_lse = partial_lse_log2 + (out_row + row) * num_splits;
-        float m_all = NEG_INF, l_all = 0.0f;
-        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        for (int start = 0; start < splits_here; start += COMBINE) {  // COMBINE loads under way, then their arithmetic
-            float lses[COMBINE], m_new = m_all;
-            float4 parts[COMBINE];
-#pragma unroll
-            for (int s = 0; s < COMBINE; ++s) {
-                const int at = min(start + s, splits_here - 1);
-                lses[s] = start + s < splits_here ? __ldcg(part_lse + at) : NEG_INF;
-                parts[s] = __ldcg(reinterpret_cast<const float4*>(part + (long long)at * HEAD_DIM));
-            }
-#pragma unroll
-            for (int s = 0; s < COMBINE; ++s) m_new = fmaxf(m_new, lses[s]);
-            const float alpha = fast_exp2(m_all - m_new);  // every split has a key, so m_new is finite
-            m_all = m_new;
-            l_all *= alpha;
-            sum = make_float4(sum.x * alpha, sum.y * alpha, sum.z * alpha, sum.w * alpha);
-#pragma unroll
-            for (int s = 0; s < COMBINE; ++s) {
-                const float weight = fast_exp2(lses[s] - m_new);  // of a whole split: exp2(lse_log2) is its l
-                l_all += weight;
-                sum.x += weight * parts[s].x;
-                sum.y += weight * parts[s].y;
-                sum.z += weight * parts[s].z;
-                sum.w += weight * parts[s].w;
-            }
-        }
-        const float inv_l = 1.0f / l_all;
-        uint2 packed;
-        packed.x = pack_pair(sum.x * inv_l, sum.y * inv_l, ELEMENT());
-        packed.y = pack_pair(sum.z * inv_l, sum.w * inv_l, ELEMENT());
-        *reinterpret_cast<uint2*>(out + (out_row + row) * HEAD_DIM + d) = packed;
-        if (d == 0) lse[out_row + row] = (m_all + log2f(l_all)) * LN_2;
-    }
+    combine_splits<HEAD_DIM, NUM_THREADS>(out, lse, partial_out, partial_lse_log2, NUM_Q_PER_KV, out_row, num_splits, splits_here);
     // endregion
 }

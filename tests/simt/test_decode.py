@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
+from broken_kernels import without_line
 
-from course_lib import cuda
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops import decode as ops
 from course_lib.ops._foundation.splits import MIN_SPLIT_LEN
@@ -134,21 +134,18 @@ def test_clean_in_every_schedule(variant, schedule):
 @pytest.mark.parametrize(
     ("variant", "line"),
     [
-        ("01_single_pass", "separates what each group of lanes found"),
+        ("01_single_pass", "separates the writes of each group's state"),
         ("03_fused_combine", "this thread's part is visible to every block"),
-        ("03_fused_combine", "separates everybody's part from the count"),
+        ("03_fused_combine", "separates all threads' parts from the count"),
         ("03_fused_combine", "separates the write of last_smem"),
-        ("04_grouped_heads", "separates the warps' m from everybody's read of it"),
-        ("04_grouped_heads", "separates the warps' sums from everybody's read of them"),
+        ("04_grouped_heads", "separates the writes of all warps' states from their reads"),
         ("04_grouped_heads", "this thread's part is visible to every block"),
-        ("04_grouped_heads", "and what the others copied"),
+        ("04_grouped_heads", "all lanes' copies have"),
     ],
 )
 def test_a_missing_barrier_or_fence_is_found(variant, line):
     launch = ops.plan(*cache([150]), variant=variant, num_splits=4)
-    source, name = launch.function.source, launch.function.name
-    (whole,) = (text for text in source.splitlines() if line in text)
-    broken = cuda.compile(source.replace(whole, ""), name, defines=launch.function.defines)
+    broken = without_line(launch.function, line)
     options = {"shared_bytes": launch.shared_bytes, "outputs": launch.outputs}
     reports = (broken.profile(launch.grid, launch.block, *launch.arguments, schedule=s, **options) for s in SCHEDULES)
     assert not all(report.ok for report in reports)
@@ -157,18 +154,16 @@ def test_a_missing_barrier_or_fence_is_found(variant, line):
 def test_a_counter_that_is_left_behind_spoils_the_next_launch():
     """What the second run of `assert_right` is for."""
     inputs = cache([150])
-    for variant, line in (("03_fused_combine", "counters[row] = 0"), ("04_grouped_heads", "kv_head] = 0")):
+    for variant, line in (("03_fused_combine", "counters[row] = 0"), ("04_grouped_heads", "*counter = 0")):
         launch = ops.plan(*inputs, variant=variant, num_splits=4)
-        source, name = launch.function.source, launch.function.name
-        (whole,) = (text for text in source.splitlines() if line in text)
-        broken = cuda.compile(source.replace(whole, ""), name, defines=launch.function.defines)
+        broken = without_line(launch.function, line)
         for output in launch.outputs:
             output.fill_(math.nan)
         broken(launch.grid, launch.block, *launch.arguments, shared_bytes=launch.shared_bytes)
         assert counters_of(launch).any() and launch.outputs[0].isfinite().all()
         launch.outputs[0].fill_(math.nan)
         broken(launch.grid, launch.block, *launch.arguments, shared_bytes=launch.shared_bytes)
-        assert launch.outputs[0].isnan().all()  # nobody is the last any more
+        assert launch.outputs[0].isnan().all()  # no block is the last any more
 
 
 def test_bytes_by_formula():

@@ -129,7 +129,7 @@ def test_every_step_reads_q_k_v_once_and_writes_out_and_lse_once(head_dim):
 
 @pytest.mark.parametrize("head_dim", [64, 128])
 def test_fewer_q_reads_reads_q_less_often(head_dim):
-    """128 x 192: at d = 64 a warp reads its Q once, not in each of 3 tiles; at d = 128 in 4 tiles of 48, not 6 of 32."""
+    """128 x 192: at d = 64 a warp reads its Q once, not in each of 3 tiles; at d = 128 in 4 tiles of 48, not 6."""
     fewer, before = (profile(name, head_dim).shared_load.requests for name in ("09_fewer_q_reads", "08_wide_stores"))
     fragments, (reads_now, reads_before) = 4 * 2 * head_dim // 16, {64: (1, 3), 128: (4, 6)}[head_dim]
     assert before - fewer == fragments * (reads_before - reads_now)
@@ -185,7 +185,7 @@ def test_what_does_not_fit_is_said():
         (ShapeError, "num_kv_heads=2", (q, k[:, :2], v[:, :2]), {}),
         (ShapeError, "one shape for both", (q, k, v[:, :1]), {}),
         (ShapeError, "batch_size and head_dim", (q[..., :32], k, v), {}),
-        (ShapeError, "must agree", (q, k.float(), v), {}),
+        (ShapeError, "must share one float type", (q, k.float(), v), {}),
         (ShapeError, "float16 and bfloat16", (q.float(), k.float(), v.float()), {}),
         (ShapeError, "last dimension", (q.mT.contiguous().mT, k, v), {}),
         (ShapeError, "multiple of 16", (q, torch.zeros(1, 3, 16, 68, dtype=q.dtype)[..., :64], v), {}),
