@@ -104,7 +104,7 @@ def all():  # noqa: A001  (registry.all() reads as it is meant)
 
 
 def module(folder, stem):
-    """The module `stem`.py of an exercise's folder, loaded once.
+    """The module `stem`.py of an exercise's folder, loaded again only when a file of the folder has changed.
 
     The folder becomes a package of its own name, so that the modules of two exercises never meet and each can import
     its neighbours relatively.
@@ -112,7 +112,8 @@ def module(folder, stem):
     folder = Path(folder).resolve()
     if not (folder / f"{stem}.py").is_file():
         raise CourseError(f"{folder / f'{stem}.py'} is missing")
-    name = f"exercise_{folder.name}_{zlib.crc32(os.fsencode(folder)):08x}"
+    stamps = [path.stat().st_mtime_ns for path in sorted([*folder.glob("*.py"), *folder.glob("task.md")])]
+    name = f"exercise_{folder.name}_{zlib.crc32(repr((str(folder), stamps)).encode()):08x}"
     if name not in sys.modules:
         package = types.ModuleType(name)
         package.__path__ = [str(folder)]

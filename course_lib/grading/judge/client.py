@@ -1,6 +1,6 @@
 """The notebook's side of the judge: start its process, send a text, read a verdict. Nothing is judged here.
 
-May import: errors, answer.text, report.verdict, worker.
+May import: errors, answer.text, exercise.registry, report.verdict, worker.
 """
 
 import atexit
@@ -14,6 +14,7 @@ from pathlib import Path
 from ...errors import CourseError
 from ...worker import Worker, WorkerEndedError
 from ..answer.text import excerpt
+from ..exercise import registry
 from ..report.verdict import CaseOutcome, Diagnosis, FirstWrong, Verdict
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -102,6 +103,7 @@ def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
         "engine": engine,
         "seed": secrets.randbits(48) if seed is None else seed,
         "sandbox": sandbox,
+        "folders": os.pathsep.join(map(str, registry.outside())),
     }
     verdict = verdict_from(_ask(request))
     verdict.excerpt = excerpt(answer, verdict.diagnosis.line if verdict.diagnosis else None)

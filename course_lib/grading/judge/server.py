@@ -1,4 +1,4 @@
-"""The judge's process: loads the exercises once, then judges one answer after the other.
+"""The judge's process: judges one answer after the other, and loads an exercise when it is asked for.
 
 It is a worker (course_lib/worker.py) of the notebook or of `course grade`: an exercise's id and an answer's text come
 in, a verdict goes back as JSON. Nothing that the notebook's cells have patched reaches it, and the answer runs in a
@@ -18,7 +18,7 @@ from ...errors import CourseError
 def serve(caller):
     """Load what a judge needs, on one thread, and return the function that answers requests.
 
-    The zygote is forked before the exercises and their oracles are loaded, so that no answer can look at them.
+    The zygote is forked before an exercise and its oracle are loaded, so that no answer can look at them.
 
     Parameters
     ----------
@@ -35,9 +35,8 @@ def serve(caller):
     else:
         for name in {"cpu", engine()}:
             isolation.zygote(name)
-    from ..exercise import registry
+    from . import judge  # noqa: F401  loaded before the first request
 
-    registry.all()
     return partial(_reply, caller)
 
 
@@ -47,7 +46,7 @@ def _reply(caller, request):
         if "exercise" not in request:
             from ..exercise import registry
 
-            return json.dumps(len(registry.all()))
+            return json.dumps(len(registry.ids()))
         return json.dumps(_verdict(caller, **request).to_dict())
     except CourseError:
         raise
@@ -56,12 +55,13 @@ def _reply(caller, request):
         raise CourseError(f"{said}\n{traceback.format_exc()[-4000:]}") from error
 
 
-def _verdict(caller, exercise, text, filename, first_line, engine, seed, sandbox):
+def _verdict(caller, exercise, text, filename, first_line, engine, seed, sandbox, folders):
     from ...device import engine as usual_engine
     from ..exercise import registry
     from ..processes import isolation
     from . import difference, judge
 
+    os.environ[registry.VARIABLE] = folders
     exercise = registry.get(exercise)
     verdict = judge.judge(
         exercise,
