@@ -51,18 +51,16 @@ def outside():
 
 def ids():
     """The id of every exercise, in order."""
-    return list(_with_old(folders()))
+    return list(folders())
 
 
 def documents(root=ROOT):
     """The Document of every exercise, by id, in order."""
-    return _with_old({exercise_id: read(folder) for exercise_id, folder in folders(root).items()})
+    return {exercise_id: read(folder) for exercise_id, folder in folders(root).items()}
 
 
 def get_document(exercise_id):
     """The Document of one exercise; task.py is not loaded."""
-    if exercise_id in _old() and exercise_id not in folders():
-        return _old()[exercise_id]
     return read(folder_of(exercise_id))
 
 
@@ -77,7 +75,6 @@ def folder_of(exercise_id):
     if exercise_id in known:
         return known[exercise_id]
     chapter = str(exercise_id).split(".")[0]
-    known = _with_old(known)
     near = [name for name in known if name.startswith(chapter + ".")] or list(known)
     raise CourseError(f"there is no exercise {exercise_id!r}; there are {', '.join(near)}")
 
@@ -89,8 +86,6 @@ def get(exercise_id):
     ------
     CourseError  there is no such exercise, or its task.py has no EXERCISE
     """
-    if exercise_id in _old() and exercise_id not in folders():
-        return _old()[exercise_id]
     folder = folder_of(exercise_id)
     exercise = getattr(module(folder, "task"), "EXERCISE", None)
     if exercise is None:
@@ -100,7 +95,7 @@ def get(exercise_id):
 
 def all():  # noqa: A001  (registry.all() reads as it is meant)
     """Every exercise, by id, in order: ``{"03.1": Exercise, …}``."""
-    return _with_old({exercise_id: get(exercise_id) for exercise_id in folders()})
+    return {exercise_id: get(exercise_id) for exercise_id in folders()}
 
 
 def module(folder, stem):
@@ -142,19 +137,3 @@ def _exercises_in(place):
 def _order(exercise_id):
     chapter, _, number = exercise_id.partition(".")
     return chapter, int(number)
-
-
-# Exercises that still have no folder: course_lib/grading/exercises/chNN.py. Goes with the last of them.
-@functools.cache
-def _old():
-    import pkgutil
-
-    from .. import exercises
-
-    names = sorted(info.name for info in pkgutil.iter_modules(exercises.__path__) if info.name.startswith("ch"))
-    modules = [import_module(f"{exercises.__name__}.{name}") for name in names]
-    return {exercise.id: exercise for module in modules for exercise in module.EXERCISES}
-
-
-def _with_old(known):
-    return dict(sorted((_old() | known).items(), key=lambda item: _order(item[0])))

@@ -54,7 +54,6 @@ class Exercise:
     rules: dict[str, str]  # output -> "forward" | "weights" | "lse" | "backward" | "exact"
     hints: tuple[str, str, str]
     explanation: str
-    signature: str = ""  # goes with the last module of grading/exercises
     probes: tuple[Probe, ...] = ()
     diagnose: Callable[..., Any] | None = None  # (Evidence) -> Diagnosis or None; shared ones are in grading/subjects
     bound_bytes: Callable[..., tuple[int, str]] | None = None  # (case) -> (fewest bytes, why)

@@ -6,7 +6,6 @@ drifts: an edit whose text is missing from the solution is an error.
 May import: errors, registry.
 """
 
-import importlib.util
 from dataclasses import dataclass
 
 from ...errors import CourseError
@@ -56,14 +55,4 @@ def edited(solution, submission):
 
 def load(kind, exercise_id):
     """The list ANSWERS of an exercise's "wrong" or "right" submissions."""
-    if exercise_id not in registry.folders():
-        return _old(kind, exercise_id)
     return list(registry.module(registry.folder_of(exercise_id), kind).ANSWERS)
-
-
-def _old(kind, exercise_id):  # goes with the last module of grading/exercises
-    path = registry.ROOT / "solutions" / kind / f"{exercise_id.replace('.', '_')}.py"
-    spec = importlib.util.spec_from_file_location(f"{kind}_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return list(module.ANSWERS)
