@@ -1,4 +1,4 @@
-// 04_shared_stride — hand a number to the neighbouring lane through shared memory, lanes STRIDE floats apart
+// 04_shared_stride — pass a number to the neighbouring lane through shared memory, lanes STRIDE floats apart
 //
 // Idea      32 banks of 4 bytes: lanes that meet in one bank at different addresses are served one after the other
 // Contract  x (32 * grid,) float · out like x, out[i] = x of the next lane of its warp (the last lane: of the first)

@@ -14,7 +14,7 @@ shared_broadcast_kernel(const float* x, float* out) {
     const int lane = threadIdx.x;
     const int i = blockIdx.x * WARP_SIZE + lane;
     tile_smem[lane] = x[i];
-    __syncthreads();  // separates every lane's write from everybody's read
+    __syncthreads();  // separates the lanes' writes from their reads
     // region: load
     out[i] = tile_smem[blockIdx.x % WARP_SIZE];  // the same address in all 32 lanes
     // endregion

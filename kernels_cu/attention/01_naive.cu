@@ -69,7 +69,7 @@ softmax_kernel(const float* scores, float* probs, int seq_len_kv) {
         m_thread = fmaxf(m_thread, row_smem[key]);
     }
     const float m = block_max(m_thread, reduce_smem);
-    __syncthreads();  // separates everybody's read of the maximum from the first write of the sum
+    __syncthreads();  // separates all reads of the maximum from the first write of the sum
     float l_thread = 0.0f;
     for (int key = threadIdx.x; key < seq_len_kv; key += BLOCK) {
         row_smem[key] = exp_shifted(row_smem[key], m);

@@ -34,7 +34,7 @@ naive_attention_kernel(const float* q, const float* k, const float* v, float* pr
         m_thread = fmaxf(m_thread, probs_row[key]);
     }
     const float m = block_max(m_thread, reduce_smem);
-    __syncthreads();  // separates everybody's read of the maximum from the first write of the sum
+    __syncthreads();  // separates all reads of the maximum from the first write of the sum
 
     float l_thread = 0.0f;
     for (int key = threadIdx.x; key < seq_len_kv; key += BLOCK) {
@@ -43,7 +43,7 @@ naive_attention_kernel(const float* q, const float* k, const float* v, float* pr
     }
     const float l = block_sum(l_thread, reduce_smem);
     for (int key = threadIdx.x; key < seq_len_kv; key += BLOCK) probs_row[key] /= l;
-    __syncthreads();  // separates each thread's weights from everybody's read of all weights
+    __syncthreads();  // separates each thread's weights from the reads of all weights
 
     for (int d = threadIdx.x; d < head_dim; d += BLOCK) {
         float acc = 0.0f;

@@ -44,7 +44,7 @@ grouped_attention_kernel(const float* q, const float* k, const float* v, float* 
     }
     // endregion
     const float m = block_max(m_thread, reduce_smem);
-    __syncthreads();  // separates everybody's read of the maximum from the first write of the sum
+    __syncthreads();  // separates all reads of the maximum from the first write of the sum
 
     // region: exponentials
     float l_thread = 0.0f;

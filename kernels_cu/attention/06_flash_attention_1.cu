@@ -30,7 +30,7 @@
 static_assert(SMEM_FLOATS * 4 <= 48 * 1024, "static shared memory ends at 48 KiB: take a smaller BLOCK_M or BLOCK_N");
 
 // region: load_tile
-// `num_rows` rows of `source` into a tile of `tile_rows` rows; what is missing becomes 0, so that 0 * 0 and not 0 * NaN is added.
+// `num_rows` rows of `source` into a tile of `tile_rows` rows; the rest becomes 0, so that a masked weight multiplies no NaN.
 __device__ void load_tile(float* tile_smem, const float* source, int tile_rows, int num_rows, int stride) {
     for (int i = threadIdx.x; i < tile_rows * HEAD_DIM; i += NUM_THREADS) {
         tile_smem[i / HEAD_DIM * stride + i % HEAD_DIM] = i / HEAD_DIM < num_rows ? source[i] : 0.0f;

@@ -40,14 +40,14 @@ flash_attention_1_rows_kernel(const float* q, const float* k, const float* v, fl
 
     for (int kv_start = 0; kv_start < seq_len_kv; kv_start += BLOCK_N) {
         // region: load_kv
-        const int num_keys = min(BLOCK_N, seq_len_kv - kv_start);  // of this tile; what is missing becomes 0
+        const int num_keys = min(BLOCK_N, seq_len_kv - kv_start);  // of this tile; the rest becomes 0
         __syncthreads();  // separates the last reads of the old tile from the loads of the new one
         for (int i = threadIdx.x; i < BLOCK_N * HEAD_DIM; i += BLOCK_M) {
             const bool is_there = i < num_keys * HEAD_DIM;
             k_smem[i] = is_there ? k[(size_t)kv_start * HEAD_DIM + i] : 0.0f;
             v_smem[i] = is_there ? v[(size_t)kv_start * HEAD_DIM + i] : 0.0f;
         }
-        __syncthreads();  // separates the loads from everybody's reads
+        __syncthreads();  // separates the writes of the tiles from their reads
         // endregion
 
         for (int q_row = threadIdx.x; q_row < seq_len_q; q_row += BLOCK_M) {

@@ -34,7 +34,7 @@
 static_assert(SMEM_FLOATS * 4 <= 48 * 1024, "static shared memory ends at 48 KiB: take a smaller BLOCK_M or BLOCK_N");
 static_assert(BLOCK_N % NUM_WARPS == 0, "BLOCK_N: each warp keeps dK and dV of as many keys as every other");
 
-// `num_rows` rows of `source` into a tile of `tile_rows` rows; what is missing becomes 0, so that 0 * 0 and not 0 * NaN is added.
+// `num_rows` rows of `source` into a tile of `tile_rows` rows; the rest becomes 0, so that a masked weight multiplies no NaN.
 __device__ void load_tile(float* tile_smem, const float* source, int tile_rows, int num_rows, int stride) {
     for (int i = threadIdx.x; i < tile_rows * HEAD_DIM; i += NUM_THREADS) {
         tile_smem[i / HEAD_DIM * stride + i % HEAD_DIM] = i / HEAD_DIM < num_rows ? source[i] : 0.0f;
@@ -75,7 +75,7 @@ flash_attention_1_backward_kernel(const float* q, const float* k, const float* v
     // region: outer
     for (int kv_start = 0; kv_start < seq_len_kv; kv_start += BLOCK_N) {
         const size_t kv_row = kv_head * seq_len_kv + kv_start;
-        // No barrier: the last reads of the old K and V come before the one that stands in front of dk_dv.
+        // No barrier: the last reads of the old K and V come before the barrier that precedes dk_dv.
         load_tile(k_smem, k + kv_row * HEAD_DIM, BLOCK_N, seq_len_kv - kv_start, KV_STRIDE);
         load_tile(v_smem, v + kv_row * HEAD_DIM, BLOCK_N, seq_len_kv - kv_start, KV_STRIDE);
         float dk_reg[KEYS_PER_WARP][COLS_PER_LANE] = {};  // keys warp, warp + NUM_WARPS, …; columns lane, lane + 32, …
@@ -96,7 +96,7 @@ flash_attention_1_backward_kernel(const float* q, const float* k, const float* v
                     lse_smem[i] = lse[head_row + q_start + i];
                     row_dot_smem[i] = row_dot[head_row + q_start + i];
                 }
-                __syncthreads();  // separates the loads from everybody's reads
+                __syncthreads();  // separates the writes of the tiles from their reads
                 // endregion
 
                 for (int tile_row = warp; tile_row < num_rows; tile_row += NUM_WARPS) {
@@ -119,18 +119,18 @@ flash_attention_1_backward_kernel(const float* q, const float* k, const float* v
 
                     // region: dq
                     for (int d = lane; d < HEAD_DIM; d += WARP_SIZE) {
-                        const size_t at = (head_row + q_row) * HEAD_DIM + d;
-                        float acc = kv_start > 0 ? dq[at] : 0.0f;
+                        const size_t offset = (head_row + q_row) * HEAD_DIM + d;
+                        float acc = kv_start > 0 ? dq[offset] : 0.0f;
                         for (int tile_key = 0; tile_key < BLOCK_N; ++tile_key) {
                             acc += d_scores_smem[tile_row][tile_key] * k_smem[tile_key * KV_STRIDE + d];
                         }
-                        dq[at] = acc;  // the same thread reads it in the next tile of K and V
+                        dq[offset] = acc;  // the same thread reads it in the next tile of K and V
                     }
                     // endregion
                 }
 
                 // region: dk_dv
-                __syncthreads();  // separates the warps' rows of probs and d_scores from everybody's reads of columns
+                __syncthreads();  // separates the warps' rows of probs and d_scores from the reads of their columns
                 for (int tile_row = 0; tile_row < num_rows; ++tile_row) {
 #pragma unroll
                     for (int j = 0; j < COLS_PER_LANE; ++j) {

@@ -1,7 +1,7 @@
 // ldmatrix — 8 x 8 tiles of 16-bit numbers from shared memory into the registers of a warp, as mma wants them
 //
-// All 32 lanes take part. Lane 8 i + r gives the address of row r of tile i: 16 bytes, at a multiple of 16. x1 listens to
-// lanes 0-7, x2 to 0-15, x4 to all. Then register i of lane 4 g + t holds two numbers of tile i, the first in the low half:
+// All 32 lanes take part. Lane 8 i + r gives the address of row r of tile i: 16 bytes, at a multiple of 16. x1 takes the
+// addresses of lanes 0-7, x2 of 0-15, x4 of all. Then register i of lane 4 g + t holds two numbers of tile i, the first in the low half:
 //     ldmatrix          row g, columns 2 t and 2 t + 1
 //     ldmatrix_trans    column g, rows 2 t and 2 t + 1
 // A tile is one pass through the banks when its eight rows lie in eight different groups of four banks (common/swizzle.cuh).

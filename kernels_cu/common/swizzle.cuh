@@ -1,4 +1,4 @@
-// swizzle — where a 16-byte chunk of a tile lies in shared memory, so that neither rows nor columns of chunks share banks
+// swizzle — the offset of a 16-byte chunk of a tile in shared memory, so that neither rows nor columns of chunks share banks
 //
 // 128 bytes are all 32 banks: eight chunks. With plain rows of 128 bytes the chunks of one column all lie in the same four
 // banks, and ldmatrix, which takes eight rows of one column, needs eight passes. Exchanging chunk c of row r with chunk

@@ -34,7 +34,7 @@ static_assert(SMEM_FLOATS * 4 <= 48 * 1024, "static shared memory ends at 48 KiB
 static_assert(BLOCK_M % NUM_WARPS == 0, "each warp owns the same number of query rows: BLOCK_M is a multiple of 4");
 
 // region: load_tile
-// `num_rows` rows of `source` into a tile of `tile_rows` rows; what is missing becomes 0, so that 0 * 0 and not 0 * NaN is added.
+// `num_rows` rows of `source` into a tile of `tile_rows` rows; the rest becomes 0, so that a masked weight multiplies no NaN.
 __device__ void load_tile(float* tile_smem, const float* source, int tile_rows, int num_rows, int stride) {
     for (int i = threadIdx.x; i < tile_rows * HEAD_DIM; i += NUM_THREADS) {
         tile_smem[i / HEAD_DIM * stride + i % HEAD_DIM] = i / HEAD_DIM < num_rows ? source[i] : 0.0f;
@@ -73,7 +73,7 @@ flash_attention_2_kernel(const float* q, const float* k, const float* v, float* 
     float acc[ROWS_PER_WARP][COLS_PER_LANE] = {};                  // columns lane, lane + 32, ..., not divided by l
 #pragma unroll
     for (int r = 0; r < ROWS_PER_WARP; ++r) m[r] = NEG_INF;
-    // The last row of the tile sees the most keys; tiles to the right of its last key hold nothing for anybody here.
+    // The last row of the tile sees the most keys; tiles to the right of its last key are masked for all rows.
     const int last_row = min(q_start + BLOCK_M, seq_len_q) - 1;
     const int kv_end = causal ? min(last_row + offset + 1, seq_len_kv) : seq_len_kv;
     // endregion

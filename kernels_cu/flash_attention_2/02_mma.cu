@@ -1,7 +1,7 @@
 // 02_mma — FlashAttention-2 forward on tensor cores, tiles as plain rows in shared memory
 //
 // Idea      both products of a tile are mma.m16n8k16, and the scores never leave the registers: what one lane holds of them
-//           after the first product is what it must hand to the second
+//           after the first product is its part of the second product's operand
 // Builds on 01_loop_order: the same loops, and matmul/07_mma for the fragments. Changed: 16-bit tiles; a warp owns 32 query rows.
 // Contract  q (B, H, Nq, D), k, v (B, Hkv, Nkv, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · any Nq, Nkv >= 1
 //           strides in elements of batch, head and row; a row is contiguous, rows start at multiples of 16 bytes

@@ -1,6 +1,6 @@
-// 01_two_walks — the gradients of attention in two walks: dK and dV where K and V stand still, dQ where Q does
+// 01_two_walks — the gradients of attention in two walks: dK and dV with the K and V tile fixed, dQ with the Q tile fixed
 //
-// Idea      whoever owns a row of a gradient owns the whole sum: one kernel for each owner, and nobody waits for or adds to anybody
+// Idea      the block that owns a row of a gradient computes the whole sum: one kernel for each owner, no waiting, no atomics
 // Builds on attention/08_flash_attention_1_backward, which has one walk in which dQ travels; and on 01_loop_order.
 // Contract  q, out, d_out, dq (B, H, Nq, D), k, v, dk, dv (B, Hkv, Nkv, D) float, contiguous · lse, row_dot (B, H, Nq) float
 //           lse is the forward pass's, natural log · H = Hkv * num_q_per_kv; dk and dv are sums over the query heads of a group
@@ -38,7 +38,7 @@ static_assert(SMEM_FLOATS * 4 <= 48 * 1024, "static shared memory ends at 48 KiB
 static_assert(BLOCK_M % NUM_WARPS == 0, "each warp owns the same number of query rows: BLOCK_M is a multiple of 4");
 static_assert(BLOCK_N % NUM_WARPS == 0, "each warp owns the same number of keys: BLOCK_N is a multiple of 4");
 
-// `num_rows` rows of `source` into a tile of `tile_rows` rows; what is missing becomes 0, so that 0 * 0 and not 0 * NaN is added.
+// `num_rows` rows of `source` into a tile of `tile_rows` rows; the rest becomes 0, so that a masked weight multiplies no NaN.
 __device__ void load_tile(float* tile_smem, const float* source, int tile_rows, int num_rows, int stride) {
     for (int i = threadIdx.x; i < tile_rows * HEAD_DIM; i += NUM_THREADS) {
         tile_smem[i / HEAD_DIM * stride + i % HEAD_DIM] = i / HEAD_DIM < num_rows ? source[i] : 0.0f;
@@ -48,7 +48,7 @@ __device__ void load_tile(float* tile_smem, const float* source, int tile_rows, 
 // The first HEAD_DIM entries of two rows in shared memory, multiplied and added up.
 __device__ __forceinline__ float dot_product(const float* a, const float* b) {
     float sum = 0.0f;
-#pragma unroll 8  // and not HEAD_DIM: this stands in loops that are unrolled in full
+#pragma unroll 8  // not HEAD_DIM: the loops around it are unrolled in full
     for (int d = 0; d < HEAD_DIM; ++d) sum += a[d] * b[d];
     return sum;
 }
@@ -107,7 +107,7 @@ dk_dv_kernel(const float* q, const float* k, const float* v, const float* d_out,
                 lse_smem[i] = lse[head_row + q_start + i];
                 row_dot_smem[i] = row_dot[head_row + q_start + i];
             }
-            __syncthreads();  // separates all loads from everybody's reads
+            __syncthreads();  // separates the writes of all tiles from their reads
             // endregion
 
 #pragma unroll
@@ -121,7 +121,7 @@ dk_dv_kernel(const float* q, const float* k, const float* v, const float* d_out,
                         const float* d_out_row_smem = d_out_smem + tile_row * ODD_STRIDE;
                         const float score = dot_product(q_row_smem, k_smem + tile_key * HEAD_DIM) * softmax_scale;
                         const float d_prob = dot_product(d_out_row_smem, v_smem + tile_key * HEAD_DIM);
-                        prob = expf(score - lse_smem[tile_row]);  // finished: lse knows the maximum and the sum
+                        prob = expf(score - lse_smem[tile_row]);  // finished: lse holds the maximum and the sum
                         d_score = prob * (d_prob - row_dot_smem[tile_row]);
                     }
                     probs_row[tile_row] = prob;
@@ -201,7 +201,7 @@ dq_kernel(const float* q, const float* k, const float* v, const float* d_out, co
         __syncthreads();  // separates the last reads of the old K and V tile from the loads of the new one
         load_tile(k_smem, k + kv_row * HEAD_DIM, BLOCK_N, seq_len_kv - kv_start, ODD_STRIDE);
         load_tile(v_smem, v + kv_row * HEAD_DIM, BLOCK_N, seq_len_kv - kv_start, ODD_STRIDE);
-        __syncthreads();  // separates all loads from everybody's reads
+        __syncthreads();  // separates the writes of all tiles from their reads
         // endregion
 
 #pragma unroll

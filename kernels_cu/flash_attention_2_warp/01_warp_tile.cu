@@ -21,7 +21,7 @@
 #define COL_TILES (HEAD_DIM / 8)    // result fragments side by side in a row of out
 #define TILE_BYTES (TILE * HEAD_DIM * 2)
 
-// Rows first … first + 15 of `rows` (num_rows, HEAD_DIM), zeros behind the last. All lanes take part.
+// Rows first … first + 15 of `rows` (num_rows, HEAD_DIM), zeros after the last. All lanes take part.
 __device__ __forceinline__ void load_tile(unsigned char* tile_smem, const __half* rows, int first, int num_rows) {
     for (int i = threadIdx.x; i < TILE * HEAD_DIM / CHUNK; i += WARP_SIZE) {
         const int tile_row = i / (HEAD_DIM / CHUNK), chunk = i % (HEAD_DIM / CHUNK);
@@ -76,11 +76,11 @@ flash_attention_2_kernel(const __half* q, const __half* k, const __half* v, __ha
         __syncwarp();  // separates the last reads of the old tile from the writes of the new one
         load_tile(k_smem, k, kv_start, seq_len_kv);
         load_tile(v_smem, v, kv_start, seq_len_kv);
-        __syncwarp();  // separates the writes from everybody's reads
+        __syncwarp();  // separates the writes from the reads
         // region: scores
         float scores[2][4] = {};  // result fragments of keys 0-7 and 8-15
         for (int step = 0; step < K_STEPS; ++step) {
-            unsigned k_reg[2][2];  // b fragments: a row of k is a column of k^T, so nothing is turned round
+            unsigned k_reg[2][2];  // b fragments: a row of k is a column of k^T, so no transpose is needed
             ldmatrix_x4(k_reg[0][0], k_reg[0][1], k_reg[1][0], k_reg[1][1],
                         k_smem + swizzle_offset<HEAD_DIM * 2>(lane % 8 + lane / 16 * 8, 2 * step + lane / 8 % 2));
             for (int n = 0; n < 2; ++n) mma_m16n8k16_f32_f16(scores[n], q_reg[step], k_reg[n], scores[n]);
@@ -117,7 +117,7 @@ flash_attention_2_kernel(const __half* q, const __half* k, const __half* v, __ha
         const unsigned probs[4] = {pack(scores[0][0], scores[0][1]), pack(scores[0][2], scores[0][3]),
                                    pack(scores[1][0], scores[1][1]), pack(scores[1][2], scores[1][3])};
         for (int j = 0; j < COL_TILES; j += 2) {
-            unsigned v_reg[2][2];  // b fragments of two column tiles; rows of v are keys, so they are turned round
+            unsigned v_reg[2][2];  // b fragments of two column tiles; rows of v are keys, so ldmatrix transposes them
             ldmatrix_x4_trans(v_reg[0][0], v_reg[0][1], v_reg[1][0], v_reg[1][1],
                               v_smem + swizzle_offset<HEAD_DIM * 2>(lane % 16, j + lane / 16));
             for (int n = 0; n < 2; ++n) mma_m16n8k16_f32_f16(acc[j + n], probs, v_reg[n], acc[j + n]);

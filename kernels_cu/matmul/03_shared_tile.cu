@@ -26,7 +26,7 @@ matmul_kernel(const float* a, const float* b, float* out, int size_m, int size_n
         a_smem[tile_row][tile_col] = row < size_m && a_col < size_k ? a[(size_t)row * size_k + a_col] : 0.0f;
         b_smem[tile_row][tile_col] = b_row < size_k && col < size_n ? b[(size_t)b_row * size_n + col] : 0.0f;
         // endregion
-        __syncthreads();  // separates the writes of the tiles from everybody's reads
+        __syncthreads();  // separates the writes of the tiles from their reads
         // region: multiply
         for (int k = 0; k < TILE; ++k) {
             acc += a_smem[tile_row][k] * b_smem[k][tile_col];

@@ -38,7 +38,7 @@ matmul_kernel(const float* a, const float* b, float* out, int size_m, int size_n
             b_smem[i / BLOCK_N][i % BLOCK_N] = k < size_k && col < size_n ? b[(size_t)k * size_n + col] : 0.0f;
         }
         // endregion
-        __syncthreads();  // separates the writes of the tiles from everybody's reads
+        __syncthreads();  // separates the writes of the tiles from their reads
         // region: multiply
         for (int k = 0; k < BLOCK_K; ++k) {
             float a_reg[THREAD_M], b_reg[THREAD_N];

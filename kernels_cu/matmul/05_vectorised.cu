@@ -1,7 +1,7 @@
 // 05_vectorised — matrix product, four numbers an access
 //
 // Idea      float4 from global to shared memory and from shared memory to registers: a quarter of the load instructions
-// Builds on 04_register_tile. Changed: a_smem is turned round, so that a thread's rows are neighbours; loads and stores.
+// Builds on 04_register_tile. Changed: a_smem is transposed, so that a thread's rows are neighbours; loads and stores.
 // Contract  a (size_m, size_k) float · b (size_k, size_n) float · out (size_m, size_n) float = a b · all contiguous, any sizes >= 1
 //           16-byte aligned; rows whose length is no multiple of 4 are read number by number
 // Launch    grid (ceil(size_n / BLOCK_N), ceil(size_m / BLOCK_M)) · block BLOCK_M BLOCK_N / 16
@@ -15,10 +15,10 @@
 static_assert(BLOCK_M % 4 == 0 && BLOCK_N % 4 == 0 && BLOCK_K % 4 == 0, "BLOCK_M, BLOCK_N, BLOCK_K: multiples of a float4");
 #define THREADS_N (BLOCK_N / 4)  // threads along the block's tile; each has 4 x 4 numbers of the result
 #define NUM_THREADS (BLOCK_M / 4 * THREADS_N)
-#define A_PAD 4  // floats behind each row of a_smem: fewer lanes in one bank when a is turned round, rows stay aligned
+#define A_PAD 4  // floats after each row of a_smem: fewer lanes in one bank when a is stored transposed, rows stay aligned
 
 // region: load4
-// Numbers col … col + 3 of a row of `size`, zeros behind its end. `row` starts aligned when size is a multiple of 4.
+// Numbers col … col + 3 of a row of `size`, zeros past its end. `row` starts aligned when size is a multiple of 4.
 __device__ __forceinline__ float4 load4(const float* row, int col, int size) {
     if (size % 4 == 0 && col < size) return *reinterpret_cast<const float4*>(row + col);
     float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -57,7 +57,7 @@ matmul_kernel(const float* a, const float* b, float* out, int size_m, int size_n
             *reinterpret_cast<float4*>(&b_smem[tile_k][tile_col]) = load4(b + (size_t)k * size_n, block_col + tile_col, end);
         }
         // endregion
-        __syncthreads();  // separates the writes of the tiles from everybody's reads
+        __syncthreads();  // separates the writes of the tiles from their reads
         // region: multiply
         for (int k = 0; k < BLOCK_K; ++k) {
             const float4 a_reg = *reinterpret_cast<const float4*>(&a_smem[k][thread_row]);

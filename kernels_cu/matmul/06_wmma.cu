@@ -20,7 +20,7 @@
 using namespace nvcuda;
 
 // region: load8
-// Halves col … col + 7 of a row of `size`, zeros behind its end. `row` starts aligned when size is a multiple of 8.
+// Halves col … col + 7 of a row of `size`, zeros past its end. `row` starts aligned when size is a multiple of 8.
 __device__ __forceinline__ uint4 load8(const __half* row, int col, int size) {
     if (size % CHUNK == 0 && col < size) return *reinterpret_cast<const uint4*>(row + col);
     unsigned word[4];
@@ -64,7 +64,7 @@ matmul_kernel(const __half* a, const __half* b, __half* out, int size_m, int siz
             *reinterpret_cast<uint4*>(&b_smem[tile_k][tile_col]) = load8(b + (size_t)k * size_n, block_col + tile_col, end);
         }
         // endregion
-        __syncthreads();  // separates the writes of the tiles from everybody's reads
+        __syncthreads();  // separates the writes of the tiles from their reads
         // region: multiply
         for (int k = 0; k < BLOCK_K; k += 16) {
             for (int j = 0; j < WARP_N / 16; ++j) {

@@ -131,7 +131,7 @@ matmul_kernel(const __half* a, const __half* b, __half* out, int size_m, int siz
     unsigned a_reg[2][NUM_ROWS][4], b_reg[2][NUM_COLS][2];  // one set is multiplied while the other is loaded
     Copies a_copies = first_copy<BLOCK_K / CHUNK>(a + (size_t)block_row * size_k, size_k);
     Copies b_copies = first_copy<BLOCK_N / CHUNK>(b + block_col, size_n);
-    int k_left = size_k;  // from the tile that is copied next; 0 or less behind the last one
+    int k_left = size_k;  // from the tile that is copied next; 0 or less after the last one
     // Starts part `part` of `parts` of the copies of the next tile.
     auto copy_part = [&](unsigned char* stage, int part, int parts) {
 #pragma unroll
@@ -151,7 +151,7 @@ matmul_kernel(const __half* a, const __half* b, __half* out, int size_m, int siz
     // region: fill_pipeline
     for (int tile = 0; tile < NUM_STAGES - 1; ++tile) copy_part(smem + tile * STAGE_BYTES, 0, 1);
     cp_async_wait_group<NUM_STAGES - 2>();
-    __syncthreads();  // separates everybody's copies of tile 0 from everybody's reads
+    __syncthreads();  // separates all threads' copies of tile 0 from its reads
     load_fragments(a_reg[0], b_reg[0], smem, warp_row, warp_col, 0);
     // endregion
     int read_stage = 0, fill_stage = NUM_STAGES - 1;

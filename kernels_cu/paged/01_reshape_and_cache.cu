@@ -36,10 +36,10 @@ reshape_and_cache_kernel(const ELEMENT* k, const ELEMENT* v, ELEMENT* k_pages, E
     const int chunks = head_dim / CHUNK;  // in a row
     for (int i = threadIdx.x; i < num_kv_heads * chunks; i += NUM_THREADS) {
         const int kv_head = i / chunks, d = i % chunks * CHUNK;
-        const long long at = start + kv_head * stride_kv_head + d;
-        *reinterpret_cast<uint4*>(k_pages + at) =
+        const long long offset = start + kv_head * stride_kv_head + d;
+        *reinterpret_cast<uint4*>(k_pages + offset) =
             *reinterpret_cast<const uint4*>(k + token * stride_k_token + kv_head * stride_k_head + d);
-        *reinterpret_cast<uint4*>(v_pages + at) =
+        *reinterpret_cast<uint4*>(v_pages + offset) =
             *reinterpret_cast<const uint4*>(v + token * stride_v_token + kv_head * stride_v_head + d);
     }
     // endregion

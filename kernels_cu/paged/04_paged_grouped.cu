@@ -59,7 +59,7 @@
 #define ACC_STRIDE (HEAD_DIM + 4)              // floats from one row to the next of a warp's sums in shared memory
 static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
 static_assert(NUM_Q_PER_KV >= 1 && NUM_Q_PER_KV <= 16, "a group is the columns of one mma or two");
-static_assert(TILE_KEYS == 16 || TILE_KEYS == 32, "one lane knows the page of one key");
+static_assert(TILE_KEYS == 16 || TILE_KEYS == 32, "one lane holds the page of one key");
 static_assert(NUM_Q_PER_KV * ACC_STRIDE * 4 <= NUM_STAGES * 2 * TILE_BYTES, "the sums of a warp fit into its ring");
 
 // region: start_tile

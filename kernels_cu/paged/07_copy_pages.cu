@@ -1,7 +1,7 @@
 // 07_copy_pages — whole pages copied inside the pool, before somebody writes into one that others still read
 //
 // Idea      copy-on-write asks for a list of (from, to) pages; all of them, keys and values, go in one launch
-// Contract  k_pages, v_pages (num_pages, page_size, num_kv_heads, head_dim) or any other order behind the page: a page is
+// Contract  k_pages, v_pages (num_pages, page_size, num_kv_heads, head_dim) or any other order within the page: a page is
 //           page_chunks * 16 contiguous bytes, page p begins at p * stride_page_chunks * 16, the same for both pools
 //           copies (num_copies, 2) int64: from page, to page · no page is written twice, and none is both read and written
 //           everything else in the pool keeps its value

@@ -21,7 +21,7 @@ tree_steps_kernel(const float* x, float* steps) {
         if (threadIdx.x < stride) {
             sum_smem[threadIdx.x] += sum_smem[threadIdx.x + stride];
         }
-        steps[step * BLOCK + threadIdx.x] = sum_smem[threadIdx.x];  // its own place: nobody else writes it
+        steps[step * BLOCK + threadIdx.x] = sum_smem[threadIdx.x];  // its own element: no other thread writes it
         ++step;
     }
 }

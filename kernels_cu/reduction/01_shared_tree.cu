@@ -1,6 +1,6 @@
 // 01_shared_tree — sum of every row, one thread block a row, a tree in shared memory
 //
-// Idea      each step halves the number of partial sums: half of the threads add, and everybody waits for them
+// Idea      each step halves the number of partial sums: half of the threads add, and all wait for them
 // Contract  x (num_rows, num_cols) float, contiguous · out (num_rows,) float · any num_rows, num_cols >= 1
 // Launch    grid num_rows · block BLOCK · no dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers

@@ -31,13 +31,13 @@ centre_rows_kernel(const float* x, float* out, int num_rows, int num_cols) {
                 sum_smem[threadIdx.x] += sum_smem[threadIdx.x + stride];
             }
         }
-        __syncthreads();  // separates thread 0's last write from everybody's read of it
+        __syncthreads();  // separates thread 0's last write from its reads
         const float mean = sum_smem[0] / num_cols;
         for (int col = threadIdx.x; col < num_cols; col += BLOCK) {
             out_row[col] = x_row[col] - mean;
         }
         // BEGIN SOLUTION unmarked
-        __syncthreads();  // separates everybody's read of sum_smem[0] from the first write for the next row
+        __syncthreads();  // separates all reads of sum_smem[0] from the first write for the next row
         // END SOLUTION
     }
 }

@@ -28,7 +28,7 @@ fused_softmax_kernel(const float* x, float* out, int num_rows, int num_cols) {
         m_thread = fmaxf(m_thread, row_smem[col]);
     }
     const float m = block_max(m_thread, reduce_smem);
-    __syncthreads();  // separates everybody's read of the maximum from the first write of the sum
+    __syncthreads();  // separates all reads of the maximum from the first write of the sum
 
     float l_thread = 0.0f;
     for (int col = threadIdx.x; col < num_cols; col += BLOCK) {

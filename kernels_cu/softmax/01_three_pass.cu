@@ -24,7 +24,7 @@ __device__ float block_max(float value, float* reduce_smem) {
             reduce_smem[threadIdx.x] = fmaxf(reduce_smem[threadIdx.x], reduce_smem[threadIdx.x + stride]);
         }
     }
-    __syncthreads();  // separates the last write to reduce_smem[0] from everybody's read of it
+    __syncthreads();  // separates the last write to reduce_smem[0] from its reads
     return reduce_smem[0];
 }
 
@@ -36,7 +36,7 @@ __device__ float block_sum(float value, float* reduce_smem) {
             reduce_smem[threadIdx.x] += reduce_smem[threadIdx.x + stride];
         }
     }
-    __syncthreads();  // separates the last write to reduce_smem[0] from everybody's read of it
+    __syncthreads();  // separates the last write to reduce_smem[0] from its reads
     return reduce_smem[0];
 }
 // endregion

@@ -59,7 +59,7 @@ online_softmax_kernel(const float* x, float* out, int num_rows, int num_cols) {
         m_smem[threadIdx.x / WARP_SIZE] = m;
         l_smem[threadIdx.x / WARP_SIZE] = l;
     }
-    __syncthreads();  // separates each warp's write of its state from everybody's read of all states
+    __syncthreads();  // separates each warp's write of its state from the reads of all states
     m = m_smem[0];
     l = l_smem[0];
     for (int warp = 1; warp < NUM_WARPS; ++warp) {  // every thread merges the same states: no second barrier

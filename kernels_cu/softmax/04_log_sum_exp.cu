@@ -1,6 +1,6 @@
 // 04_log_sum_exp — log(sum(exp(x))) of every row, scores in half precision, one thread block a row
 //
-// Idea      one number stands for the pair: lse = m + log(l). Merge all states at once: the block's maximum first, then one scaled sum
+// Idea      one number replaces the pair: lse = m + log(l). Merge all states at once: the block's maximum first, then one scaled sum
 // Builds on 02_online. Changed regions: update reads half and computes in float; merge is two tree reductions; nothing else is written.
 // Contract  x (num_rows, num_cols) half, contiguous · lse (num_rows,) float, natural log · any num_rows, num_cols >= 1
 //           -inf is a masked score · a row of -inf only: lse -inf
@@ -42,10 +42,10 @@ log_sum_exp_kernel(const __half* x, float* lse, int num_rows, int num_cols) {
             reduce_smem[threadIdx.x] = fmaxf(reduce_smem[threadIdx.x], reduce_smem[threadIdx.x + stride]);
         }
     }
-    __syncthreads();  // separates the last write of the maximum from everybody's read of it
+    __syncthreads();  // separates the last write of the maximum from its reads
     const float m_row = reduce_smem[0];
     // endregion
-    __syncthreads();  // separates everybody's read of the maximum from the first writes of the sum
+    __syncthreads();  // separates all reads of the maximum from the first writes of the sum
 
     // region: merge_sum
     reduce_smem[threadIdx.x] = l * exp_shifted(m, m_row);

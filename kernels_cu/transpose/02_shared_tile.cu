@@ -1,4 +1,4 @@
-// 02_shared_tile — transpose a matrix in tiles that turn round in shared memory
+// 02_shared_tile — transpose a matrix in tiles that are transposed in shared memory
 //
 // Idea      a block reads a tile along its rows and writes it along the rows of out; the turn happens on chip
 // Builds on 01_naive. Changed regions: copy becomes load and store.

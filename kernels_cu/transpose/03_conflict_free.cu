@@ -1,7 +1,7 @@
-// 03_conflict_free — transpose a matrix in tiles that turn round in shared memory, no two lanes in one bank
+// 03_conflict_free — transpose a matrix in tiles that are transposed in shared memory, no two lanes in one bank
 //
-// Idea      the tile lies in shared memory so that its rows and its columns both spread over all 32 banks
-// Builds on 02_shared_tile. Changed: where a number of the tile lies.
+// Idea      the tile is laid out in shared memory so that its rows and its columns both spread over all 32 banks
+// Builds on 02_shared_tile. Changed: the offset of an element in the tile.
 // Contract  x (num_rows, num_cols) float, contiguous · out (num_cols, num_rows), out[c][r] = x[r][c] · any sizes >= 1
 // Launch    grid (ceil(num_cols / 32), ceil(num_rows / 32)) · block (32, 32) · static shared memory of one tile
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers

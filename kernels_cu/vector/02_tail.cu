@@ -1,6 +1,6 @@
 // 02_tail — sum of two vectors of any length
 //
-// Idea      the grid is rounded up, and a thread whose place lies beyond the end does nothing
+// Idea      the grid is rounded up, and a thread whose index is past the end does nothing
 // Builds on 01_add. Changed: a guard round the work.
 // Contract  x, y, out (num_elements,) float, contiguous · any num_elements >= 1
 // Launch    grid at least ceil(num_elements / threads of a block) · block any size · no shared memory

@@ -2,7 +2,7 @@
 
 from course_lib.grading.exercise.submissions import Right
 
-MENDED = "__syncthreads();  // separates everybody's read of sum_smem[0] from the first write for the next row"
+MENDED = "__syncthreads();  // separates all reads of sum_smem[0] from the first write for the next row"
 PUT = "sum_smem[threadIdx.x] = sum;"
 MEAN = "const float mean = sum_smem[0] / num_cols;"
 

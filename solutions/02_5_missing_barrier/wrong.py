@@ -6,10 +6,10 @@ ROWS = "for (int row = blockIdx.x; row < num_rows; row += gridDim.x) {"
 PUT = "sum_smem[threadIdx.x] = sum;"
 STEP = "sum_smem[threadIdx.x] += sum_smem[threadIdx.x + stride];"
 TREE_BARRIER = "__syncthreads();  // separates the writes of the step before from the reads of this one"
-READ_BARRIER = "__syncthreads();  // separates thread 0's last write from everybody's read of it"
+READ_BARRIER = "__syncthreads();  // separates thread 0's last write from its reads"
 MEAN = "const float mean = sum_smem[0] / num_cols;"
 WRITE = "out_row[col] = x_row[col] - mean;"
-MENDED = "__syncthreads();  // separates everybody's read of sum_smem[0] from the first write for the next row"
+MENDED = "__syncthreads();  // separates all reads of sum_smem[0] from the first write for the next row"
 
 ANSWERS = [
     # barriers

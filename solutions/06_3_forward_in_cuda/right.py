@@ -60,7 +60,7 @@ ANSWERS = [
         "a barrier more",
         (
             (
-                "__syncthreads();  // separates the loads from everybody's reads",
+                "__syncthreads();  // separates the writes of the tiles from their reads",
                 "__syncthreads();\n        __syncthreads();",
             ),
         ),

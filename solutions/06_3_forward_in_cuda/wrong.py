@@ -3,7 +3,7 @@
 from course_lib.grading.exercise.submissions import Wrong
 
 BEFORE_LOAD = "__syncthreads();  // separates the last reads of the old tile from the loads of the new one"
-AFTER_LOAD = "__syncthreads();  // separates the loads from everybody's reads"
+AFTER_LOAD = "__syncthreads();  // separates the writes of the tiles from their reads"
 NUM_KEYS = "const int num_keys = min(BLOCK_N, seq_len_kv - kv_start);"
 IS_THERE = "const bool is_there = i < num_keys * HEAD_DIM;"
 LOAD_V = "v_smem[i] = is_there ? v[(size_t)kv_start * HEAD_DIM + i] : 0.0f;"
