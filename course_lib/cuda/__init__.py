@@ -12,12 +12,13 @@ May import: errors, notation, device.
 from .. import device
 from .kernel import Kernel, launch_count
 from .ledgers import compare
-from .source import KERNELS_ROOT, normalise_defines, read, with_headers_digest
+from .source import KERNELS_ROOT, included_files, normalise_defines, read, stamp, with_headers_digest
 
 __all__ = ["KERNELS_ROOT", "Kernel", "compare", "compile", "launch_count", "load"]
 
 _MAX_KERNELS = 256
-_kernels = {}
+_kernels = {}  # what a kernel is made of -> Kernel
+_loaded = {}  # arguments of `load` and the engine -> ({file: stamp}, Kernel)
 
 
 def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1, checked=False):  # noqa: A001 - part of the API
@@ -45,7 +46,7 @@ def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1,
 
 
 def load(path, name=None, *, defines=None):
-    """Compile a kernel file.
+    """Compile a kernel file; once, as long as neither it nor a header of it changes, so launchers load at every call.
 
     Parameters
     ----------
@@ -56,12 +57,18 @@ def load(path, name=None, *, defines=None):
     -------
     kernel : Kernel
     """
-    text, shown = read(path)
-    return _kernel(text, name, defines, shown, 1)
+    key = (str(path), name, tuple((defines or {}).items()), device.engine())
+    stamps, kernel = _loaded.get(key, ({}, None))
+    if kernel is None or any(stamp(file) != before for file, before in stamps.items()):
+        text, shown = read(path)
+        stamps = {file: stamp(file) for file in (KERNELS_ROOT / path, *included_files(text, filename=shown))}
+        kernel = _kernel(text, name, defines, shown, 1)
+        _keep(_loaded, key, (stamps, kernel))
+    return kernel
 
 
 def _kernel(source, name, defines, filename, first_line, checked=False):
-    """Return the Kernel of this text, made once: launchers load their file at every call."""
+    """Return the Kernel of this text, made once."""
     key = (
         with_headers_digest(source, filename=filename),
         name,
@@ -71,8 +78,13 @@ def _kernel(source, name, defines, filename, first_line, checked=False):
         "checked" if checked else device.engine(),
     )
     if key not in _kernels:
-        while len(_kernels) >= _MAX_KERNELS:
-            _kernels.pop(next(iter(_kernels)))
         options = {"defines": defines, "filename": filename, "first_line": first_line, "checked": checked}
-        _kernels[key] = Kernel(source, name, **options)
+        _keep(_kernels, key, Kernel(source, name, **options))
     return _kernels[key]
+
+
+def _keep(cache, key, value):
+    """Store a value; the oldest one goes when the cache is full."""
+    while len(cache) >= _MAX_KERNELS:
+        cache.pop(next(iter(cache)))
+    cache[key] = value

@@ -43,6 +43,15 @@ def read(path):
     return file.read_text(encoding="utf-8"), str(file.relative_to(KERNELS_ROOT.parent)) if inside else str(file)
 
 
+def stamp(file):
+    """Return what changes when a file does: time of its last change in nanoseconds and its bytes; None without it."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
 def included_files(text, *, filename="<cell>"):
     """Return the course headers that `text` includes, directly or through another, as {path: text}.
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from counter_cases import CASES as ALL_CASES
-from counter_cases import Case
 
+from benchmarks.counters.counter_cases import CASES as ALL_CASES
+from benchmarks.counters.counter_cases import Case
 from course_lib import cuda, device
 from course_lib.ops import softmax as ops
 

@@ -93,6 +93,25 @@ def test_load_takes_the_only_kernel_of_a_file():
     assert (kernel.name, kernel.filename) == ("global_vector_kernel", "kernels_cu/access/03_global_vector.cu")
 
 
+def test_a_file_is_compiled_again_when_it_or_a_header_changes(tmp_path, monkeypatch):
+    monkeypatch.setattr(cuda.source, "KERNELS_ROOT", tmp_path)
+    monkeypatch.setattr(cuda, "KERNELS_ROOT", tmp_path)
+    monkeypatch.setattr(cuda, "_kernel", lambda *_: object())
+    header, file = tmp_path / "common" / "scale.cuh", tmp_path / "family" / "k.cu"
+    for path in (header, file):
+        path.parent.mkdir()
+    header.write_text("#define SCALE 2.0f\n")
+    text = '#include "common/scale.cuh"\nextern "C" __global__ void k(float* x) { x[threadIdx.x] *= SCALE; }\n'
+    file.write_text(text)
+    first = cuda.load("family/k.cu")
+    assert cuda.load("family/k.cu") is first
+    header.write_text("#define SCALE 30.0f\n")
+    second = cuda.load("family/k.cu")
+    assert second is not first
+    file.write_text(text.replace("*=", "+="))
+    assert cuda.load("family/k.cu") not in (first, second)
+
+
 def test_load_of_a_file_with_two_kernels_names_them():
     with pytest.raises(SignatureError, match="2 kernels .shared_float2_kernel, shared_float4_kernel."):
         cuda.load("access/06_shared_vector.cu")
