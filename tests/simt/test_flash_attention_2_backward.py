@@ -16,7 +16,7 @@ SHAPES = [(1, 1, 1, 1, 1, 16), (2, 4, 2, 9, 17, 8), (1, 6, 2, 37, 53, 20), (1, 2
 BARRIERS = (
     "old Q and dO tile",
     "old K and V tile",
-    "all loads",
+    "the writes of all tiles",
     "of its queries",
     "of its keys",
     "next key",
