@@ -1,6 +1,7 @@
 """Who may import whom in course_lib, held against the real imports; and that importing the course stays light."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,25 @@ def test_rooms_of_grading_import_in_one_direction():
             if other.startswith("course_lib.grading.") and target not in GRADING[room] | {room}:
                 found.append(f"{module} may not import {other}")
     assert not found, "\n".join(found)
+
+
+def task_modules():
+    """What the judge loads of an exercise: every Python file of its folder but the answers."""
+    answers = {"answer.py", "wrong.py", "right.py"}
+    return [path for path in sorted(PACKAGE.parent.glob("solutions/*/*.py")) if path.name not in answers]
+
+
+def outside_grading(text):
+    """Rooms of the course that the text of a task module imports without a right to."""
+    found = re.findall(r"^\s*(?:from|import) course_lib\.?(\w*)", text, re.MULTILINE)
+    return sorted(set(found) - {"grading", "reference", "notation", "errors"})
+
+
+def test_a_task_knows_no_kernel_of_the_course():
+    assert len(task_modules()) >= 53
+    found = {str(path): outside_grading(path.read_text()) for path in task_modules()}
+    assert not any(found.values()), {path: rooms for path, rooms in found.items() if rooms}
+    assert outside_grading("from course_lib.ops import softmax\nimport course_lib.grading.check") == ["ops"]
 
 
 def test_importing_the_course_is_light():
