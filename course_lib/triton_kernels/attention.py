@@ -14,14 +14,10 @@ def scores_kernel(
     q_ptr,  # (batch_size, num_heads, seq_len_q, head_dim) float, contiguous
     k_ptr,  # (batch_size, num_kv_heads, seq_len_kv, head_dim) float, contiguous
     scores_ptr,  # (batch_size, num_heads, seq_len_q, seq_len_kv) float
-    num_heads,
-    num_kv_heads,
-    seq_len_q,
-    seq_len_kv,
-    head_dim,
+    num_heads, num_kv_heads, seq_len_q, seq_len_kv, head_dim,
     BLOCK_N: tl.constexpr,  # keys of one program
     BLOCK_D: tl.constexpr,  # a power of two, at least head_dim
-):
+):  # fmt: skip
     """01_naive, first launch: q k^T. Grid (seq_len_q, ceil(seq_len_kv / BLOCK_N), batch_size * num_heads)."""
     batch, head = tl.program_id(2) // num_heads, tl.program_id(2) % num_heads
     kv_head = head // (num_heads // num_kv_heads)
@@ -85,14 +81,10 @@ def weighted_sum_kernel(
     probs_ptr,  # (batch_size, num_heads, seq_len_q, seq_len_kv) float
     v_ptr,  # (batch_size, num_kv_heads, seq_len_kv, head_dim) float, contiguous
     out_ptr,  # (batch_size, num_heads, seq_len_q, head_dim) float
-    num_heads,
-    num_kv_heads,
-    seq_len_q,
-    seq_len_kv,
-    head_dim,
+    num_heads, num_kv_heads, seq_len_q, seq_len_kv, head_dim,
     BLOCK_N: tl.constexpr,  # keys of one tile
     BLOCK_D: tl.constexpr,  # a power of two, at least head_dim
-):
+):  # fmt: skip
     """01_naive, fifth launch: weights times v. Grid (seq_len_q, 1, batch_size * num_heads)."""
     batch, head = tl.program_id(2) // num_heads, tl.program_id(2) % num_heads
     kv_head = head // (num_heads // num_kv_heads)
@@ -111,14 +103,10 @@ def weighted_sum_kernel(
 
 @triton.jit
 def scale_mask_softmax_kernel(
-    scores_ptr,  # (batch_heads, seq_len_q, seq_len_kv) float, contiguous
-    probs_ptr,  # like scores
-    seq_len_q,
-    seq_len_kv,
-    softmax_scale,
-    causal,  # 0 or 1
+    scores_ptr, probs_ptr,  # (batch_heads, seq_len_q, seq_len_kv) float, contiguous
+    seq_len_q, seq_len_kv, softmax_scale, causal,  # causal: 0 or 1
     BLOCK_N: tl.constexpr,  # a power of two, at least seq_len_kv
-):
+):  # fmt: skip
     """02_fused_softmax: the row is one tile. Grid (batch_heads * seq_len_q,)."""
     first = tl.program_id(0).to(tl.int64) * seq_len_kv
     # region: scale_mask
@@ -138,15 +126,11 @@ def scale_mask_softmax_kernel(
 
 @triton.jit
 def scale_mask_softmax_tile_kernel(
-    scores_ptr,  # (batch_heads, seq_len_q, seq_len_kv) float, contiguous
-    probs_ptr,  # like scores
+    scores_ptr, probs_ptr,  # (batch_heads, seq_len_q, seq_len_kv) float, contiguous
     lse_ptr,  # (batch_heads, seq_len_q) float, natural log
-    seq_len_q,
-    seq_len_kv,
-    softmax_scale,
-    causal,  # 0 or 1
+    seq_len_q, seq_len_kv, softmax_scale, causal,  # causal: 0 or 1
     BLOCK_N: tl.constexpr,  # keys of one tile
-):
+):  # fmt: skip
     """04_fused_softmax_warp: rows of any length, tile by tile, with log-sum-exp. Grid (seq_len_q, batch_heads)."""
     q_row = tl.program_id(0)
     row = tl.program_id(1).to(tl.int64) * seq_len_q + q_row
@@ -175,20 +159,13 @@ def scale_mask_softmax_tile_kernel(
 @triton.jit
 def grouped_attention_kernel(
     q_ptr,  # (batch_size, num_heads, seq_len_q, head_dim) float, contiguous
-    k_ptr,  # (batch_size, num_kv_heads, seq_len_kv, head_dim) float, contiguous
-    v_ptr,  # like k
+    k_ptr, v_ptr,  # (batch_size, num_kv_heads, seq_len_kv, head_dim) float, contiguous
     out_ptr,  # like q
     lse_ptr,  # (batch_size, num_heads, seq_len_q) float, natural log
-    num_heads,
-    num_kv_heads,
-    seq_len_q,
-    seq_len_kv,
-    head_dim,
-    softmax_scale,
-    causal,  # 0 or 1
+    num_heads, num_kv_heads, seq_len_q, seq_len_kv, head_dim, softmax_scale, causal,  # causal: 0 or 1
     BLOCK_N: tl.constexpr,  # a power of two, at least seq_len_kv
     BLOCK_D: tl.constexpr,  # a power of two, at least head_dim
-):
+):  # fmt: skip
     """05_grouped_query: one query row, its scores in one tile. Grid (seq_len_q, num_heads, batch_size)."""
     q_row, head, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     row = (batch * num_heads + head).to(tl.int64) * seq_len_q + q_row

@@ -99,16 +99,10 @@ def single_pass_kernel(
     out_ptr,  # (batch_size, num_heads, HEAD_DIM), contiguous
     lse_ptr,  # (batch_size, num_heads) float, natural log
     num_q_per_kv,
-    stride_q_batch,
-    stride_q_head,
-    stride_kv_batch,
-    stride_kv_token,
-    stride_kv_head,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,  # keys of a tile
+    stride_q_batch, stride_q_head, stride_kv_batch, stride_kv_token, stride_kv_head, softmax_scale,
+    HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_N: keys of a tile
     NUM_STAGES: tl.constexpr,  # tiles under way
-):
+):  # fmt: skip
     """01_single_pass. Grid (num_heads, batch_size)."""
     head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
     d = tl.arange(0, HEAD_DIM)
@@ -126,24 +120,13 @@ def single_pass_kernel(
 
 @triton.jit
 def split_kv_kernel(
-    q_ptr,  # inputs as in single_pass_kernel
-    k_ptr,
-    v_ptr,
-    seq_lens_ptr,
+    q_ptr, k_ptr, v_ptr, seq_lens_ptr,  # as in single_pass_kernel
     partial_out_ptr,  # (batch_size, num_heads, num_splits, HEAD_DIM) float; not written for an empty split
     partial_lse_ptr,  # (batch_size, num_heads, num_splits) float, natural log; -inf for an empty split
-    num_q_per_kv,
-    split_len,
-    stride_q_batch,
-    stride_q_head,
-    stride_kv_batch,
-    stride_kv_token,
-    stride_kv_head,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    NUM_STAGES: tl.constexpr,
-):
+    num_q_per_kv, split_len,
+    stride_q_batch, stride_q_head, stride_kv_batch, stride_kv_token, stride_kv_head, softmax_scale,
+    HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, NUM_STAGES: tl.constexpr,
+):  # fmt: skip
     """02_split_kv, one split of the keys. Grid (num_heads, num_splits, batch_size)."""
     head, split, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     row = (batch * tl.num_programs(0) + head) * tl.num_programs(1) + split
@@ -181,28 +164,15 @@ def combine_kernel(
 
 @triton.jit
 def fused_combine_kernel(
-    q_ptr,  # inputs as in single_pass_kernel
-    k_ptr,
-    v_ptr,
-    seq_lens_ptr,
-    out_ptr,
-    lse_ptr,
+    q_ptr, k_ptr, v_ptr, seq_lens_ptr, out_ptr, lse_ptr,  # as in single_pass_kernel
     partial_out_ptr,  # (batch_size, num_heads, num_splits, HEAD_DIM) float
     partial_lse_ptr,  # (batch_size, num_heads, num_splits) float, natural log
     counters_ptr,  # (batch_size, num_heads) int32, 0 before and after every launch
-    num_q_per_kv,
-    split_len,
-    stride_q_batch,
-    stride_q_head,
-    stride_kv_batch,
-    stride_kv_token,
-    stride_kv_head,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    NUM_STAGES: tl.constexpr,
+    num_q_per_kv, split_len,
+    stride_q_batch, stride_q_head, stride_kv_batch, stride_kv_token, stride_kv_head, softmax_scale,
+    HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, NUM_STAGES: tl.constexpr,
     BLOCK_S: tl.constexpr,  # splits that are merged at a time
-):
+):  # fmt: skip
     """03_fused_combine. Grid (num_heads, num_splits, batch_size); the last program of a head to finish merges."""
     head, split, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     seq_len, start = tl.load(seq_lens_ptr + batch), split * split_len
@@ -232,29 +202,15 @@ def fused_combine_kernel(
 
 @triton.jit
 def grouped_heads_kernel(
-    q_ptr,  # inputs as in single_pass_kernel
-    k_ptr,
-    v_ptr,
-    seq_lens_ptr,
-    out_ptr,
-    lse_ptr,
+    q_ptr, k_ptr, v_ptr, seq_lens_ptr, out_ptr, lse_ptr,  # as in single_pass_kernel
     partial_out_ptr,  # (batch_size, num_heads, num_splits, HEAD_DIM) float
     partial_lse_ptr,  # (batch_size, num_heads, num_splits) float, natural log
     counters_ptr,  # (batch_size, num_kv_heads) int32, 0 before and after every launch
-    num_kv_heads,
-    num_splits,
-    split_len,
-    stride_q_batch,
-    stride_q_head,
-    stride_kv_batch,
-    stride_kv_token,
-    stride_kv_head,
-    softmax_scale,
-    NUM_Q_PER_KV: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,  # keys of a tile
+    num_kv_heads, num_splits, split_len,
+    stride_q_batch, stride_q_head, stride_kv_batch, stride_kv_token, stride_kv_head, softmax_scale,
+    NUM_Q_PER_KV: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_N: keys of a tile
     BLOCK_S: tl.constexpr,  # splits that are merged at a time
-):
+):  # fmt: skip
     """04_grouped_heads, a split of the keys for a whole group. Grid (batch_size * num_splits * num_kv_heads,)."""
     # region: heads
     kv_head, split = tl.program_id(0) % num_kv_heads, tl.program_id(0) // num_kv_heads % num_splits

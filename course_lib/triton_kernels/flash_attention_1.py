@@ -67,22 +67,13 @@ def _write_lse(m_ptr, l_ptr, lse_ptr, seq_len_q, BLOCK_M: tl.constexpr):
 @triton.jit
 def flash_attention_1_kernel(
     q_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float, contiguous
-    k_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM) float, contiguous
-    v_ptr,  # like k
+    k_ptr, v_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM) float, contiguous
     out_ptr,  # like q
-    m_ptr,  # (batch_size, num_heads, seq_len_q) float
-    l_ptr,  # like m
-    lse_ptr,  # like m, natural log
-    num_q_per_kv,
-    seq_len_q,
-    seq_len_kv,
-    softmax_scale,
-    causal,  # 0 or 1; bottom-right
-    HEAD_DIM: tl.constexpr,
-    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two, at least 16
-    BLOCK_M: tl.constexpr,  # query rows of a tile
-    BLOCK_N: tl.constexpr,  # keys of a tile
-):
+    m_ptr, l_ptr, lse_ptr,  # (batch_size, num_heads, seq_len_q) float; lse: natural log
+    num_q_per_kv, seq_len_q, seq_len_kv, softmax_scale, causal,  # causal: 0 or 1; bottom-right
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # BLOCK_D: HEAD_DIM rounded up to a power of two, at least 16
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_M: query rows of a tile; BLOCK_N: keys of a tile
+):  # fmt: skip
     """06_flash_attention_1. Grid (num_heads, batch_size)."""
     # region: heads
     num_heads = tl.num_programs(0)
@@ -118,14 +109,12 @@ def flash_attention_1_kernel(
 
 @triton.jit
 def row_dot_kernel(
-    out_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float, contiguous
-    d_out_ptr,  # like out
+    out_ptr, d_out_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float, contiguous
     row_dot_ptr,  # (batch_size, num_heads, seq_len_q) float
     num_rows,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # BLOCK_D: HEAD_DIM rounded up to a power of two
     BLOCK_M: tl.constexpr,  # rows of a program
-):
+):  # fmt: skip
     """08_flash_attention_1_backward/row_dot. Grid (ceil(num_rows / BLOCK_M),)."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
     d = tl.arange(0, BLOCK_D)[None, :]  # (1, BLOCK_D)
@@ -177,24 +166,16 @@ def _add_rows(
 @triton.jit
 def flash_attention_1_backward_kernel(
     q_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float, contiguous
-    k_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM) float, contiguous
-    v_ptr,  # like k
+    k_ptr, v_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM) float, contiguous
     d_out_ptr,  # like q
-    lse_ptr,  # (batch_size, num_heads, seq_len_q) float, natural log
-    row_dot_ptr,  # like lse
+    lse_ptr, row_dot_ptr,  # (batch_size, num_heads, seq_len_q) float, natural log
     dq_ptr,  # like q
     dk_ptr,  # like k
     dv_ptr,  # like k
-    num_q_per_kv,
-    seq_len_q,
-    seq_len_kv,
-    softmax_scale,
-    causal,  # 0 or 1; bottom-right
-    HEAD_DIM: tl.constexpr,
-    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two, at least 16
-    BLOCK_M: tl.constexpr,  # query rows of a tile
-    BLOCK_N: tl.constexpr,  # keys of a tile
-):
+    num_q_per_kv, seq_len_q, seq_len_kv, softmax_scale, causal,  # causal: 0 or 1; bottom-right
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # BLOCK_D: HEAD_DIM rounded up to a power of two, at least 16
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_M: query rows of a tile; BLOCK_N: keys of a tile
+):  # fmt: skip
     """08_flash_attention_1_backward/backward. Grid (num_kv_heads, batch_size)."""
     kv_head = tl.program_id(1).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)  # over all batches
     d = tl.arange(0, BLOCK_D)[None, :]  # (1, BLOCK_D)

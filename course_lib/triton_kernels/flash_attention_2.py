@@ -18,20 +18,13 @@ LOG2_E = tl.constexpr(notation.LOG2_E)
 @triton.jit
 def forward_kernel(
     q_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float or half, contiguous
-    k_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
-    v_ptr,  # like k
+    k_ptr, v_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
     out_ptr,  # like q
     lse_ptr,  # (batch_size, num_heads, seq_len_q) float, natural log
-    num_q_per_kv,
-    seq_len_q,
-    seq_len_kv,
-    softmax_scale,
-    causal,  # 0 or 1; bottom-right
-    HEAD_DIM: tl.constexpr,
-    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two, at least 16
-    BLOCK_M: tl.constexpr,  # query rows of a tile
-    BLOCK_N: tl.constexpr,  # keys of a tile
-):
+    num_q_per_kv, seq_len_q, seq_len_kv, softmax_scale, causal,  # causal: 0 or 1; bottom-right
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # BLOCK_D: HEAD_DIM rounded up to a power of two, at least 16
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_M: query rows of a tile; BLOCK_N: keys of a tile
+):  # fmt: skip
     """01_loop_order. Grid (batch_size * num_heads * cdiv(seq_len_q, BLOCK_M),)."""
     # region: heads
     num_tiles = tl.cdiv(seq_len_q, BLOCK_M)
@@ -192,33 +185,22 @@ def _attend(
     return acc, m, l
 
 
-# fmt: off
 @triton.jit(do_not_specialize=["heads_per_turn"])
 def tuned_forward_kernel(
     q,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), rows contiguous; a pointer or a descriptor
-    k,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
-    v,  # like k
+    k, v,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
     out_ptr,  # like q, always a pointer
     lse_ptr,  # (batch_size, num_heads, seq_len_q) float, contiguous, natural log
-    batch_size,
-    num_heads,
-    num_q_per_kv,
-    seq_len_q,
-    seq_len_kv,
-    stride_q_batch, stride_q_head, stride_q_row,
-    stride_k_batch, stride_k_head, stride_k_row,
-    stride_v_batch, stride_v_head, stride_v_row,
-    stride_out_batch, stride_out_head, stride_out_row,
+    batch_size, num_heads, num_q_per_kv, seq_len_q, seq_len_kv,
+    stride_q_batch, stride_q_head, stride_q_row, stride_k_batch, stride_k_head, stride_k_row,
+    stride_v_batch, stride_v_head, stride_v_row, stride_out_batch, stride_out_head, stride_out_row,
     softmax_scale,  # above 0
-    CAUSAL: tl.constexpr,  # bottom-right
-    heads_per_turn,
+    CAUSAL: tl.constexpr, heads_per_turn,  # CAUSAL: bottom-right
     EVEN_KV: tl.constexpr,  # seq_len_kv is a multiple of BLOCK_N
     HEAD_DIM: tl.constexpr,  # a power of two, at least 16
-    BLOCK_M: tl.constexpr,  # query rows of a tile
-    BLOCK_N: tl.constexpr,  # keys of a tile
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_M: query rows of a tile; BLOCK_N: keys of a tile
     DESCRIPTORS: tl.constexpr,  # q, k and v are tensor descriptors
-):
-# fmt: on
+):  # fmt: skip
     """10_heavy_first. Grid (batch_size * num_heads * cdiv(seq_len_q, BLOCK_M),)."""
     # region: heads
     num_tiles = tl.cdiv(seq_len_q, BLOCK_M)

@@ -12,23 +12,15 @@ import triton.language as tl
 from .flash_attention_2 import LOG2_E, _key_limits, _load_rows, _tile_and_head
 
 
-# fmt: off
 @triton.jit
 def row_dot_kernel(
-    out_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), rows contiguous
-    d_out_ptr,  # like out
+    out_ptr, d_out_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), rows contiguous
     lse_ptr,  # (batch_size, num_heads, seq_len_q) float, contiguous, natural log
-    row_dot_ptr,  # (batch_size, num_heads, padded_len) float
-    lse_log2_ptr,  # like row_dot
-    num_heads,
-    seq_len_q,
-    padded_len,  # seq_len_q rounded up to the longest tile of queries
-    stride_out_batch, stride_out_head, stride_out_row,
-    stride_d_out_batch, stride_d_out_head, stride_d_out_row,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_M: tl.constexpr,  # divides padded_len
-):
-# fmt: on
+    row_dot_ptr, lse_log2_ptr,  # (batch_size, num_heads, padded_len) float
+    num_heads, seq_len_q, padded_len,  # padded_len: seq_len_q rounded up to the longest tile of queries
+    stride_out_batch, stride_out_head, stride_out_row, stride_d_out_batch, stride_d_out_head, stride_d_out_row,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr,  # BLOCK_M: divides padded_len
+):  # fmt: skip
     """01_two_walks/row_dot. D = rowsum(dO * O), and lse * log2(e).
 
     Grid (batch_size * num_heads * padded_len / BLOCK_M,). A row that saw no key (lse = -inf) and a row of the
@@ -120,32 +112,23 @@ def _over_group(
     return dk, dv
 
 
-# fmt: off
 @triton.jit(do_not_specialize=["heads_per_turn"])
 def dk_dv_kernel(
     q,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), rows contiguous; a pointer or a descriptor
-    k,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
-    v,  # like k
+    k, v,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
     d_out,  # like q
-    lse_log2_ptr,  # (batch_size, num_heads, padded_len) float, from row_dot_kernel
-    row_dot_ptr,  # like lse_log2
-    dk_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), contiguous
-    dv_ptr,  # like dk
+    lse_log2_ptr, row_dot_ptr,  # (batch_size, num_heads, padded_len) float, from row_dot_kernel
+    dk_ptr, dv_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), contiguous
     batch_size, num_kv_heads, num_q_per_kv, seq_len_q, seq_len_kv, padded_len,
-    stride_q_batch, stride_q_head, stride_q_row,
-    stride_k_batch, stride_k_head, stride_k_row,
-    stride_v_batch, stride_v_head, stride_v_row,
-    stride_d_out_batch, stride_d_out_head, stride_d_out_row,
+    stride_q_batch, stride_q_head, stride_q_row, stride_k_batch, stride_k_head, stride_k_row,
+    stride_v_batch, stride_v_head, stride_v_row, stride_d_out_batch, stride_d_out_head, stride_d_out_row,
     softmax_scale,  # above 0
-    CAUSAL: tl.constexpr,  # bottom-right
-    heads_per_turn,
+    CAUSAL: tl.constexpr, heads_per_turn,  # CAUSAL: bottom-right
     EVEN_Q: tl.constexpr,  # seq_len_q is a multiple of BLOCK_M
-    HEAD_DIM: tl.constexpr,
-    BLOCK_M: tl.constexpr,  # query rows of a tile; divides padded_len
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr,  # BLOCK_M: query rows of a tile; divides padded_len
     BLOCK_N: tl.constexpr,  # keys of a tile
     DESCRIPTORS: tl.constexpr,  # q, k, v and d_out are tensor descriptors
-):
-# fmt: on
+):  # fmt: skip
     """01_two_walks/dk_dv. Grid (batch_size * num_kv_heads * cdiv(seq_len_kv, BLOCK_N),)."""
     # region: dk_dv_load_kv
     num_tiles = tl.cdiv(seq_len_kv, BLOCK_N)
@@ -235,31 +218,23 @@ def _dq_over_keys(
     return dq
 
 
-# fmt: off
 @triton.jit(do_not_specialize=["heads_per_turn"])
 def dq_kernel(
     q,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), rows contiguous; a pointer or a descriptor
-    k,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
-    v,  # like k
+    k, v,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
     d_out,  # like q
-    lse_log2_ptr,  # (batch_size, num_heads, padded_len) float, from row_dot_kernel
-    row_dot_ptr,  # like lse_log2
+    lse_log2_ptr, row_dot_ptr,  # (batch_size, num_heads, padded_len) float, from row_dot_kernel
     dq_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM), contiguous
     batch_size, num_heads, num_q_per_kv, seq_len_q, seq_len_kv, padded_len,
-    stride_q_batch, stride_q_head, stride_q_row,
-    stride_k_batch, stride_k_head, stride_k_row,
-    stride_v_batch, stride_v_head, stride_v_row,
-    stride_d_out_batch, stride_d_out_head, stride_d_out_row,
+    stride_q_batch, stride_q_head, stride_q_row, stride_k_batch, stride_k_head, stride_k_row,
+    stride_v_batch, stride_v_head, stride_v_row, stride_d_out_batch, stride_d_out_head, stride_d_out_row,
     softmax_scale,  # above 0
-    CAUSAL: tl.constexpr,  # bottom-right
-    heads_per_turn,
+    CAUSAL: tl.constexpr, heads_per_turn,  # CAUSAL: bottom-right
     EVEN_KV: tl.constexpr,  # seq_len_kv is a multiple of BLOCK_N
-    HEAD_DIM: tl.constexpr,
-    BLOCK_M: tl.constexpr,  # query rows of a tile; divides padded_len
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr,  # BLOCK_M: query rows of a tile; divides padded_len
     BLOCK_N: tl.constexpr,  # keys of a tile
     DESCRIPTORS: tl.constexpr,  # q, k, v and d_out are tensor descriptors
-):
-# fmt: on
+):  # fmt: skip
     """01_two_walks/dq. Grid (batch_size * num_heads * cdiv(seq_len_q, BLOCK_M),)."""
     # region: dq_load_q
     num_tiles = tl.cdiv(seq_len_q, BLOCK_M)

@@ -27,14 +27,11 @@ def matmul_kernel(
     a_ptr,  # (size_m, size_k) half or bfloat16, contiguous
     b_ptr,  # (size_k, size_n) like a
     out_ptr,  # (size_m, size_n) like a
-    size_m,
-    size_n,
-    size_k,
-    BLOCK_M: tl.constexpr,  # rows of the tile of a program
-    BLOCK_N: tl.constexpr,  # its columns
+    size_m, size_n, size_k,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_M: rows of the tile of a program; BLOCK_N: its columns
     BLOCK_K: tl.constexpr,  # k of one product
     GROUP_M: tl.constexpr,  # rows of tiles that are walked together
-):
+):  # fmt: skip
     """08_pipelined. Grid (ceil(size_m / BLOCK_M) * ceil(size_n / BLOCK_N),)."""
     # region: grouped_order
     tiles_m, tiles_n = tl.cdiv(size_m, BLOCK_M), tl.cdiv(size_n, BLOCK_N)

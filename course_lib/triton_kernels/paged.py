@@ -16,23 +16,13 @@ LOG2_E = tl.constexpr(notation.LOG2_E)
 
 @triton.jit
 def reshape_and_cache_kernel(
-    k_ptr,  # (num_tokens, num_kv_heads, head_dim), any strides of tokens and heads
-    v_ptr,  # like k
-    k_pages_ptr,  # page p, slot s, head h begins at p * stride_page + s * stride_slot + h * stride_kv_head
-    v_pages_ptr,  # like k_pages
+    k_ptr, v_ptr,  # (num_tokens, num_kv_heads, head_dim), any strides of tokens and heads
+    k_pages_ptr, v_pages_ptr,  # page p, slot s, head h begins at p * stride_page + s * stride_slot + h * stride_kv_head
     slot_mapping_ptr,  # (num_tokens,) int64; a negative one is not stored
-    num_kv_heads,
-    head_dim,
-    page_size,
-    stride_k_token,
-    stride_k_head,
-    stride_v_token,
-    stride_v_head,
-    stride_page,
-    stride_slot,
-    stride_kv_head,
+    num_kv_heads, head_dim, page_size,
+    stride_k_token, stride_k_head, stride_v_token, stride_v_head, stride_page, stride_slot, stride_kv_head,
     BLOCK: tl.constexpr,  # num_kv_heads * head_dim, rounded up to a power of two
-):
+):  # fmt: skip
     """01_reshape_and_cache. Grid (num_tokens,)."""
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping_ptr + token)
@@ -82,24 +72,15 @@ def _one_head(
 @triton.jit
 def paged_v1_kernel(
     q_ptr,  # (batch_size, num_heads, HEAD_DIM) half, any stride of batch and head
-    k_pages_ptr,  # page p, slot s, head h begins at p * stride_page + s * stride_slot + h * stride_kv_head
-    v_pages_ptr,  # like k_pages
+    k_pages_ptr, v_pages_ptr,  # page p, slot s, head h begins at p * stride_page + s * stride_slot + h * stride_kv_head
     block_table_ptr,  # (batch_size, max_pages) int32
     seq_lens_ptr,  # (batch_size,) int32
     out_ptr,  # (batch_size, num_heads, HEAD_DIM), contiguous
     lse_ptr,  # (batch_size, num_heads) float, natural log
-    num_q_per_kv,
-    page_size,
-    max_pages,
-    stride_q_batch,
-    stride_q_head,
-    stride_page,
-    stride_slot,
-    stride_kv_head,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,  # keys of a tile
-):
+    num_q_per_kv, page_size, max_pages,
+    stride_q_batch, stride_q_head, stride_page, stride_slot, stride_kv_head, softmax_scale,
+    HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_N: keys of a tile
+):  # fmt: skip
     """02_paged_v1. Grid (num_heads, batch_size)."""
     head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
     d, kv_offset = tl.arange(0, HEAD_DIM), (head // num_q_per_kv).to(tl.int64) * stride_kv_head
@@ -123,19 +104,10 @@ def paged_v2_kernel(
     seq_lens_ptr,
     partial_out_ptr,  # (batch_size, num_heads, num_partitions, HEAD_DIM) float
     partial_lse_ptr,  # (batch_size, num_heads, num_partitions) float, natural log
-    num_q_per_kv,
-    page_size,
-    max_pages,
-    partition_len,
-    stride_q_batch,
-    stride_q_head,
-    stride_page,
-    stride_slot,
-    stride_kv_head,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-):
+    num_q_per_kv, page_size, max_pages, partition_len,
+    stride_q_batch, stride_q_head, stride_page, stride_slot, stride_kv_head, softmax_scale,
+    HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
     """03_paged_v2, a partition of the keys. Grid (num_heads, num_partitions, batch_size)."""
     head, part, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     seq_len, start = tl.load(seq_lens_ptr + batch), part * partition_len
@@ -159,11 +131,9 @@ def reduce_kernel(
     seq_lens_ptr,  # (batch_size,) int32
     out_ptr,  # (batch_size, num_heads, HEAD_DIM)
     lse_ptr,  # (batch_size, num_heads) float, natural log
-    num_partitions,
-    partition_len,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_S: tl.constexpr,  # partitions that are merged at a time
-):
+    num_partitions, partition_len,
+    HEAD_DIM: tl.constexpr, BLOCK_S: tl.constexpr,  # BLOCK_S: partitions that are merged at a time
+):  # fmt: skip
     """The second launch of 03 and 04: partitions to one row. Grid (num_heads, batch_size)."""
     batch = tl.program_id(1).to(tl.int64)
     row, d = batch * tl.num_programs(0) + tl.program_id(0), tl.arange(0, HEAD_DIM)
@@ -194,21 +164,10 @@ def paged_grouped_kernel(
     seq_lens_ptr,
     partial_out_ptr,  # (batch_size, num_heads, num_splits, HEAD_DIM) float
     partial_lse_ptr,  # (batch_size, num_heads, num_splits) float, natural log
-    num_kv_heads,
-    page_size,
-    max_pages,
-    num_splits,
-    split_len,
-    stride_q_batch,
-    stride_q_head,
-    stride_page,
-    stride_slot,
-    stride_kv_head,
-    softmax_scale,
-    NUM_Q_PER_KV: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,  # keys of a tile
-):
+    num_kv_heads, page_size, max_pages, num_splits, split_len,
+    stride_q_batch, stride_q_head, stride_page, stride_slot, stride_kv_head, softmax_scale,
+    NUM_Q_PER_KV: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_N: keys of a tile
+):  # fmt: skip
     """04_paged_grouped, a split of the keys for a whole group. Grid (batch_size * num_splits * num_kv_heads,)."""
     # region: heads
     kv_head, split = tl.program_id(0) % num_kv_heads, tl.program_id(0) // num_kv_heads % num_splits

@@ -42,26 +42,17 @@ def _walk_pages(
 @triton.jit
 def paged_prefill_kernel(
     q_ptr,  # (total_q, num_heads, HEAD_DIM) half, any strides of tokens and heads
-    k_pages_ptr,  # page p, slot s, head h begins at p * stride_page + s * stride_slot + h * stride_kv_head
-    v_pages_ptr,  # like k_pages
+    k_pages_ptr, v_pages_ptr,  # page p, slot s, head h begins at p * stride_page + s * stride_slot + h * stride_kv_head
     block_table_ptr,  # (batch_size, max_pages) int32
     seq_lens_ptr,  # (batch_size,) int32, the new tokens included
     cu_seqlens_q_ptr,  # (batch_size + 1,) int32: where the queries of each sequence begin
     out_ptr,  # (total_q, num_heads, HEAD_DIM), contiguous
     lse_ptr,  # (total_q, num_heads) float, natural log
-    num_q_per_kv,
-    page_size,
-    max_pages,
-    stride_q_token,
-    stride_q_head,
-    stride_page,
-    stride_slot,
-    stride_kv_head,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_M: tl.constexpr,  # query rows of a tile
+    num_q_per_kv, page_size, max_pages,
+    stride_q_token, stride_q_head, stride_page, stride_slot, stride_kv_head, softmax_scale,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr,  # BLOCK_M: query rows of a tile
     BLOCK_N: tl.constexpr,  # keys of a tile
-):
+):  # fmt: skip
     """05_paged_prefill, causal bottom-right. Grid (cdiv(longest n, BLOCK_M), num_heads, batch_size)."""
     # region: heads
     head, batch = tl.program_id(1), tl.program_id(2).to(tl.int64)

@@ -53,30 +53,16 @@ def quantised_kv_kernel(
     q_ptr,  # (batch_size, num_heads, HEAD_DIM) half, any stride of batch and head
     k_pages_ptr,  # int8 or float8: page p, slot s, head h at p * stride_page + s * stride_slot + h * stride_kv_head
     v_pages_ptr,  # like k_pages
-    k_scales_ptr,  # float: page p, slot s, head h likewise, with strides of its own
-    v_scales_ptr,  # like k_scales
+    k_scales_ptr, v_scales_ptr,  # float: page p, slot s, head h likewise, with strides of its own
     block_table_ptr,  # (batch_size, max_pages) int32
     seq_lens_ptr,  # (batch_size,) int32
     partial_out_ptr,  # (batch_size, num_heads, num_splits, HEAD_DIM) float
     partial_lse_ptr,  # (batch_size, num_heads, num_splits) float, natural log
-    num_kv_heads,
-    page_size,
-    max_pages,
-    num_splits,
-    split_len,
-    stride_q_batch,
-    stride_q_head,
-    stride_page,
-    stride_slot,
-    stride_kv_head,
-    stride_scale_page,
-    stride_scale_slot,
-    stride_scale_head,
-    softmax_scale,
-    NUM_Q_PER_KV: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,  # keys of a tile
-):
+    num_kv_heads, page_size, max_pages, num_splits, split_len,
+    stride_q_batch, stride_q_head, stride_page, stride_slot, stride_kv_head, stride_scale_page, stride_scale_slot,
+    stride_scale_head, softmax_scale,
+    NUM_Q_PER_KV: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_N: keys of a tile
+):  # fmt: skip
     """06_quantised_kv, a split of the keys for a whole group. Grid (batch_size * num_splits * num_kv_heads,)."""
     kv_head, split = tl.program_id(0) % num_kv_heads, tl.program_id(0) // num_kv_heads % num_splits
     batch = (tl.program_id(0) // num_kv_heads // num_splits).to(tl.int64)
@@ -125,31 +111,16 @@ def _write(
 
 @triton.jit
 def quantised_write_kernel(
-    k_ptr,  # (num_tokens, num_kv_heads, HEAD_DIM) half, any strides of tokens and heads
-    v_ptr,  # like k
-    k_pages_ptr,  # int8 or float8, as in quantised_kv_kernel
-    v_pages_ptr,  # like k_pages
-    k_scales_ptr,  # float, as in quantised_kv_kernel
-    v_scales_ptr,  # like k_scales
+    k_ptr, v_ptr,  # (num_tokens, num_kv_heads, HEAD_DIM) half, any strides of tokens and heads
+    k_pages_ptr, v_pages_ptr,  # int8 or float8, as in quantised_kv_kernel
+    k_scales_ptr, v_scales_ptr,  # float, as in quantised_kv_kernel
     slot_mapping_ptr,  # (num_tokens,) int64; a negative one is not stored
-    num_kv_heads,
-    page_size,
-    stride_k_token,
-    stride_k_head,
-    stride_v_token,
-    stride_v_head,
-    stride_page,
-    stride_slot,
-    stride_kv_head,
-    stride_scale_page,
-    stride_scale_slot,
-    stride_scale_head,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_H: tl.constexpr,  # num_kv_heads rounded up to a power of two
-    LARGEST: tl.constexpr,
-    MIN_SCALE: tl.constexpr,
-    PER_TOKEN: tl.constexpr,
-):
+    num_kv_heads, page_size,
+    stride_k_token, stride_k_head, stride_v_token, stride_v_head, stride_page, stride_slot, stride_kv_head,
+    stride_scale_page, stride_scale_slot, stride_scale_head,
+    HEAD_DIM: tl.constexpr, BLOCK_H: tl.constexpr,  # BLOCK_H: num_kv_heads rounded up to a power of two
+    LARGEST: tl.constexpr, MIN_SCALE: tl.constexpr, PER_TOKEN: tl.constexpr,
+):  # fmt: skip
     """08_quantised_write. Grid (num_tokens,)."""
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping_ptr + token)
