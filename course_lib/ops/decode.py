@@ -23,18 +23,9 @@ _NUM_THREADS = 128
 
 
 def decode_attention(
-    q,
-    k,
-    v,
-    seq_lens,
-    *,
-    layout="bhsd",
-    softmax_scale=None,
-    variant="04_grouped_heads",
-    language="cuda",
-    num_splits=None,
-    max_seq_len=None,
-):
+    q, k, v, seq_lens, *, layout="bhsd", softmax_scale=None, variant="04_grouped_heads", language="cuda",
+    num_splits=None, max_seq_len=None,
+):  # fmt: skip
     """Attention of one query a sequence over dense keys and values (decoding).
 
     Parameters
@@ -72,18 +63,9 @@ def decode_attention(
 
 
 def plan(
-    q,
-    k,
-    v,
-    seq_lens,
-    *,
-    layout="bhsd",
-    softmax_scale=None,
-    variant="04_grouped_heads",
-    language="cuda",
-    num_splits=None,
-    max_seq_len=None,
-):
+    q, k, v, seq_lens, *, layout="bhsd", softmax_scale=None, variant="04_grouped_heads", language="cuda",
+    num_splits=None, max_seq_len=None,
+):  # fmt: skip
     """The launch or launches that `decode_attention` would make, with fresh outputs (out, lse), not yet run.
 
     A Triton twin: `_decode_triton.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)` with inputs

@@ -49,18 +49,7 @@ def flash_attention_1_backward(q, k, v, out, lse, d_out, *, causal=False, softma
 
 
 def plan(
-    q,
-    k,
-    v,
-    out,
-    lse,
-    d_out,
-    *,
-    causal=False,
-    softmax_scale=None,
-    block_m=BLOCK_M,
-    block_n=BLOCK_N,
-    language="cuda",
+    q, k, v, out, lse, d_out, *, causal=False, softmax_scale=None, block_m=BLOCK_M, block_n=BLOCK_N, language="cuda"
 ):
     """The launches that `flash_attention_1_backward` would make, with fresh outputs (dq, dk, dv), not yet run.
 

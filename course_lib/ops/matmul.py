@@ -74,6 +74,11 @@ def plan_matmul(a, b, *, variant="08_pipelined", language="cuda", tiles=None):
         return _plan_triton(a, b, tiles)
     if variant == "08_pipelined":
         return _plan_pipelined(a, b, _pipelined_tiles() | (tiles or {}))
+    return _plan_by_tiles(a, b, variant)
+
+
+def _plan_by_tiles(a, b, variant):
+    """01 to 07: a block a tile of out, with the tile and the macros of VARIANTS."""
     defines, (rows, cols), block, _ = VARIANTS[variant]
     (size_m, size_k), size_n = a.shape, b.shape[1]
     across, down = ceil_div(size_n, cols), ceil_div(size_m, rows)

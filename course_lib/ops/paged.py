@@ -39,18 +39,9 @@ _NUM_THREADS = 128
 
 
 def paged_attention(
-    q,
-    k_pages,
-    v_pages,
-    block_table,
-    seq_lens,
-    *,
-    layout="NHD",
-    softmax_scale=None,
-    variant="04_paged_grouped",
-    language="cuda",
-    max_seq_len=None,
-):
+    q, k_pages, v_pages, block_table, seq_lens, *, layout="NHD", softmax_scale=None, variant="04_paged_grouped",
+    language="cuda", max_seq_len=None,
+):  # fmt: skip
     """Attention of one query a sequence over its pages (decoding).
 
     Parameters
@@ -88,19 +79,9 @@ def paged_attention(
 
 
 def plan(
-    q,
-    k_pages,
-    v_pages,
-    block_table,
-    seq_lens,
-    *,
-    layout="NHD",
-    softmax_scale=None,
-    variant="04_paged_grouped",
-    language="cuda",
-    max_seq_len=None,
-    split_len=None,
-):
+    q, k_pages, v_pages, block_table, seq_lens, *, layout="NHD", softmax_scale=None, variant="04_paged_grouped",
+    language="cuda", max_seq_len=None, split_len=None,
+):  # fmt: skip
     """The launch or launches that `paged_attention` would make, with fresh outputs (out, lse), not yet run.
 
     Parameters

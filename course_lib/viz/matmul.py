@@ -56,8 +56,13 @@ def product_picture(size=12, block=4, block_k=3, tile=(1, 1), step=1):
         axes.set_title(name, fontsize=11, color=INK)
         axes.set_xlabel(across, fontsize=8.5, color=GREY)
         axes.set_ylabel(down, fontsize=8.5, color=GREY)
-    corner = figure.add_subplot(grid[0, 0])
-    corner.axis("off")
+    _product_legend(figure.add_subplot(grid[0, 0]), block, block_k)
+    return figure
+
+
+def _product_legend(axes, block, block_k):
+    """What one step loads and multiplies, in words."""
+    axes.axis("off")
     lines = (
         "hatched: on chip in this step",
         f"{block} · {block_k} numbers of a, {block_k} · {block} of b",
@@ -65,8 +70,7 @@ def product_picture(size=12, block=4, block_k=3, tile=(1, 1), step=1):
         "pale: loaded in the other steps",
     )
     for number, line in enumerate(lines):
-        corner.text(0.0, 0.75 - 0.15 * number, line, fontsize=9.5, color=INK)
-    return figure
+        axes.text(0.0, 0.75 - 0.15 * number, line, fontsize=9.5, color=INK)
 
 
 def _draw_matrix(axes, size, boxes):
