@@ -22,9 +22,9 @@ class Format:
     dtype: torch.dtype
     tiny: float  # a number that a tie must not swallow
 
-    def source(self):
-        """C functions over arrays of bits."""
-        bits, name, two = "const unsigned short* a", self.name, f"{self.name}2"
+    def operators(self):
+        """[(name, C statement)]: what takes two numbers."""
+        name, two = self.name, f"{self.name}2"
         binary = [(n, f"out[i] = B(__h{n}(H(a[i]), H(b[i])));") for n in [*ARITHMETIC, "max", "min", "max_nan"]]
         signs = zip(ARITHMETIC, "+-*/", strict=True)
         binary += [(f"operator_{n}", f"out[i] = B(H(a[i]) {sign} H(b[i]));") for n, sign in signs]
@@ -45,6 +45,11 @@ class Format:
             out[i] = B(p.x) ^ B(__high2{name}(p)) << 1;""",
             )
         )
+        return binary
+
+    def source(self):
+        """C functions over arrays of bits."""
+        bits, name = "const unsigned short* a", self.name
         unary = [(f"f_{n}", f"out[i] = B(h{n}(H(a[i])));") for n in UNARY]
         from_float = [("from_float", "out[i] = B(T(a[i]));")]
         from_float += [(f"from_float_{r}", f"out[i] = B(__float2{name}_{r}(a[i]));") for r in ("rz", "rd", "ru")]
@@ -64,7 +69,7 @@ class Format:
                     ("to_int_rn", f"out[i] = __{name}2int_rn(H(a[i]));"),
                 ),
                 common.elementwise(f"{bits}, unsigned short* out", *unary),
-                common.elementwise(f"{bits}, const unsigned short* b, unsigned short* out", *binary),
+                common.elementwise(f"{bits}, const unsigned short* b, unsigned short* out", *self.operators()),
                 common.elementwise(
                     f"{bits}, const unsigned short* b, const unsigned short* c, unsigned short* out",
                     ("fma", "out[i] = B(__hfma(H(a[i]), H(b[i]), H(c[i])));"),

@@ -55,62 +55,57 @@ extern "C" void probe_integers(const unsigned* a, const unsigned* b, const unsig
 """
 
 
+BINARY = {
+    "fmax": "out[i] = fmaxf(a[i], b[i]);",
+    "max": "out[i] = max(a[i], b[i]);",
+    "min": "out[i] = min(a[i], b[i]);",
+    "div": "out[i] = __fdividef(a[i], b[i]);",
+    "add_rn": "out[i] = __fadd_rn(a[i], b[i]);",
+    "no_contraction": "out[i] = __fadd_rn(__fmul_rn(a[i], b[i]), a[i]);",
+    "pow": "out[i] = powf(a[i], b[i]);",
+    "fma": "out[i] = __fmaf_rn(a[i], b[i], a[i]);",
+}
+FLOAT_TO_INT = {
+    "classes": "out[i] = isnan(a[i]) | isinf(a[i]) << 1 | isfinite(a[i]) << 2 | signbit(a[i]) << 3;",
+    "constants": "out[0] = __float_as_int(CUDART_INF_F); out[1] = __float_as_int(INFINITY);"
+    "out[2] = CUDART_PI_F == 3.14159265f;",
+}
+
+
 @pytest.fixture(scope="module", params=["fast", "checked"])
 def library(request, tmp_path_factory):
     text = ['#include "cuda_fp8.h"', '#include "math_constants.h"']
     text += [common.elementwise("const float* a, float* out", *[(f"u_{n}", f"out[i] = {n}(a[i]);") for n in UNARY])]
-    text += [
-        common.elementwise(
-            "const float* a, const float* b, float* out",
-            *[
-                ("fmax", "out[i] = fmaxf(a[i], b[i]);"),
-                ("max", "out[i] = max(a[i], b[i]);"),
-                ("min", "out[i] = min(a[i], b[i]);"),
-                ("div", "out[i] = __fdividef(a[i], b[i]);"),
-                ("add_rn", "out[i] = __fadd_rn(a[i], b[i]);"),
-                ("no_contraction", "out[i] = __fadd_rn(__fmul_rn(a[i], b[i]), a[i]);"),
-                ("pow", "out[i] = powf(a[i], b[i]);"),
-                ("fma", "out[i] = __fmaf_rn(a[i], b[i], a[i]);"),
-            ],
-        )
-    ]
+    text += [common.elementwise("const float* a, const float* b, float* out", *BINARY.items())]
     for to in ("int", "uint", "ll"):
         casts = [(f"to_{to}_{r}", f"out[i] = (long long)__float2{to}_{r}(a[i]);") for r in ("rn", "rz", "rd", "ru")]
         text.append(common.elementwise("const float* a, long long* out", *casts))
-    text.append(
-        common.elementwise(
-            "const float* a, int* out",
-            ("classes", "out[i] = isnan(a[i]) | isinf(a[i]) << 1 | isfinite(a[i]) << 2 | signbit(a[i]) << 3;"),
-            (
-                "constants",
-                "out[0] = __float_as_int(CUDART_INF_F); out[1] = __float_as_int(INFINITY);"
-                "out[2] = CUDART_PI_F == 3.14159265f;",
-            ),
-        )
-    )
+    text.append(common.elementwise("const float* a, int* out", *FLOAT_TO_INT.items()))
     for kind in ("e4m3", "e5m2"):
-        cvt = f"__NV_{kind.upper()}"
-        text.append(
-            common.elementwise(
-                "const unsigned char* a, float* out",
-                (f"{kind}_to_float", f"__nv_fp8_{kind} x; x.__x = a[i]; out[i] = float(x);"),
-            )
-        )
-        text.append(
-            common.elementwise(
-                "const float* a, unsigned char* out",
-                (f"{kind}_saturating", f"out[i] = __nv_fp8_{kind}(a[i]).__x;"),
-                (f"{kind}_plain", f"out[i] = __nv_cvt_float_to_fp8(a[i], __NV_NOSAT, {cvt});"),
-                (
-                    f"{kind}_four",
-                    f"if (i % 4 == 0) {{ __nv_fp8x4_{kind} v(make_float4(a[i], a[i + 1], a[i + 2], a[i + 3]));"
-                    "*(unsigned*)(out + i) = v.__x; }",
-                ),
-            )
-        )
+        text += fp8_conversions(kind)
     doubles = ("e4m3_double", "out[i] = __nv_fp8_e4m3(a[i]).__x;")
     text.append(common.elementwise("const double* a, unsigned char* out", doubles))
     return common.compile_library(tmp_path_factory.mktemp("math"), "\n".join([*text, INTEGERS]), build=request.param)
+
+
+def fp8_conversions(kind):
+    """C functions from bytes of one fp8 format to float and back."""
+    return (
+        common.elementwise(
+            "const unsigned char* a, float* out",
+            (f"{kind}_to_float", f"__nv_fp8_{kind} x; x.__x = a[i]; out[i] = float(x);"),
+        ),
+        common.elementwise(
+            "const float* a, unsigned char* out",
+            (f"{kind}_saturating", f"out[i] = __nv_fp8_{kind}(a[i]).__x;"),
+            (f"{kind}_plain", f"out[i] = __nv_cvt_float_to_fp8(a[i], __NV_NOSAT, __NV_{kind.upper()});"),
+            (
+                f"{kind}_four",
+                f"if (i % 4 == 0) {{ __nv_fp8x4_{kind} v(make_float4(a[i], a[i + 1], a[i + 2], a[i + 3]));"
+                "*(unsigned*)(out + i) = v.__x; }",
+            ),
+        ),
+    )
 
 
 def floats(count=20_000):

@@ -48,26 +48,13 @@ def judge(
     started = time.perf_counter()
     verdict = Verdict(exercise=exercise.id, state=FAIL, engine="cpu")
     if not_started(exercise, answer_text):
-        verdict.state = NOT_STARTED
-        mend = f"TODO {exercise.id}: mend" in answer_text
-        verdict.hint = (
-            f"Mend the code below the line that says {exercise.id}, delete that line, then check again."
-            if mend
-            else f"Replace the line that says {exercise.id} with your code, then check again."
-        )
+        verdict.state, verdict.hint = NOT_STARTED, _first_step(exercise, answer_text)
         return verdict
     seed = secrets.randbits(62) if seed is None else seed
     session = Session(exercise, answer_text, run_task or isolation.run_task, filename, first_line)
     prepared = prepared or prepare(exercise, seed)
-    result, evidence = session.collect(prepared)
-    missing, checked = _missing_here(result), evidence
-    if engine == "gpu" and exercise.language != "python" and (missing or _passed(result, evidence)):
-        verdict.engine = session.engine = "gpu"
-        result, evidence = session.collect(prepared)
-        for case, before in zip(evidence.cases, checked.cases, strict=True):
-            case.first.ledger = before.first.ledger  # a GPU counts nothing
-        verdict.remarks = [_UNCHECKED] if missing else []
-        missing = _missing_here(result)
+    result, evidence = _collect(verdict, session, prepared, engine)
+    missing = _missing_here(result)
     verdict.printed = result.printed
     if missing is not None:
         verdict.state, verdict.missing = NOT_VERIFIED_HERE, missing
@@ -77,6 +64,27 @@ def judge(
         _say_fail(verdict, session, result, evidence, seed)
     verdict.seconds = time.perf_counter() - started
     return verdict
+
+
+def _collect(verdict, session, prepared, engine):
+    """(result, evidence) of a run on the CPU; of one on a GPU where that is asked for and the first one allows it."""
+    result, checked = session.collect(prepared)
+    missing = _missing_here(result)
+    if engine != "gpu" or session.exercise.language == "python" or not (missing or _passed(result, checked)):
+        return result, checked
+    verdict.engine = session.engine = "gpu"
+    result, evidence = session.collect(prepared)
+    for case, before in zip(evidence.cases, checked.cases, strict=True):
+        case.first.ledger = before.first.ledger  # a GPU counts nothing
+    verdict.remarks = [_UNCHECKED] if missing else []
+    return result, evidence
+
+
+def _first_step(exercise, answer_text):
+    """What to do with a starter that nothing was done to."""
+    if f"TODO {exercise.id}: mend" in answer_text:
+        return f"Mend the code below the line that says {exercise.id}, delete that line, then check again."
+    return f"Replace the line that says {exercise.id} with your code, then check again."
 
 
 def not_started(exercise, text):

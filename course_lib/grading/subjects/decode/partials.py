@@ -216,18 +216,10 @@ def _by_empty(evidence):
     if not failing or any(not bool((c.inputs["partial_lse"] == NEG_INF).any()) for c in failing):
         return None
     found = failing[0]
-    empty = found.inputs["partial_lse"] == NEG_INF  # (num_splits, num_rows)
-    no_key = empty.all(dim=0)
     name, comparison = next((n, c) for n, c in found.comparisons.items() if not c.passed)
     row = comparison.index[0]
     said = f"{name} of row {row} is {comparison.got:.4g}, expected {comparison.expected:.4g}"
-    only_without = all(
-        not bool((c.comparisons[n].wrong.reshape(len(c.ref["lse"]), -1).any(dim=1) & ~_no_key(c)).any())
-        for c in failing
-        for n in c.comparisons
-        if c.comparisons[n].wrong is not None
-    )
-    if only_without and bool(no_key[row]):
+    if bool(_no_key(found)[row]) and _only_without_keys(failing):
         why = (
             "-inf minus -inf is NaN, and so is 0 / 0" if math.isnan(comparison.got) else "A sum of nothing is 0 exactly"
         )
@@ -236,7 +228,24 @@ def _by_empty(evidence):
             f"Right wherever a row has a key. In the case {found.case.name!r} all splits of row {row} are empty, so "
             f"out must be 0 and lse -inf; {said}. {why}.",
         )
-    count, total = int(empty[:, row].sum()), len(empty)
+    return _say_empty_splits(found, name, comparison, said)
+
+
+def _only_without_keys(failing):
+    """Whether no row that has a key is wrong in any of the cases."""
+    return all(
+        not bool((c.comparisons[n].wrong.reshape(len(c.ref["lse"]), -1).any(dim=1) & ~_no_key(c)).any())
+        for c in failing
+        for n in c.comparisons
+        if c.comparisons[n].wrong is not None
+    )
+
+
+def _say_empty_splits(found, name, comparison, said):
+    """Diagnosis of a wrong element in a row some of whose splits are empty; `said` names the element."""
+    row = comparison.index[0]
+    empty = found.inputs["partial_lse"][:, row] == NEG_INF  # (num_splits,)
+    count, total = int(empty.sum()), len(empty)
     start = (
         f"Right where every split has keys. In the case {found.case.name!r} {count} of {total} splits of row {row} are "
         f"empty, partial_lse -inf, and {said}"

@@ -22,6 +22,12 @@ from .masks import by_heads, by_masked_rows, by_seen
 E = math.e
 KEYS = 53  # three whole tiles and 5 keys
 ALPHA = math.exp(-1.0)
+_FACTORS = (  # factor of the old state, code, what was done to it
+    (1.0, "{}_not_rescaled", "not multiplied by alpha"),
+    (E, "inverse_factor", "multiplied by exp(m_new - m)"),
+    (0.5, "exp_exp2_mix", "multiplied by 2 to the -1, not by exp(-1)"),
+    (0.0, "old_state_lost", "thrown away"),
+)
 
 
 def tile_probes(sizes):
@@ -145,18 +151,17 @@ def say_factors(old, new, old_sum, start):
             f"{start}. The old output was counted as one key, not as {old_sum:g}: out is a mean already, so it enters "
             "with the weight l * alpha. If you divide at every tile, multiply by the old l first.",
         )
-    table = (
-        (1.0, "not_rescaled", "not multiplied by alpha"),
-        (E, "inverse", "multiplied by exp(m_new - m)"),
-        (0.5, "exp2", "multiplied by 2 to the -1, not by exp(-1)"),
-        (0.0, "lost", "thrown away"),
-    )
+    return _by_factors(factor_out, factor_l, old_sum, start)
+
+
+def _by_factors(factor_out, factor_l, old_sum, start):
+    """Diagnosis from what the old output and the old l of `old_sum` keys were multiplied by."""
     for name, factor in (("out", factor_out), ("l", factor_l)):
-        for value, code, words in table:
+        for value, code, words in _FACTORS:
             if abs(factor - value) < 5e-3:
                 both = ", and so was l" if name == "out" and abs(factor_l - value) < 5e-3 else ""
                 return Diagnosis(
-                    _CODES[code].format("o" if name == "out" else "l"),
+                    code.format("o" if name == "out" else "l"),
                     f"{start}. When the maximum grew, the old {name} was {words}{both}; "
                     "alpha = exp(m - m_new) = 0.368.",
                 )
@@ -165,14 +170,6 @@ def say_factors(old, new, old_sum, start):
         f"{start}. The old output was multiplied by {factor_out * old_sum:.4g} and the old l by {factor_l:.4g}; "
         f"it must be l * alpha = {old_sum * ALPHA:.4g} and alpha = 0.368.",
     )
-
-
-_CODES = {
-    "not_rescaled": "{}_not_rescaled",
-    "inverse": "inverse_factor",
-    "exp2": "exp_exp2_mix",
-    "lost": "old_state_lost",
-}
 
 
 def _by_tiles(evidence):

@@ -70,7 +70,18 @@ def by_seen(evidence):
         f"Equal scores, seq_len_q = {num_q}, seq_len_kv = {num_kv}: row {row} may see {row + offset + 1} keys and saw "
         f"{seen[row]:.4g}"
     )
-    rules = (
+    for code, rule, words in _key_rules(offset, num_kv):
+        if all(near(keys, rule(r)) for r, keys in enumerate(seen)):
+            return Diagnosis(code, f"{start}: {words}.")
+    found = _by_tiles(seen, wrong, offset, num_kv, start)
+    if found is not None or seen[row] > 2 * num_kv:
+        return found  # no mean of that many keys: not a matter of which ones
+    return Diagnosis("wrong_keys", f"{start}.")
+
+
+def _key_rules(offset, num_kv):
+    """[(code, row -> keys that it saw, words)]: the mistakes that have one rule for all rows."""
+    return (
         (
             "causal_off_by_one",
             lambda r: r + offset,
@@ -81,9 +92,11 @@ def by_seen(evidence):
         ("causal_missing", lambda r: num_kv, "every key, those of the future too"),
         ("causal_reversed", lambda r: num_kv - r - offset, "the comparison is turned round"),
     )
-    for code, rule, words in rules:
-        if all(near(keys, rule(r)) for r, keys in enumerate(seen)):
-            return Diagnosis(code, f"{start}: {words}.")
+
+
+def _by_tiles(seen, wrong, offset, num_kv, start):
+    """Diagnosis of whole tiles that were seen, padded or skipped, or None; `wrong` lists the rows that are."""
+    num_q = len(seen)
     if all(near(seen[r], min(_visited(r, offset, num_kv), num_kv)) for r in range(min(BLOCK_M, num_q))):
         return Diagnosis(
             "mask_in_tile",
@@ -99,9 +112,7 @@ def by_seen(evidence):
             f"{start}; {num_q - len(wrong)} other rows are right. A tile of queries was skipped although its last rows "
             "see keys of this tile: round the first row down to a whole tile, and compare with kv_start - offset.",
         )
-    if seen[row] > 2 * num_kv:
-        return None  # no mean of that many keys: not a matter of which ones
-    return Diagnosis("wrong_keys", f"{start}.")
+    return None
 
 
 def _visited(row, offset, num_kv):

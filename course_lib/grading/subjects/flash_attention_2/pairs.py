@@ -91,7 +91,7 @@ def say_pairs(reading, what, dim, group=GROUP):
     """
     if reading is None or any(math.isnan(value) for value in reading):
         return None
-    got, (right, table) = torch.tensor(reading, dtype=torch.float64), _masks()
+    got, (right, masks) = torch.tensor(reading, dtype=torch.float64), _masks()
     wanted = group * right.sum(dim=dim).double()
     if _alike(got, wanted):
         return None
@@ -103,10 +103,15 @@ def say_pairs(reading, what, dim, group=GROUP):
     )
     if group > 1 and _alike(got, wanted / group):
         return Diagnosis("group_not_summed", f"{start}: one query head of {group}. Heads that share k and v add up.")
-    for code, words, mask in table:
+    for code, words, mask in masks:
         for heads in {group, 1}:
             if _alike(got, heads * mask.sum(dim=dim).double()):
                 return Diagnosis(code, f"{start}: {words}.")
+    return _say_counts(got, wanted, at, start, what, who)
+
+
+def _say_counts(got, wanted, at, start, what, who):
+    """Diagnosis from counts that no mask explains: none, an offset, a factor, too few, or others."""
     if not bool(got.any()):
         return Diagnosis(
             "nothing_counted", f"{start}: nothing for anybody. d_q is a sum of rows of k, d_k one of rows of q."

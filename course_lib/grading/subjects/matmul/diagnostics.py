@@ -43,12 +43,26 @@ def _by_terms(out, size_k, block_k):
     if not bool((out == out.flatten()[0]).all()):
         return _uneven(out, size_k, start)
     count = out.flatten()[0].item()
-    tiles = -(-size_k // block_k)
-    last = size_k - (tiles - 1) * block_k
-    if count == last == block_k:
+    if count == block_k and size_k % block_k == 0:
         words = "one step alone. Does the loop reach size_k, and does the sum live on from step to step?"
         return Diagnosis("one_tile", f"{start}{count:g} everywhere. That is {words}")
-    table = (
+    for value, code, words in _counts(size_k, block_k):
+        if count == value:
+            return Diagnosis(code, f"{start}{count:g} everywhere. That is {words}.")
+    if count != count or abs(count) > 1e6:
+        return Diagnosis(
+            "not_begun", f"{start}{count:.3g} everywhere. Nobody set acc to 0: it began with what was there."
+        )
+    return Diagnosis(
+        "terms", f"{start}{count:g} everywhere, where {size_k} should stand.{_steps(count, size_k, block_k)}"
+    )
+
+
+def _counts(size_k, block_k):
+    """[(count, code, words)]: how many products each mistake adds up."""
+    tiles = -(-size_k // block_k)
+    last = size_k - (tiles - 1) * block_k  # numbers of k in the last tile
+    return (
         (size_k - last, "k_tail_dropped", f"the whole tiles of {block_k} alone; the last {last} numbers of k are lost"),
         (last, "acc_not_kept", "the last tile alone. The sum must live on from tile to tile: start it at 0 once"),
         (block_k, "one_tile", "one tile alone: what the other tiles give never arrives in out"),
@@ -59,16 +73,6 @@ def _by_terms(out, size_k, block_k):
             "nothing_summed",
             "no sum: nothing was added, or each product replaced the one before, down to the zeros of the tail",
         ),
-    )
-    for value, code, words in table:
-        if count == value:
-            return Diagnosis(code, f"{start}{count:g} everywhere. That is {words}.")
-    if count != count or abs(count) > 1e6:
-        return Diagnosis(
-            "not_begun", f"{start}{count:.3g} everywhere. Nobody set acc to 0: it began with what was there."
-        )
-    return Diagnosis(
-        "terms", f"{start}{count:g} everywhere, where {size_k} should stand.{_steps(count, size_k, block_k)}"
     )
 
 
