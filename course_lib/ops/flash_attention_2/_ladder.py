@@ -38,8 +38,7 @@ def flash_attention_2(q, k, v, *, causal=False, softmax_scale=None, variant="10_
     Parameters
     ----------
     q : tensor, (batch_size, num_heads, seq_len_q, head_dim)
-        02 to 10: float16 or bfloat16, head_dim 64 or 128, any strides;
-            a row is contiguous and starts at a multiple of 16 bytes
+        02 to 10: half or bfloat16, head_dim 64 or 128, any strides; rows contiguous, from multiples of 16 bytes on
         01: contiguous; float32 in CUDA, float32 or half in Triton
     k, v : tensor, (batch_size, num_kv_heads, seq_len_kv, head_dim), dtype of `q`; num_kv_heads divides num_heads
     causal : bool; bottom-right aligned. seq_len_q=2, seq_len_kv=5 keeps
