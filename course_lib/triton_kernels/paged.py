@@ -97,11 +97,7 @@ def paged_v1_kernel(
 
 @triton.jit
 def paged_v2_kernel(
-    q_ptr,  # inputs as in paged_v1_kernel
-    k_pages_ptr,
-    v_pages_ptr,
-    block_table_ptr,
-    seq_lens_ptr,
+    q_ptr, k_pages_ptr, v_pages_ptr, block_table_ptr, seq_lens_ptr,  # as in paged_v1_kernel
     partial_out_ptr,  # (batch_size, num_heads, num_partitions, HEAD_DIM) float
     partial_lse_ptr,  # (batch_size, num_heads, num_partitions) float, natural log
     num_q_per_kv, page_size, max_pages, partition_len,
@@ -157,11 +153,7 @@ def reduce_kernel(
 
 @triton.jit
 def paged_grouped_kernel(
-    q_ptr,  # inputs as in paged_v1_kernel
-    k_pages_ptr,
-    v_pages_ptr,
-    block_table_ptr,
-    seq_lens_ptr,
+    q_ptr, k_pages_ptr, v_pages_ptr, block_table_ptr, seq_lens_ptr,  # as in paged_v1_kernel
     partial_out_ptr,  # (batch_size, num_heads, num_splits, HEAD_DIM) float
     partial_lse_ptr,  # (batch_size, num_heads, num_splits) float, natural log
     num_kv_heads, page_size, max_pages, num_splits, split_len,
