@@ -27,7 +27,7 @@ EXERCISE = exercise(
         cases.case("some splits empty", 8, 6, 8, "leading_masked"),
         cases.case("some splits empty, one row without keys", 7, 6, 20, "masked"),
         cases.case("every third row without keys", 3, 7, 4, empty_rows=True),
-        cases.case("no key at all", 2, 1, 3, empty_rows=True),
+        cases.case("no keys", 2, 1, 3, empty_rows=True),
     ),
     make_inputs=cases.partials,
     make_run=_run,

@@ -1,13 +1,13 @@
 // 01_split — decode attention over one split of the keys, one warp
 //
 // Idea      a warp takes one head and one split: a lane holds two columns of q and of the sum, and every key costs one warp_sum;
-//           what it leaves is attention over its own keys, finished, with the log-sum-exp that lets splits be combined
+//           its output is attention over its own keys, divided by l, with the log-sum-exp that lets splits be combined
 // Builds on chapter 03's online softmax (softmax/03_online_warp).
 // Contract  q (B, H, 64), k, v (B, Hkv, capacity, 64) half, contiguous · H = Hkv * num_q_per_kv; query head h reads head
-//           h / num_q_per_kv · every sequence has the keys 0 to seq_len_kv - 1, 1 <= seq_len_kv <= capacity; what stands
-//           behind them may be anything · split s has the keys s * split_len to (s + 1) * split_len - 1, as far as they exist
+//           h / num_q_per_kv · every sequence has the keys 0 to seq_len_kv - 1, 1 <= seq_len_kv <= capacity; entries
+//           past seq_len_kv are undefined · split s has the keys s * split_len to (s + 1) * split_len - 1, as far as they exist
 //           partial_out (num_splits, B, H, 64), partial_lse (num_splits, B, H) float, natural log · every split has a key
-//           no Triton twin: lanes are the compiler's business there
+//           no Triton twin: Triton leaves the mapping to lanes to the compiler
 // Launch    grid (num_splits, H, B), num_splits = ceil(seq_len_kv / split_len) · block 32
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Source    T. Dao, D. Haziza, F. Massa, G. Sizov, "Flash-Decoding for long-context inference", 2023,
@@ -42,8 +42,8 @@ split_kernel(const __half* q, const __half* k, const __half* v, float* partial_o
         acc.y = acc.y * alpha + weight * v_reg.y;
         m = m_new;
     }
-    const size_t place = split * num_rows + row;
-    reinterpret_cast<float2*>(partial_out)[place * WARP_SIZE + lane] = make_float2(acc.x / l, acc.y / l);
-    if (lane == 0) partial_lse[place] = m + logf(l);
+    const size_t offset = split * num_rows + row;
+    reinterpret_cast<float2*>(partial_out)[offset * WARP_SIZE + lane] = make_float2(acc.x / l, acc.y / l);
+    if (lane == 0) partial_lse[offset] = m + logf(l);
     // END SOLUTION
 }

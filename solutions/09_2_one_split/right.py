@@ -33,15 +33,15 @@ split_kernel(const __half* q, const __half* k, const __half* v, float* partial_o
         l += weight;
         for (int i = 0; i < 2; ++i) acc[i] += weight * __half2float(v[(size_t)key * HEAD_DIM + lane + i * WARP_SIZE]);
     }
-    const size_t place = blockIdx.x * (size_t)gridDim.y * gridDim.z + row;
-    for (int i = 0; i < 2; ++i) partial_out[place * HEAD_DIM + lane + i * WARP_SIZE] = acc[i] / l;
-    if (lane == 31) partial_lse[place] = logf(l) + m;
+    const size_t offset = blockIdx.x * (size_t)gridDim.y * gridDim.z + row;
+    for (int i = 0; i < 2; ++i) partial_out[offset * HEAD_DIM + lane + i * WARP_SIZE] = acc[i] / l;
+    if (lane == 31) partial_lse[offset] = logf(l) + m;
 }
 """
 
 SCORE = "const float score = warp_sum(q_reg.x * k_reg.x + q_reg.y * k_reg.y) * softmax_scale;"
 ALPHA = "const float alpha = exp_shifted(m, m_new), weight = exp_shifted(score, m_new);"
-LSE = "partial_lse[place] = m + logf(l);"
+LSE = "partial_lse[offset] = m + logf(l);"
 
 ANSWERS = [
     Right("every lane writes lse, all the same number", (("if (lane == 0) partial_lse", "partial_lse"),)),
@@ -51,7 +51,7 @@ ANSWERS = [
         (
             (SCORE, SCORE.replace("* softmax_scale", "* (softmax_scale * LOG2_E)")),
             (ALPHA, "const float alpha = exp2f(m - m_new), weight = exp2f(score - m_new);"),
-            (LSE, "partial_lse[place] = (m + log2f(l)) * LN_2;"),
+            (LSE, "partial_lse[offset] = (m + log2f(l)) * LN_2;"),
         ),
     ),
     Right(

@@ -42,7 +42,7 @@ def _run(case, tensors):
     return Run(case.name, tensors, outputs, arguments, grid=grid, block=(32, 1, 1))
 
 
-_COUNTED_CASE = _case("keys", (1, 2, 1), COUNTED, COUNTED_LEN, 64, "zeros", (), v="key_numbers", behind="kept")
+_COUNTED_CASE = _case("keys", (1, 2, 1), COUNTED, COUNTED_LEN, 64, "zeros", (), v="key_numbers", tail="kept")
 
 _RIGHT = _windows(_COUNTED_CASE)
 
@@ -52,7 +52,7 @@ def _rules():
     whole = [[(s, s + COUNTED_LEN) for s, _ in row] for row in _RIGHT]
     return (
         *windows.usual_rules(_RIGHT),
-        ("tail_counted", "the last split is shorter than split_len; slots behind the last key are unused", whole),
+        ("tail_counted", "the last split is shorter than split_len; slots past the last key are unused", whole),
         ("partials_moved", order, windows.moved(_RIGHT, 2)),
     )
 

@@ -14,9 +14,9 @@ L = "l = l * alpha + weight;"
 ACC_X = "acc.x = acc.x * alpha + weight * v_reg.x;"
 ACC_Y = "acc.y = acc.y * alpha + weight * v_reg.y;"
 M_KEPT = "        m = m_new;\n"
-PLACE = "const size_t place = split * num_rows + row;"
+OFFSET = "const size_t offset = split * num_rows + row;"
 OUT = "make_float2(acc.x / l, acc.y / l);"
-LSE = "if (lane == 0) partial_lse[place] = m + logf(l);"
+LSE = "if (lane == 0) partial_lse[offset] = m + logf(l);"
 
 
 def both(line, other, find, replace):
@@ -129,7 +129,7 @@ ANSWERS = [
         "rows_of_v",
         "address of v",
     ),
-    # places
+    # addresses
     Wrong(
         "heads by modulo",
         ((KV_HEAD, KV_HEAD.replace("head / num_q_per_kv", "head % (gridDim.y / num_q_per_kv)")),),
@@ -149,11 +149,11 @@ ANSWERS = [
         "capacity rows",
     ),
     Wrong(
-        "split behind the head",
-        ((PLACE, "const size_t place = row * gridDim.x + split;"),),
+        "head before the split",
+        ((OFFSET, "const size_t offset = row * gridDim.x + split;"),),
         "partials_moved",
         "split comes first",
     ),
-    Wrong("no split in the place", ((PLACE, "const size_t place = row;"),), "race", "partial"),
+    Wrong("no split in the offset", ((OFFSET, "const size_t offset = row;"),), "race", "partial"),
     Wrong("k in place of v", ((V_ROWS, V_ROWS.replace("(v +", "(k +")),), "k_v_swapped", "rows of v"),
 ]

@@ -32,9 +32,9 @@ def split_kernel(
     acc = tl.zeros((HEAD_DIM,), tl.float32)
     for start in range(first, end, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
-        kv_at = (kv_head * capacity + keys[:, None]) * HEAD_DIM + d[None, :]  # (BLOCK_N, HEAD_DIM)
-        k = tl.load(k_ptr + kv_at, mask=keys[:, None] < end, other=0.0).to(tl.float32)
-        v = tl.load(v_ptr + kv_at, mask=keys[:, None] < end, other=0.0).to(tl.float32)
+        kv_offsets = (kv_head * capacity + keys[:, None]) * HEAD_DIM + d[None, :]  # (BLOCK_N, HEAD_DIM)
+        k = tl.load(k_ptr + kv_offsets, mask=keys[:, None] < end, other=0.0).to(tl.float32)
+        v = tl.load(v_ptr + kv_offsets, mask=keys[:, None] < end, other=0.0).to(tl.float32)
         scores = tl.sum(q[None, :] * k, axis=1) * softmax_scale  # (BLOCK_N,)
         scores = tl.where(keys < end, scores, -float("inf"))
         m_new = tl.maximum(m, tl.max(scores, axis=0))
@@ -43,7 +43,7 @@ def split_kernel(
         l = l * alpha + tl.sum(probs_unnorm, axis=0)
         acc = acc * alpha + tl.sum(probs_unnorm[:, None] * v, axis=0)
         m = m_new
-    place = split * batch_size * num_heads + row
-    tl.store(partial_out_ptr + place * HEAD_DIM + d, acc / l)  # an empty split: NaN, which nobody reads
-    tl.store(partial_lse_ptr + place, m + tl.log(l))  # an empty split: -inf
+    offset = split * batch_size * num_heads + row
+    tl.store(partial_out_ptr + offset * HEAD_DIM + d, acc / l)  # an empty split: NaN, which the combine does not read
+    tl.store(partial_lse_ptr + offset, m + tl.log(l))  # an empty split: -inf
     ### END SOLUTION

@@ -6,7 +6,7 @@ LOOP = "for start in range(first, end, BLOCK_N):"
 BACKWARDS = """num_tiles = tl.cdiv(tl.maximum(end - first, 0), BLOCK_N)
     for step in range(num_tiles):
         start = first + (num_tiles - 1 - step) * BLOCK_N"""
-OUT = "tl.store(partial_out_ptr + place * HEAD_DIM + d, acc / l)"
+OUT = "tl.store(partial_out_ptr + offset * HEAD_DIM + d, acc / l)"
 SCORES = "scores = tl.sum(q[None, :] * k, axis=1) * softmax_scale"
 
 ANSWERS = [

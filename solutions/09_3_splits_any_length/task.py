@@ -50,14 +50,14 @@ def _attention(dtype):
 
 
 def _unread(case, tensors):
-    """partial_out of a split without keys may be anything."""
+    """Mask of partial_out that is undefined: splits without keys."""
     empty = torch.tensor([[end <= first for first, end in row] for row in _windows(case)]).T  # (S, B)
     shape = cases.partial_outputs(case, case.sizes["num_splits"])["partial_out"][0]
     return {"partial_out": empty[:, :, None, None].expand(shape)}
 
 
 _COUNTED_CASE = _case(
-    "keys", (2, 2, 1), LENGTHS[0], SPLITS, CAPACITY, "zeros", (), seq_lens=LENGTHS, v="key_numbers", behind="kept"
+    "keys", (2, 2, 1), LENGTHS[0], SPLITS, CAPACITY, "zeros", (), seq_lens=LENGTHS, v="key_numbers", tail="kept"
 )
 
 _RIGHT = _windows(_COUNTED_CASE)
@@ -84,7 +84,7 @@ def _rules():
     return (
         *windows.usual_rules(_RIGHT, BLOCK_N),
         ("split_ignored", "every split walked over the whole sequence", [[(0, n)] * SPLITS for n in LENGTHS]),
-        ("tail_counted", "slots behind the last key were counted as keys", of(lambda n: CAPACITY, tiles)),
+        ("tail_counted", "slots past the end of the sequence were counted as keys", of(lambda n: CAPACITY, tiles)),
         ("partials_moved", order, windows.moved(_RIGHT, 2)),
         ("length_of_another", one, of(lambda n: LENGTHS[0], lambda n: tiles(LENGTHS[0]))),
         ("split_len_of_another", longest, of(own, lambda n: tiles(LENGTHS[0]))),
@@ -101,16 +101,16 @@ def _by_empty(evidence):
     wrong = [c for c in failing if not c.comparisons["partial_lse"].passed]
     if not wrong or len(wrong) < len(failing):
         return None
-    for found in wrong:
-        lse, out = found.comparisons["partial_lse"], found.comparisons["partial_out"]
-        if lse.wrong is None or not out.passed or bool((lse.wrong & torch.isfinite(found.ref["partial_lse"])).any()):
+    for case in wrong:
+        lse, out = case.comparisons["partial_lse"], case.comparisons["partial_out"]
+        if lse.wrong is None or not out.passed or bool((lse.wrong & torch.isfinite(case.ref["partial_lse"])).any()):
             return None
-    found = wrong[0]
-    s, b, _ = found.comparisons["partial_lse"].index
-    got = found.comparisons["partial_lse"].got
+    case = wrong[0]
+    s, b, _ = case.comparisons["partial_lse"].index
+    got = case.comparisons["partial_lse"].got
     start = (
-        f"Right wherever a split has keys. In the case {found.case.name!r} split {s} of batch entry {b}, "
-        f"{cases.seq_lens(found.case)[b]} keys in {found.case.sizes['num_splits']} splits, has none: its partial_lse "
+        f"Right wherever a split has keys. In the case {case.case.name!r} split {s} of batch entry {b}, "
+        f"{cases.seq_lens(case.case)[b]} keys in {case.case.sizes['num_splits']} splits, has none: its partial_lse "
         f"must be -inf, which weighs nothing, and is {got:.4g}"
     )
     if math.isnan(got):
@@ -130,7 +130,7 @@ EXERCISE = exercise(
         _case("exactly one tile", (1, 1, 1), BLOCK_N, 1),
         _case("one above a tile, two splits", (1, 2, 1), BLOCK_N + 1, 2, 20, schedules=SCHEDULES),
         _case("whole splits", (1, 1, 1), 64, 4),
-        _case("no key at all", (1, 2, 1), 8, 2, seq_lens=(0,)),
+        _case("no keys", (1, 2, 1), 8, 2, seq_lens=(0,)),
         _case("mixed lengths, grouped heads", (3, 4, 2), 70, 4, 150, seq_lens=(70, 0, 20)),
         _case("rising scores", (1, 1, 1), 45, 2, 48, "rising"),
         _case("falling scores", (1, 1, 1), 45, 2, 48, "falling"),

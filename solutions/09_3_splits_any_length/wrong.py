@@ -9,9 +9,9 @@ END = "end = tl.minimum(first + split_len, seq_len)"
 KV_HEAD = "kv_head = batch * (num_heads // num_q_per_kv) + head // num_q_per_kv"
 START = 'm, l = -float("inf"), 0.0'
 LOOP = "for start in range(first, end, BLOCK_N):"
-AT = "kv_at = (kv_head * capacity + keys[:, None]) * HEAD_DIM + d[None, :]"
-LOAD_K = "k = tl.load(k_ptr + kv_at, mask=keys[:, None] < end, other=0.0).to(tl.float32)"
-LOAD_V = "v = tl.load(v_ptr + kv_at, mask=keys[:, None] < end, other=0.0).to(tl.float32)"
+OFFSETS = "kv_offsets = (kv_head * capacity + keys[:, None]) * HEAD_DIM + d[None, :]"
+LOAD_K = "k = tl.load(k_ptr + kv_offsets, mask=keys[:, None] < end, other=0.0).to(tl.float32)"
+LOAD_V = "v = tl.load(v_ptr + kv_offsets, mask=keys[:, None] < end, other=0.0).to(tl.float32)"
 SCORES = "scores = tl.sum(q[None, :] * k, axis=1) * softmax_scale"
 MASK = 'scores = tl.where(keys < end, scores, -float("inf"))'
 M_NEW = "m_new = tl.maximum(m, tl.max(scores, axis=0))"
@@ -20,9 +20,9 @@ PROBS = "probs_unnorm = tl.exp(scores - m_new)"
 L = "l = l * alpha + tl.sum(probs_unnorm, axis=0)"
 ACC = "acc = acc * alpha + tl.sum(probs_unnorm[:, None] * v, axis=0)"
 M_KEPT = "        m = m_new\n"
-PLACE = "place = split * batch_size * num_heads + row"
-OUT = "tl.store(partial_out_ptr + place * HEAD_DIM + d, acc / l)"
-LSE = "tl.store(partial_lse_ptr + place, m + tl.log(l))"
+OFFSET = "offset = split * batch_size * num_heads + row"
+OUT = "tl.store(partial_out_ptr + offset * HEAD_DIM + d, acc / l)"
+LSE = "tl.store(partial_lse_ptr + offset, m + tl.log(l))"
 
 ANSWERS = [
     # sharing out
@@ -77,7 +77,7 @@ ANSWERS = [
         "last split up to the capacity",
         ((END, "end = tl.minimum(first + split_len, capacity)"),),
         "tail_counted",
-        "behind the last key",
+        "past the end of the sequence",
     ),
     Wrong("split ignored", ((FIRST, "first = 0"), (END, "end = seq_len")), "split_ignored", "whole sequence"),
     Wrong(
@@ -86,16 +86,19 @@ ANSWERS = [
         "tail_dropped",
         "left out",
     ),
-    # what is not there
-    Wrong("tail counted", ((MASK, ""),), "tail_counted", "behind the last key"),
+    # the tail
+    Wrong("tail counted", ((MASK, ""),), "tail_counted", "past the end of the sequence"),
     Wrong(
         "read past the end, masked afterwards",
-        ((LOAD_K, "k = tl.load(k_ptr + kv_at).to(tl.float32)"), (LOAD_V, "v = tl.load(v_ptr + kv_at).to(tl.float32)")),
+        (
+            (LOAD_K, "k = tl.load(k_ptr + kv_offsets).to(tl.float32)"),
+            (LOAD_V, "v = tl.load(v_ptr + kv_offsets).to(tl.float32)"),
+        ),
         "out_of_bounds",
         "",
     ),
     Wrong(
-        "0 times NaN behind the keys", ((LOAD_V, LOAD_V.replace("< end", "< capacity")),), "slots_behind", "0 times NaN"
+        "0 times NaN past the end", ((LOAD_V, LOAD_V.replace("< end", "< capacity")),), "slots_behind", "0 times NaN"
     ),
     # splits without keys
     Wrong(
@@ -140,7 +143,7 @@ ANSWERS = [
         "before you multiply",
     ),
     Wrong("exp2 for the weights", ((PROBS, "probs_unnorm = tl.exp2(scores - m_new)"),), "exp_exp2_mix", "2 to the"),
-    # scale, lse, places
+    # scale, lse, addresses
     Wrong("scale missing", ((SCORES, SCORES.replace(" * softmax_scale", "")),), "scale_missing", "too large"),
     Wrong(
         "lse in base 2",
@@ -158,9 +161,14 @@ ANSWERS = [
         "Neighbouring",
     ),
     Wrong("batch forgotten in k and v", ((KV_HEAD, "kv_head = head // num_q_per_kv"),), "batch_forgotten", "first one"),
-    Wrong("heads seq_len rows apart", ((AT, AT.replace("capacity", "seq_len")),), "capacity_ignored", "capacity rows"),
     Wrong(
-        "split behind the head", ((PLACE, "place = row * num_splits + split"),), "partials_moved", "split comes first"
+        "heads seq_len rows apart",
+        ((OFFSETS, OFFSETS.replace("capacity", "seq_len")),),
+        "capacity_ignored",
+        "capacity rows",
     ),
-    Wrong("no split in the place", ((PLACE, "place = row"),), "race", ""),
+    Wrong(
+        "head before the split", ((OFFSET, "offset = row * num_splits + split"),), "partials_moved", "split comes first"
+    ),
+    Wrong("no split in the offset", ((OFFSET, "offset = row"),), "race", ""),
 ]

@@ -1,12 +1,12 @@
 // 02_combine — the partial results of the splits of a row, combined: one block a row
 //
 // Idea      the first warp turns the log-sum-exps of the splits into weights that add up to 1 and leaves them in shared memory;
-//           behind one barrier every thread sums its columns with them
+//           after one barrier every thread sums its columns with them
 // Builds on 01_split, whose outputs it reads.
 // Contract  partial_out (num_splits, num_rows, 128), partial_lse (num_splits, num_rows) float, contiguous, natural log
 //           out (num_rows, 128), lse (num_rows,) float, natural log · num_splits >= 1
-//           an empty split: partial_lse -inf, its partial_out may be anything, NaN too · a row of empty splits: out 0, lse -inf
-//           no Triton twin: there the weights of all splits are one vector, and no barrier is written
+//           an empty split: partial_lse -inf, its partial_out undefined, NaN included · a row of empty splits: out 0, lse -inf
+//           no Triton twin: in Triton the weights of all splits are one vector, without an explicit barrier
 // Launch    grid num_rows · block 64 · dynamic shared memory = num_splits * 4 bytes
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Source    T. Dao, D. Haziza, F. Massa, G. Sizov, "Flash-Decoding for long-context inference", 2023,
@@ -34,7 +34,7 @@ combine_kernel(const float* partial_out, const float* partial_lse, float* out, f
         for (int s = threadIdx.x; s < num_splits; s += WARP_SIZE) weight_smem[s] /= l > 0.0f ? l : 1.0f;
         if (threadIdx.x == 0) lse[row] = m + logf(l);  // without a key: -inf
     }
-    __syncthreads();  // separates the first warp's weights from everybody's reads
+    __syncthreads();  // separates the first warp's writes of the weights from all reads
     for (int d = threadIdx.x; d < HEAD_DIM; d += NUM_THREADS) {
         float acc = 0.0f;
         for (int s = 0; s < num_splits; ++s) {

@@ -31,7 +31,7 @@ def _run(case, tensors):
 
 
 def _inputs(case, gen):
-    """Those of decode_partials, and the two probes of this module."""
+    """Inputs of a case, or of one of this module's two probes."""
     num_splits, num_rows, head_dim = case.sizes.values()
     if case.options.get("made") is None:
         return cases.partials(case, gen)
@@ -50,8 +50,8 @@ def _many():
     return torch.arange(1.0, MANY + 1.0)[:, None], torch.ones(MANY, 1)
 
 
-def _read(_inputs, found):
-    return {"out": found["out"].double()[:, 0].tolist(), "sums": found["lse"].double().exp().tolist()}
+def _read(_inputs, outputs):
+    return {"out": outputs["out"].double()[:, 0].tolist(), "sums": outputs["lse"].double().exp().tolist()}
 
 
 def _probe(name, num_splits, num_rows):
@@ -70,10 +70,10 @@ def _close(got, wanted):
 
 def _by_lanes(evidence):
     """40 equal splits, and two: which of them the lanes added, and whether they agreed on a maximum."""
-    many, two, places = (evidence.readings.get(name) for name in ("many", "two splits", "places"))
-    if many is None or two is None or places is None:
+    many, two, layout = (evidence.readings.get(name) for name in ("many", "two splits", "layout"))
+    if many is None or two is None or layout is None:
         return None
-    if near(two["lse"], math.log(6.0)) and near(two["first"], 0.5) and near(places["sums"][0], 2.0):
+    if near(two["lse"], math.log(6.0)) and near(two["first"], 0.5) and near(layout["sums"][0], 2.0):
         return Diagnosis(
             "own_maximum",
             "Two splits of 3 and 2 equal keys: their weights are 0.6 and 0.4, here they are 0.5 and 0.5, and exp(lse) "
@@ -111,16 +111,16 @@ def _by_many(evidence):
     return None
 
 
-def _by_places(evidence):
+def _by_layout(evidence):
     """Values 10 * split + row with different weights: which split and row was read."""
-    reading = evidence.readings.get("places")
+    reading = evidence.readings.get("layout")
     if reading is None or not all(math.isfinite(value) for one in reading.values() for value in one):
         return None
     values, sums = _numbers(2, 3)
     out, right = _combined(values, sums)
     if _close(reading["sums"], right) and _close(reading["out"], out):
         return None
-    order = "(num_splits, num_rows): the rows of one split lie side by side, the next split num_rows further"
+    order = "(num_splits, num_rows): the rows of one split are contiguous, the next split begins num_rows further"
     start = "Two splits of three rows"
     if _close(reading["sums"], sums.reshape(3, 2).sum(dim=1).tolist()):
         return Diagnosis("places_moved", f"{start}: exp(lse) must be 5, 7, 9 and is 3, 7, 11. partial_lse is {order}.")
@@ -145,8 +145,8 @@ def _by_places(evidence):
 
 
 def _diagnose(evidence):
-    looks = (_by_lanes, _by_places, _by_many, cases.diagnose_combine)
-    return next((found for look in looks if (found := look(evidence)) is not None), None)
+    looks = (_by_lanes, _by_layout, _by_many, cases.diagnose_combine)
+    return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
 EXERCISE = exercise(
@@ -165,7 +165,7 @@ EXERCISE = exercise(
         _case("one split of 120", 40, 2, "spikes"),
         _case("the first splits empty", 40, 2, "leading_masked"),
         _case("some splits empty, one row without keys", 7, 3, "masked"),
-        _case("no key at all", 2, 1, empty_rows=True),
+        _case("no keys", 2, 1, empty_rows=True),
     ),
     make_inputs=_inputs,
     make_run=_run,
@@ -173,7 +173,7 @@ EXERCISE = exercise(
     baseline=cases.baseline,
     rules={"out": "weights", "lse": "lse"},
     largest_score=magnitude.of_inputs("partial_lse"),
-    probes=(*cases.combine_probes(HEAD_DIM), _probe("many", MANY, 1), _probe("places", 2, 3)),
+    probes=(*cases.combine_probes(HEAD_DIM), _probe("many", MANY, 1), _probe("layout", 2, 3)),
     diagnose=_diagnose,
     bound_bytes=lambda case: (
         4 * (case.sizes["num_splits"] + 1) * case.sizes["num_rows"] * (HEAD_DIM + 1),

@@ -3,23 +3,23 @@
 from course_lib.grading.exercise.submissions import Wrong
 
 WALK = "for (int s = threadIdx.x; s < num_splits; s += WARP_SIZE)"
-LSE_AT = "partial_lse[s * (size_t)num_rows + row]"
-M_LOOP = f"{WALK} m = fmaxf(m, {LSE_AT});"
+PARTIAL_LSE = "partial_lse[s * (size_t)num_rows + row]"
+M_LOOP = f"{WALK} m = fmaxf(m, {PARTIAL_LSE});"
 M = "m = warp_max(m);"
 L_LOOP = WALK + " {"
-WEIGHT = f"const float weight = exp_shifted({LSE_AT}, m);"
+WEIGHT = f"const float weight = exp_shifted({PARTIAL_LSE}, m);"
 L_ADD = "l += weight;"
 L = "l = warp_sum(l);"
 DIVIDE = f"{WALK} weight_smem[s] /= l > 0.0f ? l : 1.0f;"
 LSE = "if (threadIdx.x == 0) lse[row] = m + logf(l);  // without a key: -inf\n    }\n"
-BARRIER = "__syncthreads();  // separates the first warp's weights from everybody's reads"
+BARRIER = "__syncthreads();  // separates the first warp's writes of the weights from all reads"
 COLUMNS = "for (int d = threadIdx.x; d < HEAD_DIM; d += NUM_THREADS) {"
 SPLITS = "for (int s = 0; s < num_splits; ++s) {"
 GUARD = "if (weight > 0.0f) acc"
 ADD = "acc += weight * partial_out[(s * (size_t)num_rows + row) * HEAD_DIM + d];"
 AT = "(s * (size_t)num_rows + row) * HEAD_DIM + d];"
 OUT = "out[row * HEAD_DIM + d] = acc;"
-COUNT = f"int empty = 0; for (int s = 0; s < num_splits; ++s) empty += {LSE_AT} == NEG_INF;"
+COUNT = f"int empty = 0; for (int s = 0; s < num_splits; ++s) empty += {PARTIAL_LSE} == NEG_INF;"
 
 ANSWERS = [
     # threads
@@ -51,7 +51,7 @@ ANSWERS = [
     Wrong("a lane's sum", ((L, ""),), "sum_of_a_lane", "must be added"),
     Wrong(
         "all splits by every lane, then added",
-        ((L_ADD, ""), (L, f"{SPLITS} l += exp_shifted({LSE_AT}, m); }}\n        {L}")),
+        ((L_ADD, ""), (L, f"{SPLITS} l += exp_shifted({PARTIAL_LSE}, m); }}\n        {L}")),
         "counted_by_every_lane",
         "every lane",
     ),
@@ -59,26 +59,26 @@ ANSWERS = [
     # the weights
     Wrong(
         "plain mean",
-        ((WEIGHT, f"const float weight = {LSE_AT} == NEG_INF ? 0.0f : 1.0f;"),),
+        ((WEIGHT, f"const float weight = {PARTIAL_LSE} == NEG_INF ? 0.0f : 1.0f;"),),
         "plain_mean",
         "plain mean",
     ),
     Wrong("never divided", ((DIVIDE, ""),), "no_division", "never divided"),
     Wrong(
         "weighed by lse",
-        ((WEIGHT, f"const float weight = {LSE_AT} == NEG_INF ? 0.0f : {LSE_AT};"),),
+        ((WEIGHT, f"const float weight = {PARTIAL_LSE} == NEG_INF ? 0.0f : {PARTIAL_LSE};"),),
         "weights_are_lse",
         "its exponential",
     ),
     Wrong(
         "inverse weight",
-        ((WEIGHT, f"const float weight = {LSE_AT} == NEG_INF ? 0.0f : expf(m - {LSE_AT});"),),
+        ((WEIGHT, f"const float weight = {PARTIAL_LSE} == NEG_INF ? 0.0f : expf(m - {PARTIAL_LSE});"),),
         "inverse_weight",
         "sign",
     ),
     Wrong(
         "exp2 of a natural logarithm",
-        ((WEIGHT, f"const float weight = exp2f({LSE_AT} - m);"),),
+        ((WEIGHT, f"const float weight = exp2f({PARTIAL_LSE} - m);"),),
         "exp_exp2_mix",
         "2 to the",
     ),
@@ -108,14 +108,16 @@ ANSWERS = [
         (
             (
                 OUT,
-                f"{COUNT} if (empty > 0 && empty < num_splits) {{ acc = 0.0f; {SPLITS} if ({LSE_AT} > NEG_INF) "
+                f"{COUNT} if (empty > 0 && empty < num_splits) {{ acc = 0.0f; {SPLITS} if ({PARTIAL_LSE} > NEG_INF) "
                 f"{ADD.replace('weight', '1.0f / (num_splits - empty)')} }} }} {OUT}",
             ),
         ),
         "plain_mean",
         "only adds a weight of 0",
     ),
-    Wrong("-inf minus -inf", ((WEIGHT, f"const float weight = expf({LSE_AT} - m);"),), "all_empty", "-inf minus -inf"),
+    Wrong(
+        "-inf minus -inf", ((WEIGHT, f"const float weight = expf({PARTIAL_LSE} - m);"),), "all_empty", "-inf minus -inf"
+    ),
     Wrong(
         "0 / 0 hidden by the guard, lse of nothing",
         ((LSE, LSE.replace("m + logf(l)", "m + logf(fmaxf(l, 1e-20f))")), (M, "m = fmaxf(warp_max(m), -1e30f);")),
@@ -129,7 +131,7 @@ ANSWERS = [
         "split_dropped",
         "last split",
     ),
-    # places
+    # addresses
     Wrong(
         "partial_lse with the row first",
         (
@@ -137,7 +139,7 @@ ANSWERS = [
             (WEIGHT, WEIGHT.replace("s * (size_t)num_rows + row", "row * num_splits + s")),
         ),
         "places_moved",
-        "side by side",
+        "are contiguous",
     ),
     Wrong(
         "partial_out with the row first",

@@ -27,12 +27,12 @@ WHOLE_NUMBERS = """def choose_num_splits(num_pairs, num_tiles, num_slots):
 
     numbers = [n for n in range(num_tiles, 0, -1) if allowed(n)]
     share = {n: (num_pairs * n, num_pairs * n + idle(n)) for n in numbers}
-    found = numbers[0]
+    best = numbers[0]
     for n in numbers:
         busy, all_of_them = share[n]
         if all(100 * busy * total >= 85 * blocks * all_of_them for blocks, total in share.values()):
-            found = n
-    return found
+            best = n
+    return best
 """
 
 ANSWERS = [

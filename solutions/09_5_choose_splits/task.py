@@ -66,7 +66,7 @@ SLIPS = (
      lambda *n: chosen(*n, enough=1)),
     ("empty_splits", "this number leaves the last split without a tile; the same tiles fit into fewer splits",
      lambda *n: chosen(*n, counted=lambda s, t: True)),
-    ("empty_splits", "this number leaves the last split without a tile: it would begin exactly behind the last one",
+    ("empty_splits", "this number leaves the last split without a tile: it would begin exactly past the last one",
      lambda *n: chosen(*n, counted=lambda s, t: (s - 1) * tiles_of(s, t) <= t)),
     ("not_of_the_best", "85 % is meant of the best that any number reaches, not of all slots",
      lambda *n: chosen(*n, of_best=False)),
@@ -126,8 +126,8 @@ def _right(dtype):
     return lambda case, tensors: {"num_splits": torch.tensor(chosen(*tensors["sizes"].tolist()), dtype=dtype)}
 
 
-def _sizes_of(found):
-    return tuple(found.inputs["sizes"].tolist())
+def _sizes_of(case):
+    return tuple(case.inputs["sizes"].tolist())
 
 
 def _diagnose(evidence):
@@ -147,10 +147,10 @@ def _clearest(failing):
     return min(failing, key=lambda c: (_sizes_of(c)[1], _sizes_of(c)[0]))
 
 
-def _said(found, got):
+def _said(case, got):
     """What was chosen, what should be, and how busy the slots are in either."""
-    pairs, tiles, slots = _sizes_of(found)
-    right, mine = chosen(pairs, tiles, slots), got[found.case.name]
+    pairs, tiles, slots = _sizes_of(case)
+    right, mine = chosen(pairs, tiles, slots), got[case.case.name]
     busy = _percent(pairs * right, slots)
     start = f"{pairs} pairs, {tiles} tiles, {slots} slots: num_splits = {right} keeps {busy} busy"
     if mine < 1 or mine > tiles:

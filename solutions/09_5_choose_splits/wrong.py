@@ -22,7 +22,7 @@ ANSWERS = [
     Wrong("the largest that is good enough", ((CHOSEN, CHOSEN.replace("min(", "max(")),), "largest", "smallest"),
     Wrong("splits without a tile", ((SKIP, "if False:"),), "empty_splits", "without a tile"),
     Wrong("tiles rounded down", ((TILES, "tiles = num_tiles // num_splits"),), "empty_splits", "without a tile"),
-    Wrong("greater, not at least", ((SKIP, SKIP.replace(">=", ">")),), "empty_splits", "exactly behind"),
+    Wrong("greater, not at least", ((SKIP, SKIP.replace(">=", ">")),), "empty_splits", "exactly past"),
     Wrong("only divisors", ((SKIP, "if num_tiles % num_splits:"),), "only_divisors", "may have fewer"),
     Wrong("waves rounded down", ((WAVES, "waves = max(blocks // num_slots, 1)"),), "no_waves", "not down"),
     Wrong(
@@ -31,9 +31,7 @@ ANSWERS = [
         "never_split",
         "rounded",
     ),
-    Wrong(
-        "one wave at most", ((BUSY, "busy[num_splits] = min(blocks / num_slots, 1.0)"),), "no_waves", "round blocks"
-    ),
+    Wrong("one wave at most", ((BUSY, "busy[num_splits] = min(blocks / num_slots, 1.0)"),), "no_waves", "round blocks"),
     Wrong(
         "the last wave alone",
         ((BUSY, "busy[num_splits] = (blocks % num_slots or num_slots) / num_slots"),),

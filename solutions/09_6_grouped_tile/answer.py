@@ -22,16 +22,16 @@ def grouped_kernel(
     seq_len = tl.load(seq_lens_ptr + tl.program_id(1))
     rows, d = tl.arange(0, ROWS), tl.arange(0, HEAD_DIM)[None, :]  # (ROWS,), (1, HEAD_DIM)
     ### BEGIN SOLUTION
-    heads = kv_head * num_q_per_kv + rows  # the group's query heads lie side by side, over all batches
-    q_at, q_there = heads[:, None] * HEAD_DIM + d, rows[:, None] < num_q_per_kv  # (ROWS, HEAD_DIM), (ROWS, 1)
-    q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)
+    heads = kv_head * num_q_per_kv + rows  # the group's query heads are contiguous; counted over all batches
+    q_offsets, q_mask = heads[:, None] * HEAD_DIM + d, rows[:, None] < num_q_per_kv  # (ROWS, HEAD_DIM), (ROWS, 1)
+    q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)
     m, l = tl.full((ROWS,), -float("inf"), tl.float32), tl.zeros((ROWS,), tl.float32)
     acc = tl.zeros((ROWS, HEAD_DIM), tl.float32)
     for start in range(0, seq_len, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
-        kv_at = (kv_head * capacity + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, HEAD_DIM)
-        k = tl.load(k_ptr + kv_at, mask=keys[:, None] < seq_len, other=0.0)
-        v = tl.load(v_ptr + kv_at, mask=keys[:, None] < seq_len, other=0.0)
+        kv_offsets = (kv_head * capacity + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, HEAD_DIM)
+        k = tl.load(k_ptr + kv_offsets, mask=keys[:, None] < seq_len, other=0.0)
+        v = tl.load(v_ptr + kv_offsets, mask=keys[:, None] < seq_len, other=0.0)
         scores = tl.dot(q, tl.trans(k)) * softmax_scale  # (ROWS, BLOCK_N)
         scores = tl.where(keys[None, :] < seq_len, scores, -float("inf"))
         m_new = tl.maximum(m, tl.max(scores, axis=1))
@@ -41,6 +41,6 @@ def grouped_kernel(
         acc = acc * alpha[:, None] + tl.dot(probs_unnorm.to(v.dtype), v)
         m = m_new
     l_safe = tl.where(l > 0.0, l, 1.0)  # a sequence without keys: 0 / 1, and m stays -inf
-    tl.store(out_ptr + q_at, (acc / l_safe[:, None]).to(out_ptr.dtype.element_ty), mask=q_there)
+    tl.store(out_ptr + q_offsets, (acc / l_safe[:, None]).to(out_ptr.dtype.element_ty), mask=q_mask)
     tl.store(lse_ptr + heads, m + tl.log(l_safe), mask=rows < num_q_per_kv)
     ### END SOLUTION

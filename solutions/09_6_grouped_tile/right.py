@@ -2,7 +2,7 @@
 
 from course_lib.grading.exercise.submissions import Right
 
-LOAD_Q = "q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)"
+LOAD_Q = "q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)"
 SCORES = "scores = tl.dot(q, tl.trans(k)) * softmax_scale"
 ACC = "acc = acc * alpha[:, None] + tl.dot(probs_unnorm.to(v.dtype), v)"
 
@@ -17,7 +17,7 @@ ANSWERS = [
             (
                 LOAD_Q,
                 LOAD_Q.replace(
-                    "mask=q_there, other=0.0",
+                    "mask=q_mask, other=0.0",
                     "mask=heads[:, None] < tl.num_programs(0) * tl.num_programs(1) * num_q_per_kv, other=0.0",
                 ),
             ),

@@ -47,8 +47,8 @@ def _attention(dtype):
     """(case, tensors) -> {"out", "lse"}, computed in `dtype`."""
 
     def of(case, tensors):
-        found = cases.attention_over(tensors, [[(0, length)] for length in cases.seq_lens(case)], dtype)
-        out, lse = (found[name][0] for name in ("partial_out", "partial_lse"))
+        partials = cases.attention_over(tensors, [[(0, length)] for length in cases.seq_lens(case)], dtype)
+        out, lse = (partials[name][0] for name in ("partial_out", "partial_lse"))
         return {"out": out, "lse": lse}
 
     return of
@@ -88,7 +88,7 @@ def _rules():
         ("tail_dropped", "the last tile, which is not full, is missing", _first_keys(*tile)),
         ("one_tile", "the first tile alone", _first_keys(BLOCK_N, BLOCK_N)),
         ("old_state_lost", "the last tile alone: what came before was thrown away, or m was never kept", last),
-        ("slots_counted", "the unused slots behind the sequence were counted", _first_keys(CAPACITY, CAPACITY)),
+        ("slots_counted", "unused slots past the end of the sequence were counted", _first_keys(CAPACITY, CAPACITY)),
     )
 
 
@@ -113,15 +113,15 @@ def _by_empty(evidence):
     failing = evidence.failing()
     if not failing or any(0 not in cases.seq_lens(c.case) for c in failing):
         return None
-    found = failing[0]
-    name, comparison = next((n, c) for n, c in found.comparisons.items() if not c.passed)
+    case = failing[0]
+    name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
     b = comparison.index[0]
-    if cases.seq_lens(found.case)[b]:
+    if cases.seq_lens(case.case)[b]:
         return None
     return Diagnosis(
         "no_key",
-        f"Right wherever a sequence has keys. Batch entry {b} of the case {found.case.name!r} has none: out must be 0 "
-        f"and lse -inf; {name} is {comparison.got:.4g}. There l is 0, and 0 / 0 is NaN.",
+        f"Right wherever a sequence has keys. Batch entry {b} of the case {case.case.name!r} has none: out must be 0 "
+        f"and lse -inf; {name} is {comparison.got:.4g}. l is 0 for it, and 0 / 0 is NaN.",
     )
 
 
@@ -134,8 +134,8 @@ def _by_far(evidence):
     return Diagnosis(
         "max_of_the_group",
         "Right while the rows have scores of one size; wrong where neighbouring heads have scores near +100 and +200, "
-        "and where the rows that are padding, scores 0, stand beside a head with -100: with one maximum for all rows "
-        "the weights of the lower ones are exp(-100), nearly 0. Every row has a maximum of its own.",
+        "and where the rows that are padding, scores 0, share the tile with a head with -100: with one maximum for all "
+        "rows the weights of the lower ones are exp(-100), nearly 0. Every row has a maximum of its own.",
     )
 
 
@@ -158,12 +158,12 @@ def _by_fading(evidence):
 
 def _diagnose(evidence):
     looks = (_by_start, _by_empty, _by_far, _by_fading)
-    own = next((found for look in looks if (found := look(evidence)) is not None), None)
+    own = next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
     return own or diagnostics.diagnose_splits(evidence, _first_keys(*LENGTHS), _rules())
 
 
 _COUNTED_CASE = _case(
-    "keys", (2, 2, 1), LENGTHS[0], CAPACITY, "zeros", (), seq_lens=LENGTHS, v="key_numbers", behind="kept"
+    "keys", (2, 2, 1), LENGTHS[0], CAPACITY, "zeros", (), seq_lens=LENGTHS, v="key_numbers", tail="kept"
 )
 
 
@@ -176,7 +176,7 @@ EXERCISE = exercise(
         _case("groups of 3, mixed lengths", (3, 6, 2), 53, 60, seq_lens=(20, 0, 53)),
         _case("a group of 16", (1, 16, 1), 35, 40),
         _case("groups of 8, several batches", (2, 16, 2), 40, 48),
-        _case("no key at all", (1, 2, 1), 8, seq_lens=(0,)),
+        _case("no keys", (1, 2, 1), 8, seq_lens=(0,)),
         _case("rising scores", (1, 2, 1), 45, 48, "rising"),
         _case("falling scores", (1, 2, 1), 45, 48, "falling"),
         _case("scores near -100", (1, 2, 2), 37, 40, "minus_100"),

@@ -3,13 +3,13 @@
 from course_lib.grading.exercise.submissions import Wrong
 
 HEADS = "heads = kv_head * num_q_per_kv + rows"
-THERE = "rows[:, None] < num_q_per_kv  # (ROWS, HEAD_DIM), (ROWS, 1)"
-LOAD_Q = "q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)"
+Q_MASK = "rows[:, None] < num_q_per_kv  # (ROWS, HEAD_DIM), (ROWS, 1)"
+LOAD_Q = "q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)"
 START = 'm, l = tl.full((ROWS,), -float("inf"), tl.float32), tl.zeros((ROWS,), tl.float32)'
 LOOP = "for start in range(0, seq_len, BLOCK_N):"
-AT = "kv_at = (kv_head * capacity + keys[:, None]) * HEAD_DIM + d"
-LOAD_K = "k = tl.load(k_ptr + kv_at, mask=keys[:, None] < seq_len, other=0.0)"
-LOAD_V = "v = tl.load(v_ptr + kv_at, mask=keys[:, None] < seq_len, other=0.0)"
+OFFSETS = "kv_offsets = (kv_head * capacity + keys[:, None]) * HEAD_DIM + d"
+LOAD_K = "k = tl.load(k_ptr + kv_offsets, mask=keys[:, None] < seq_len, other=0.0)"
+LOAD_V = "v = tl.load(v_ptr + kv_offsets, mask=keys[:, None] < seq_len, other=0.0)"
 SCORES = "scores = tl.dot(q, tl.trans(k)) * softmax_scale"
 MASK = 'scores = tl.where(keys[None, :] < seq_len, scores, -float("inf"))'
 M_NEW = "m_new = tl.maximum(m, tl.max(scores, axis=1))"
@@ -19,7 +19,7 @@ L = "l = l * alpha + tl.sum(probs_unnorm, axis=1)"
 ACC = "acc = acc * alpha[:, None] + tl.dot(probs_unnorm.to(v.dtype), v)"
 M_KEPT = "        m = m_new\n"
 SAFE = "l_safe = tl.where(l > 0.0, l, 1.0)"
-OUT = "tl.store(out_ptr + q_at, (acc / l_safe[:, None]).to(out_ptr.dtype.element_ty), mask=q_there)"
+OUT = "tl.store(out_ptr + q_offsets, (acc / l_safe[:, None]).to(out_ptr.dtype.element_ty), mask=q_mask)"
 LSE = "tl.store(lse_ptr + heads, m + tl.log(l_safe), mask=rows < num_q_per_kv)"
 
 
@@ -49,9 +49,9 @@ ANSWERS = [
     ),
     Wrong("groups 16 heads apart", ((HEADS, "heads = kv_head * ROWS + rows"),), "out_of_bounds", ""),
     Wrong("group forgotten", ((HEADS, "heads = kv_head + rows"),), "race", ""),
-    Wrong("rows that are not there, read", ((LOAD_Q, "q = tl.load(q_ptr + q_at)"),), "out_of_bounds", ""),
-    Wrong("rows that are not there, stored", ((OUT, OUT.replace(", mask=q_there", "")),), "out_of_bounds", ""),
-    Wrong("one head a group", ((THERE, THERE.replace("num_q_per_kv", "1", 1)),), "unwritten", "never written"),
+    Wrong("padding rows read", ((LOAD_Q, "q = tl.load(q_ptr + q_offsets)"),), "out_of_bounds", ""),
+    Wrong("padding rows stored", ((OUT, OUT.replace(", mask=q_mask", "")),), "out_of_bounds", ""),
+    Wrong("one head a group", ((Q_MASK, Q_MASK.replace("num_q_per_kv", "1", 1)),), "unwritten", "never written"),
     Wrong(
         "one maximum for the group",
         ((M_NEW, "m_new = tl.maximum(m, tl.max(scores))"),),
@@ -74,7 +74,7 @@ ANSWERS = [
         "first tile",
     ),
     Wrong(
-        "0 times NaN behind the keys",
+        "0 times NaN past the end",
         ((LOAD_V, LOAD_V.replace("< seq_len", "< capacity")),),
         "slots_behind",
         "0 times NaN",
@@ -90,7 +90,12 @@ ANSWERS = [
         "slots_counted",
         "unused slots",
     ),
-    Wrong("heads seq_len rows apart", ((AT, AT.replace("capacity", "seq_len")),), "capacity_ignored", "capacity rows"),
+    Wrong(
+        "heads seq_len rows apart",
+        ((OFFSETS, OFFSETS.replace("capacity", "seq_len")),),
+        "capacity_ignored",
+        "capacity rows",
+    ),
     # the state
     Wrong("acc not rescaled", ((ACC, ACC.replace("acc * alpha[:, None]", "acc")),), "o_not_rescaled", "not multiplied"),
     Wrong("l not rescaled", ((L, L.replace("l * alpha", "l")),), "l_not_rescaled", "not multiplied"),

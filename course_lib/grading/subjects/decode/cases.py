@@ -34,11 +34,11 @@ def seq_lens(case):
 
 
 def decode_inputs(case, gen):
-    """{"q": (B, H, D), "k", "v": (B, Hkv, capacity, D)} in the case's dtype; what stands behind a sequence is NaN.
+    """{"q": (B, H, D), "k", "v": (B, Hkv, capacity, D)} in the case's dtype; NaN past the end of a sequence.
 
-    options: behind="kept" leaves finite numbers there; reversed=True turns the keys round; v="head_numbers" counts the
-    heads of k and v through the batch, from 1; far=True doubles the scores of every second query head;
-    fades=True makes v FIRST in the first tile of keys and LATER in all others.
+    options: tail="kept" leaves finite numbers past the end; reversed=True turns the keys round;
+    v="head_numbers" counts the heads of k and v through the batch, from 1; far=True doubles the scores of every
+    second query head; fades=True makes v FIRST in the first tile of keys and LATER in all others.
     """
     batch_size, num_heads, num_kv_heads, _, capacity, head_dim = (case.sizes[name] for name in SIZES)
     kv_shape = (batch_size, num_kv_heads, capacity, head_dim)
@@ -55,15 +55,15 @@ def decode_inputs(case, gen):
         tensors["v"] = torch.where(later, LATER, FIRST).expand(kv_shape).to(tensors["v"].dtype)
     if case.options.get("reversed"):
         tensors |= {name: tensors[name].flip(2) for name in ("k", "v")}
-    if case.options.get("behind") != "kept":
-        behind = torch.arange(capacity)[None, :] >= torch.tensor(seq_lens(case))[:, None]  # (B, capacity)
+    if case.options.get("tail") != "kept":
+        tail = torch.arange(capacity)[None, :] >= torch.tensor(seq_lens(case))[:, None]  # (B, capacity)
         for name in ("k", "v"):
-            tensors[name] = tensors[name].masked_fill(behind[:, None, :, None], math.nan)
+            tensors[name] = tensors[name].masked_fill(tail[:, None, :, None], math.nan)
     return tensors
 
 
 def largest_score(case, tensors):
-    """Largest score over the keys that exist; what follows a sequence is poison."""
+    """Largest score over valid keys; slots past the end of a sequence hold NaN."""
     q, k = tensors["q"], tensors["k"]
     return max(magnitude.of_pairs(q[b, :, None], k[b, :, :length]) for b, length in enumerate(seq_lens(case)))
 
@@ -71,7 +71,7 @@ def largest_score(case, tensors):
 def attention_over(tensors, windows, dtype):
     """{"partial_out": (S, B, H, D), "partial_lse": (S, B, H)} in `dtype`.
 
-    windows : list, one a batch entry, of lists, one a split, of (first key, key behind the last one)
+    windows : list, one a batch entry, of lists, one a split, of half-open ranges (first key, end)
     """
     q, k, v = (tensors[name].to(dtype) for name in ("q", "k", "v"))
     outs, lses = [], []
@@ -91,7 +91,7 @@ def _one(q, k, v):
 
 
 def partial_outputs(case, num_splits):
-    """name -> (shape, dtype) of what splits leave."""
+    """name -> (shape, dtype) of the partial outputs."""
     rows = (num_splits, case.sizes["batch_size"], case.sizes["num_heads"])
     return {"partial_out": ((*rows, case.sizes["head_dim"]), "float32"), "partial_lse": (rows, "float32")}
 

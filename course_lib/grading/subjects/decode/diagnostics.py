@@ -1,4 +1,4 @@
-"""What decode attention over splits says about the mistake that made it: which keys each split saw, and how.
+"""Diagnoses of decode attention over splits: which keys each split saw, and how it weighed them.
 
 May import: probes, verdict, evidence (as data), diagnostics of attention, heads, FlashAttention and lse.
 """
@@ -18,7 +18,7 @@ def diagnose_splits(evidence, right, rules=()):
 
     Parameters
     ----------
-    right : windows of the probe "keys": [batch entry][split] -> (first key, key behind the last)
+    right : windows of the probe "keys": [batch entry][split] -> half-open range (first key, end)
     rules : [(code, words, windows)], what known mistakes make of them
     """
     readings = evidence.readings
@@ -32,11 +32,11 @@ def diagnose_splits(evidence, right, rules=()):
         lambda: _by_capacity(_numbers(readings.get("head map"))),
         lambda: say_heads(_numbers(readings.get("head map"))),
         lambda: _by_windows(readings.get("keys"), right, rules),
-        lambda: _by_slots_behind(evidence),
+        lambda: _by_tail_slots(evidence),
         lambda: diagnose_attention(evidence),
         lambda: _by_rounding(evidence),
     )
-    return next((found for look in looks if (found := look()) is not None), None)
+    return next((diagnosis for look in looks if (diagnosis := look()) is not None), None)
 
 
 def _nan_from_the_start(evidence):
@@ -122,7 +122,7 @@ def _numbers(heads):
 
 
 def _by_whole_tiles(keys, right):
-    """Full splits saw their own keys; the others counted whole tiles, v = 0 behind the last key."""
+    """Full splits saw their own keys; the others counted whole tiles, v = 0 past the end of the sequence."""
     if keys is None:
         return None
     pairs = [(got, want) for rows in zip(keys[0], right, strict=True) for got, want in zip(*rows, strict=True)]
@@ -132,7 +132,7 @@ def _by_whole_tiles(keys, right):
     for (first, count), (start, end) in short:
         if not abs(count - (-(-(end - start) // TILE) * TILE)) < 0.02 or abs(first - start) < 0.5:
             return None
-    words = f"places behind the last key were counted, up to whole tiles of {TILE}; their score must be -inf"
+    words = f"slots past the end of the sequence were counted, up to whole tiles of {TILE}; their score must be -inf"
     return Diagnosis("tail_counted", f"{_first_wrong(keys, right)}: {words}.")
 
 
@@ -215,8 +215,8 @@ def _by_capacity(reading):
     )
 
 
-def _by_slots_behind(evidence):
-    """Right where no slot is left behind the keys, NaN elsewhere."""
+def _by_tail_slots(evidence):
+    """Right where no slot is unused, NaN elsewhere."""
     failing = evidence.failing()
     if not failing or not all(_holds_nan(c) for c in failing):
         return None
@@ -224,15 +224,16 @@ def _by_slots_behind(evidence):
         return None
     return Diagnosis(
         "slots_behind",
-        f"NaN in the case {failing[0].case.name!r}, where unused slots behind the keys hold NaN; right where there are "
-        "none. A weight of 0 does not help: 0 times NaN is NaN. Do not read them, or put 0 in their place.",
+        f"NaN in the case {failing[0].case.name!r}, where unused slots past the end of the sequence hold NaN; "
+        "right where all slots are used. A weight of 0 does not help: 0 times NaN is NaN. Mask the loads, or "
+        "replace them by 0.",
     )
 
 
 def _by_rounding(evidence):
     """The score of a single key is off by as much as half precision loses."""
     single = [c for c in evidence.failing() if c.case.sizes["seq_len_kv"] == c.case.sizes["capacity"] == 1]
-    lse = next((c for found in single for name, c in found.comparisons.items() if name.endswith("lse")), None)
+    lse = next((c for case in single for name, c in case.comparisons.items() if name.endswith("lse")), None)
     if lse is None or lse.passed or not abs(lse.got - lse.expected) < 1e-2 * max(abs(lse.expected), 1.0):
         return None
     return Diagnosis(
@@ -243,9 +244,9 @@ def _by_rounding(evidence):
     )
 
 
-def _lens(found):
-    return found.case.options.get("seq_lens", (found.case.sizes["seq_len_kv"],))
+def _lens(case):
+    return case.case.options.get("seq_lens", (case.case.sizes["seq_len_kv"],))
 
 
-def _holds_nan(found):
-    return any(c.got != c.got for c in found.comparisons.values() if not c.passed)
+def _holds_nan(case):
+    return any(c.got != c.got for c in case.comparisons.values() if not c.passed)

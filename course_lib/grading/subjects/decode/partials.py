@@ -1,6 +1,6 @@
-"""What splits leave behind, (partial_out, partial_lse): cases, the combined result, and readings of a wrong one.
+"""Partial results of splits, (partial_out, partial_lse): cases, their combination, and diagnoses of a wrong one.
 
-Two splits of 3 and of 2 keys with equal scores tell how each was weighed: the right weights are 3/5 and 2/5.
+Two splits of 3 and of 2 keys with equal scores show how each was weighed: the right weights are 3/5 and 2/5.
 
 May import: spec, inputs, verdict, evidence (as data), notation, attention.diagnostics.
 """
@@ -19,7 +19,7 @@ NEG_INF = float("-inf")
 SIZES = ("num_splits", "num_rows", "head_dim")
 FIRST, SECOND = 3, 2  # keys of the two splits of the probe
 LONGEST_SPLIT = 40
-STALE = (math.nan, math.inf, 1e30, 3.0)  # what may stand in a split without keys
+STALE = (math.nan, math.inf, 1e30, 3.0)  # possible partial_out of a split without keys
 FAR = 200.0  # between the scores of neighbouring rows, where a case asks for it
 
 
@@ -32,8 +32,8 @@ def case(name, num_splits, num_rows, head_dim, values="normal", schedules=(), **
 def partials(case, gen):
     """{"partial_out": (num_splits, num_rows, head_dim), "partial_lse": (num_splits, num_rows)}, float32.
 
-    A split without keys has -inf, and rows of partial_out that are anything. options["empty_rows"]: every third row has
-    no key at all. options["far"]: the scores of neighbouring rows lie FAR apart.
+    A split without keys has -inf, and its rows of partial_out are undefined. options["empty_rows"]: every third row has
+    no keys. options["far"]: the scores of neighbouring rows lie FAR apart.
     """
     num_splits, num_rows, head_dim = case.sizes.values()
     if "fixed" in case.options:
@@ -84,9 +84,9 @@ def combine_probes(head_dim=2):
     two = ([[1.0, 0.0, *rest], [0.0, 1.0, *rest]], [math.log(FIRST), math.log(SECOND)])
     one = ([[1.0, 0.0, *rest]], [1.0])
 
-    def read(_inputs, found):
-        first, second = found["out"].double()[0, :2].tolist()
-        return {"first": first, "second": second, "lse": found["lse"].double()[0].item()}
+    def read(_inputs, outputs):
+        first, second = outputs["out"].double()[0, :2].tolist()
+        return {"first": first, "second": second, "lse": outputs["lse"].double()[0].item()}
 
     return (
         Probe("two splits", case("two splits", 2, 1, head_dim, fixed=two), read),
@@ -97,7 +97,7 @@ def combine_probes(head_dim=2):
 def diagnose_combine(evidence):
     """Diagnosis of a failing combine, or None."""
     looks = (_by_weights, _by_lse, _by_rows, _by_size, _by_empty)
-    return next((found for look in looks if (found := look(evidence)) is not None), None)
+    return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
 def _by_weights(evidence):
@@ -145,7 +145,7 @@ def _mistakes():
 
 
 def _shares(factor):
-    """Weights when 2 ** (lse * factor) stands for exp(lse); factor log2(e) would be right."""
+    """Weights when exp(lse) was computed as 2 ** (lse * factor); the right factor is log2(e)."""
     first, second = (2.0 ** (math.log(keys) * factor) for keys in (FIRST, SECOND))
     return first / (first + second), second / (first + second)
 
@@ -184,7 +184,7 @@ def _by_lse(evidence):
 def _by_rows(evidence):
     """Right as long as all rows lie near each other."""
     failing = evidence.failing()
-    if not failing or not all(found.case.options.get("far") for found in failing):
+    if not failing or not all(c.case.options.get("far") for c in failing):
         return None
     return Diagnosis(
         "max_of_all_rows",
@@ -204,8 +204,8 @@ def _by_size(evidence):
     )
 
 
-def _level(found):
-    lse = found.inputs["partial_lse"]
+def _level(evidence):
+    lse = evidence.inputs["partial_lse"]
     finite = lse[torch.isfinite(lse)]
     return finite.max().item() if finite.numel() else 0.0
 
@@ -215,20 +215,20 @@ def _by_empty(evidence):
     failing = evidence.failing()
     if not failing or any(not bool((c.inputs["partial_lse"] == NEG_INF).any()) for c in failing):
         return None
-    found = failing[0]
-    name, comparison = next((n, c) for n, c in found.comparisons.items() if not c.passed)
+    first = failing[0]
+    name, comparison = next((n, c) for n, c in first.comparisons.items() if not c.passed)
     row = comparison.index[0]
     said = f"{name} of row {row} is {comparison.got:.4g}, expected {comparison.expected:.4g}"
-    if bool(_no_key(found)[row]) and _only_without_keys(failing):
+    if bool(_no_key(first)[row]) and _only_without_keys(failing):
         why = (
             "-inf minus -inf is NaN, and so is 0 / 0" if math.isnan(comparison.got) else "A sum of nothing is 0 exactly"
         )
         return Diagnosis(
             "all_empty",
-            f"Right wherever a row has a key. In the case {found.case.name!r} all splits of row {row} are empty, so "
+            f"Right wherever a row has a key. In the case {first.case.name!r} all splits of row {row} are empty, so "
             f"out must be 0 and lse -inf; {said}. {why}.",
         )
-    return _say_empty_splits(found, name, comparison, said)
+    return _say_empty_splits(first, name, comparison, said)
 
 
 def _only_without_keys(failing):
@@ -241,26 +241,26 @@ def _only_without_keys(failing):
     )
 
 
-def _say_empty_splits(found, name, comparison, said):
+def _say_empty_splits(first, name, comparison, said):
     """Diagnosis of a wrong element in a row some of whose splits are empty; `said` names the element."""
     row = comparison.index[0]
-    empty = found.inputs["partial_lse"][:, row] == NEG_INF  # (num_splits,)
+    empty = first.inputs["partial_lse"][:, row] == NEG_INF  # (num_splits,)
     count, total = int(empty.sum()), len(empty)
     start = (
-        f"Right where every split has keys. In the case {found.case.name!r} {count} of {total} splits of row {row} are "
+        f"Right where every split has keys. In the case {first.case.name!r} {count} of {total} splits of row {row} are "
         f"empty, partial_lse -inf, and {said}"
     )
     if not math.isfinite(comparison.got):
         return Diagnosis(
             "empty_split",
-            f"{start}. The weight exp(-inf) is 0, but partial_out may hold NaN there, and 0 times NaN is NaN: leave "
+            f"{start}. The weight exp(-inf) is 0, but its partial_out may hold NaN, and 0 times NaN is NaN: leave "
             "such a split out.",
         )
-    if name == "out" and count + 1 < total and near(comparison.got, _plain_mean(found, comparison.index)):
+    if name == "out" and count + 1 < total and near(comparison.got, _plain_mean(first, comparison.index)):
         return Diagnosis(
             "plain_mean",
             f"{start}: that is the plain mean of the {total - count} others. They are weighed by exp(partial_lse) "
-            "there as everywhere; an empty split only adds a weight of 0.",
+            "in this row too; an empty split only adds a weight of 0.",
         )
     return Diagnosis(
         "empty_split",
@@ -268,12 +268,12 @@ def _say_empty_splits(found, name, comparison, said):
     )
 
 
-def _plain_mean(found, index):
+def _plain_mean(evidence, index):
     """The mean of an element of partial_out over the splits of its row that have keys."""
     row, column = index
-    with_keys = found.inputs["partial_lse"][:, row] > NEG_INF
-    return found.inputs["partial_out"].double()[with_keys, row, column].mean().item()
+    with_keys = evidence.inputs["partial_lse"][:, row] > NEG_INF
+    return evidence.inputs["partial_out"].double()[with_keys, row, column].mean().item()
 
 
-def _no_key(found):
-    return (found.inputs["partial_lse"] == NEG_INF).all(dim=0)
+def _no_key(evidence):
+    return (evidence.inputs["partial_lse"] == NEG_INF).all(dim=0)

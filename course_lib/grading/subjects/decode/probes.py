@@ -21,20 +21,20 @@ def split_probes(make, counted, *, out=OUT, lse=LSE):
     Parameters
     ----------
     make : callable, (name, heads, seq_len_kv, capacity, values, **options) -> Case in which one split holds all keys
-    counted : Case with values "zeros", v="key_numbers" and behind="kept"; its windows are what `diagnose_splits` gets
+    counted : Case with values "zeros", v="key_numbers" and tail="kept"; its windows are what `diagnose_splits` gets
     """
     one = (1, 1, 1)
     unity, ramp = (make_probe({"seq_len_kv": TILE}, output=out) for make_probe in (probes.unity, probes.ramp))
     down = make("down", one, TILE, TILE, "step", v="halves", at=TILE // 2, reversed=True)
     tiles = make("tiles", one, 2 * TILE, 2 * TILE, "step", v="halves", at=TILE)
-    heads = make("head map", (2, 4, 2), TILE, TILE + 4, "zeros", v="head_numbers", behind="kept")
+    heads = make("head map", (2, 4, 2), TILE, TILE + 4, "zeros", v="head_numbers", tail="kept")
     return (
         Probe("unity", make("unity", one, TILE, TILE, "step", v="ones", at=TILE // 2), unity.read),
         Probe("ramp", make("ramp", one, TILE, TILE, "step", v="halves", at=TILE // 2), ramp.read),
-        Probe("down", down, lambda _inputs, found: _row(found[out])[:2]),
+        Probe("down", down, lambda _inputs, outputs: _row(outputs[out])[:2]),
         Probe("columns", make("columns", one, TILE, TILE, "step", v="halves", at=TILE // 2), _columns(out)),
-        Probe("tiles", tiles, lambda _inputs, found: _row(found[out])[:2]),
-        Probe("one score", make("one score", one, 1, 1, "ones"), lambda _inputs, found: _first(found[lse])),
+        Probe("tiles", tiles, lambda _inputs, outputs: _row(outputs[out])[:2]),
+        Probe("one score", make("one score", one, 1, 1, "ones"), lambda _inputs, outputs: _first(outputs[lse])),
         Probe("head map", heads, _heads(out)),
         Probe("keys", counted, _keys(out, lse)),
     )
@@ -49,13 +49,13 @@ def _row(tensor):
 
 
 def _columns(out):
-    """The even columns of a row hold one number, whoever computed them."""
-    return lambda _inputs, found: _row(found[out])[::2]
+    """The even columns of a row; all must hold the same number, whichever lane computed it."""
+    return lambda _inputs, outputs: _row(outputs[out])[::2]
 
 
 def _heads(out):
-    def read(inputs, found):
-        got = found[out].double()
+    def read(inputs, outputs):
+        got = outputs[out].double()
         got = got.reshape(-1, *got.shape[-3:])[0, :, :, 0]  # of the first split
         return {"num_kv_heads": inputs["k"].shape[1], "got": got.tolist()}
 
@@ -65,8 +65,8 @@ def _heads(out):
 def _keys(out, lse):
     """[batch entry][split] -> (first key, count), from query head 0; [1] of the pair is the same from the last head."""
 
-    def read(_inputs, found):
-        mean, counts = found[out].double()[..., 0], found[lse].double()
+    def read(_inputs, outputs):
+        mean, counts = outputs[out].double()[..., 0], outputs[lse].double()
         if counts.dim() == 2:  # no splits: one for all
             mean, counts = mean[None], counts[None]
         windows = []

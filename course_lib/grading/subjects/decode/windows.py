@@ -1,11 +1,13 @@
-"""Which keys belong to which split, and what known mistakes make of that: windows (first key, key behind the last).
+"""Which keys belong to which split, and what known mistakes make of that.
+
+A window is a half-open range of keys, (first key, end).
 
 May import: nothing of the course.
 """
 
 
 def by_length(seq_len, split_len, num_splits):
-    """Splits of `split_len` keys, the last one as far as the keys go; a split behind them is (seq_len, seq_len)."""
+    """Splits of `split_len` keys, the last one as far as the keys go; a split past the end is (seq_len, seq_len)."""
     starts = [min(s * split_len, seq_len) for s in range(num_splits)]
     return [(start, min(start + split_len, seq_len)) for start in starts]
 
@@ -33,7 +35,7 @@ def _each(windows, change):
 def usual_rules(windows, tile=None):
     """[(code, words, windows)]: mistakes that are the same for every way to share out the keys.
 
-    tile : keys of a tile, where places behind the last key can be counted
+    tile : keys of a tile, where slots past the end of the sequence can be counted
     """
     twice = "the key at the border of two splits was counted in both. A split ends before the next one's first key"
     never = "the key at the border of two splits was counted in neither"
@@ -54,7 +56,7 @@ def usual_rules(windows, tile=None):
     ]  # fmt: skip
     if tile:
         rules.append(
-            ("tail_counted", "places behind the last key were counted as keys",
+            ("tail_counted", "slots past the end of the sequence were counted as keys",
              _each(windows, lambda s, e, n, i: (s, s + -(-(e - s) // tile) * tile)))
         )  # fmt: skip
         rules.append(
@@ -71,7 +73,7 @@ def _full(start, end, windows):
 
 
 def moved(windows, num_heads):
-    """What stands where (split, batch entry, head) is read but (batch entry, head, split) was written.
+    """Windows read as (split, batch entry, head) when they were written as (batch entry, head, split).
 
     Returns
     -------
@@ -79,9 +81,9 @@ def moved(windows, num_heads):
     """
     num_splits, num_rows = len(windows[0]), len(windows) * num_heads
 
-    def found(s, row):
+    def window_of(s, row):
         written = s * num_rows + row
         return windows[written // num_splits // num_heads][written % num_splits]
 
     heads = (0, num_heads - 1)
-    return [[[found(s, b * num_heads + h) for s in range(num_splits)] for b in range(len(windows))] for h in heads]
+    return [[[window_of(s, b * num_heads + h) for s in range(num_splits)] for b in range(len(windows))] for h in heads]
