@@ -108,11 +108,10 @@ def rows_of(load, options):
     tensors = [torch.randn(shape, device=options.device, dtype=getattr(torch, load["dtype"])) for _ in range(3)]
     backward = load["direction"] == "backward"
     grad_out = torch.randn_like(tensors[0]) if backward else None
-    causal = bool(load["causal"])
-    check = partial(error_of, want=wanted(tensors, causal, grad_out))
+    check = partial(error_of, want=wanted(tensors, load["causal"], grad_out))
     limit = TOLERANCE[load["dtype"]] * (2 if backward else 1)
     variants = Variants(options)
-    for name, function in (backwards if backward else forwards)(causal, options.dry).items():
+    for name, function in (backwards if backward else forwards)(load["causal"], options.dry).items():
         columns = dict(zip(("variant", "language"), name, strict=True))
         variants.add(columns, partial(call_of, function, tensors, grad_out), check, limit, optional=name[1] == "torch")
     yield from variants.timed(load, speed)

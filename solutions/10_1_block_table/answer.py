@@ -1,7 +1,7 @@
 import torch
 
 
-def append_places(block_row, start, end, page_size):
+def append_slots(block_row, start, end, page_size):
     """(slots, new_pages, unused) of a sequence growing from `start` to `end` tokens. block_row (max_pages,) int32."""
     ### BEGIN SOLUTION
     tokens = torch.arange(start, end)

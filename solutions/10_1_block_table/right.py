@@ -5,11 +5,11 @@ from course_lib.grading.exercise.submissions import Right
 BY_HAND = """import torch
 
 
-def append_places(block_row, start, end, page_size):
+def append_slots(block_row, start, end, page_size):
     slots = []
     for token in range(start, end):
-        page, place = divmod(token, page_size)
-        slots.append(int(block_row[page]) * page_size + place)
+        page, offset = divmod(token, page_size)
+        slots.append(int(block_row[page]) * page_size + offset)
     held = [(tokens + page_size - 1) // page_size for tokens in (start, end)]
     return torch.tensor(slots, dtype=torch.int64), held[1] - held[0], (-end) % page_size
 """
@@ -17,7 +17,7 @@ def append_places(block_row, start, end, page_size):
 ALL_SLOTS = """import torch
 
 
-def append_places(block_row, start, end, page_size):
+def append_slots(block_row, start, end, page_size):
     # every slot of every page, then the part that is asked for
     pages = block_row[block_row >= 0].to(torch.int64)
     every = pages[:, None] * page_size + torch.arange(page_size)

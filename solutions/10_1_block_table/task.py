@@ -14,7 +14,7 @@ def _case(name, start, end, page_size, **options):
 
 
 def _inputs(case, gen):
-    """{"block_row": (max_pages,) int32}: random pages, and -1 behind the last one of the sequence."""
+    """{"block_row": (max_pages,) int32}: random pages, then -1 past the last page of the sequence."""
     _, end, page_size = case.sizes.values()
     pages = -(-end // page_size)
     first = FAR if case.options.get("far") else 1
@@ -48,7 +48,7 @@ def _right(case, tensors, dtype):
 
 _SLOTS = (
     ("logical_as_physical", lambda row, t, p: t,
-     "that is the token's own number: which page is page {logical} of the sequence stands in block_row[{logical}]"),
+     "that is the token's own number: page {logical} of the sequence is page block_row[{logical}] of the pool"),
     ("int32_overflow", lambda row, t, p: (row[t // p].int() * p + (t % p).int()).long(),
      "page {page} times {page_size} is more than an int32 holds, and wrapped round: make the page int64 first"),
     ("offset_forgotten", lambda row, t, p: row[t // p] * p,
@@ -57,20 +57,20 @@ _SLOTS = (
     ("page_not_scaled", lambda row, t, p: row[t // p] + t % p,
      "that is page + offset: each page before page {page} holds {page_size} slots"),
     ("strides_swapped", lambda row, t, p: row[t // p] + t % p * len(row),
-     "that is page + offset * (number of pages): a page's slots lie side by side"),
+     "that is page + offset * (number of pages): the slots of a page are contiguous"),
     ("div_and_mod_swapped", lambda row, t, p: row[(t % p).clamp(max=len(row) - 1)] * p + t // p,
-     "token // page_size says which page, token % page_size which slot of it; here they changed places"),
+     "token // page_size says which page, token % page_size which slot of it; here the two are swapped"),
     ("counted_from_start", lambda row, t, p: row[(t - t[0]) // p] * p + (t - t[0]) % p,
-     "that counts from token {start} as if it were token 0: {start} tokens stand there already"),
+     "that counts from token {start} as if it were token 0: {start} tokens are stored already"),
     ("off_by_one", lambda row, t, p: row[(t + 1) // p] * p + (t + 1) % p,
-     "that is the place of token {next}: the {start} tokens that stand there have the numbers 0 to {last}"),
-    ("off_by_one", lambda row, t, p: row[(t - 1) // p] * p + (t - 1) % p, "that is the place of token {previous}"),
+     "that is the slot of token {next}: the {start} tokens already stored have the numbers 0 to {last}"),
+    ("off_by_one", lambda row, t, p: row[(t - 1) // p] * p + (t - 1) % p, "that is the slot of token {previous}"),
 )  # fmt: skip
 
 
 def _diagnose(evidence):
     looks = (_by_slots, _by_pages, _by_unused)
-    return next((found for look in looks if (found := look(evidence)) is not None), None)
+    return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
 def _wrong(evidence, name):
@@ -84,8 +84,8 @@ def _by_slots(evidence):
         return None
     case = next((one for one in wrong if one.case.sizes["start"]), wrong[0])  # one with tokens before, if there is one
     start, end, page_size = case.case.sizes.values()
-    at = case.comparisons["slots"].index[0]
-    token, got = start + at, int(case.first.outputs["slots"][at])
+    first = case.comparisons["slots"].index[0]
+    token, got = start + first, int(case.first.outputs["slots"][first])
     row = case.inputs["block_row"].long()
     words = {
         "logical": token // page_size, "page": int(row[token // page_size]), "offset": token % page_size,
@@ -93,8 +93,8 @@ def _by_slots(evidence):
     }  # fmt: skip
     begin = (
         f"Case {case.case.name!r}, pages of {page_size}: token {token} lies in page {token // page_size} of the "
-        f"sequence, which is page {words['page']} of the pool, slot {words['offset']} there. That is slot "
-        f"{int(case.ref['slots'][at])} of the pool; here it is {got}"
+        f"sequence, which is page {words['page']} of the pool, at offset {words['offset']}. That is slot "
+        f"{int(case.ref['slots'][first])} of the pool; here it is {got}"
     )
     for code, rule, reason in _SLOTS:
         if all(_follows(one, rule) for one in wrong):
@@ -137,9 +137,9 @@ def _by_pages(evidence):
 _UNUSED = (
     ("no_page_boundary", lambda s, e, p: p - e % p,
      "where the last page is full, {p} - 0 is a whole page that the sequence does not hold"),
-    ("used_not_unused", lambda s, e, p: e % p, "that is how many tokens stand in the last page; the others are free"),
+    ("used_not_unused", lambda s, e, p: e % p, "that many slots of the last page are in use; the others are free"),
     ("new_tokens_alone", lambda s, e, p: _pages(e - s, p) * p - (e - s),
-     "that leaves out the {s} tokens that were there before"),
+     "that leaves out the {s} tokens stored before"),
     ("before_the_append", lambda s, e, p: _pages(s, p) * p - s, "that is what was free before the append"),
     ("pages_alone", lambda s, e, p: _pages(e, p) * p, "those are all slots of its pages; {e} of them are in use"),
 )  # fmt: skip
@@ -165,7 +165,7 @@ def _by_count(wrong, name, rules, what, fallback):
     for code, rule, reason in rules:
         if all(one.first.outputs[name].item() == rule(*one.case.sizes.values()) for one in wrong):
             return Diagnosis(code, f"{begin}: {reason.format(**words)}.")
-    return Diagnosis(fallback, f"{begin}. n tokens stand on ceil(n / page_size) pages.")
+    return Diagnosis(fallback, f"{begin}. n tokens take ceil(n / page_size) pages.")
 
 
 EXERCISE = exercise(

@@ -36,7 +36,7 @@ ANSWERS = [
         "offset times pages",
         one(SLOTS, "slots = pages + tokens % page_size * len(block_row)"),
         "strides_swapped",
-        "side by side",
+        "are contiguous",
     ),
     Wrong(
         "counted from the new tokens",
@@ -44,7 +44,7 @@ ANSWERS = [
         "counted_from_start",
         "as if it were token 0",
     ),
-    Wrong("one further", one(TOKENS, "tokens = torch.arange(start + 1, end + 1)"), "off_by_one", "the place of token"),
+    Wrong("one further", one(TOKENS, "tokens = torch.arange(start + 1, end + 1)"), "off_by_one", "the slot of token"),
     Wrong(
         "the last token left out",
         one(TOKENS, "tokens = torch.arange(start, max(start, end - 1))"),

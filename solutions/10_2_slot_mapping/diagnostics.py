@@ -1,4 +1,4 @@
-"""What a pool of pages says about the kernel that wrote into it: every number knows where it came from.
+"""Diagnoses of a kernel that writes into a pool of pages: every number is unique, so its value says where it came from.
 
 May import: verdict, evidence (as data), torch.
 """
@@ -8,32 +8,32 @@ import torch
 from course_lib.grading.report.verdict import Diagnosis
 
 
-def place_of(case, slot):
-    """(page, place in it) of a slot number; FAR_PAGE_SIZE in the cases with far slots."""
+def page_and_offset(case, slot):
+    """(page, offset in it) of a slot; pages of FAR_PAGE_SIZE in the cases with far slots."""
     return divmod(slot, (1 << 30) if case.options.get("far_slots") else case.sizes["page_size"])
 
 
 def diagnose_write(evidence):
     """Diagnosis of a failing write into pages, or None."""
     failing = [case for case in evidence.failing() if case.comparisons]
-    looks = (_by_far_slot, _by_negative_slot, _by_pools, _by_rule, _by_source, _by_place, _by_neighbours)
-    return next((found for look in looks if failing and (found := look(failing)) is not None), None)
+    looks = (_by_far_slot, _by_negative_slot, _by_pools, _by_rule, _by_source, _by_slot, _by_neighbours)
+    return next((diagnosis for look in looks if failing and (diagnosis := look(failing)) is not None), None)
 
 
 def _rows(case, name):
-    """[(token, kv_head, page, place, row that must stand there, row that stands there)] of a pool."""
+    """Yield (token, kv_head, page, offset, expected row, row in the pool) for every stored row of a pool."""
     tensors, pages = case.inputs, case.first.outputs[name]
     rows = _given(case, "k" if name == "k_pages" else "v")
     for token, slot in enumerate(tensors["slot_mapping"].tolist()):
         if slot < 0:
             continue
-        page, place = place_of(case.case, slot)
+        page, offset = page_and_offset(case.case, slot)
         for head in range(rows.shape[1]):
-            yield token, head, page, place, rows[token, head], pages[page, place, head]
+            yield token, head, page, offset, rows[token, head], pages[page, offset, head]
 
 
 def _given(case, name):
-    """(num_tokens, num_kv_heads, head_dim) of k or v, without what lies between the tokens."""
+    """(num_tokens, num_kv_heads, head_dim) of k or v, without the padding between the tokens."""
     return case.inputs[name][:, : case.case.sizes["num_kv_heads"]]
 
 
@@ -55,7 +55,7 @@ def _by_far_slot(failing):
 
 
 def _by_negative_slot(failing):
-    """Only cases with tokens that are not stored fail; what the machine finds out of bounds was said before."""
+    """Only cases with tokens that are not stored fail; accesses out of bounds were reported before."""
     if not all(case.case.options.get("not_stored") for case in failing):
         return None
     case = failing[0]
@@ -64,11 +64,11 @@ def _by_negative_slot(failing):
         row = case.inputs["k" if name == "k_pages" else "v"][token, 0]
         hit = (case.first.outputs[name] == row[0]).nonzero()
         if len(hit):
-            page, place, head, _ = hit[0].tolist()
+            page, offset, head, _ = hit[0].tolist()
             return Diagnosis(
                 "padding_written",
-                f"Case {case.case.name!r}: slot_mapping[{token}] is -1, so token {token} is not stored; its row stands "
-                f"in slot {place} of page {page}, head {head}.",
+                f"Case {case.case.name!r}: slot_mapping[{token}] is -1, so token {token} is not stored; its row is "
+                f"in slot {offset} of page {page}, head {head}.",
             )
     if all(torch.equal(right, got) for name in ("k_pages", "v_pages") for *_, right, got in _rows(case, name)):
         return None
@@ -86,8 +86,8 @@ def _by_pools(failing):
         rows = list(_rows(case, name))
         if not rows:
             continue
-        token, head, page, place, right, got = rows[0]
-        where = f"slot {place} of page {page} in {name} must hold token {token} of {wanted}, head {head}"
+        token, head, page, offset, right, got = rows[0]
+        where = f"slot {offset} of page {page} in {name} must hold token {token} of {wanted}, head {head}"
         if all(torch.equal(g, _given(case, other)[t, h]) for t, h, _, _, _, g in rows):
             return Diagnosis("pools_swapped", f"Case {case.case.name!r}: {where}; it holds the one of {other}.")
         if torch.equal(case.first.outputs[name], _before(case, name)):
@@ -99,7 +99,7 @@ def _by_pools(failing):
 
 _RULES = (
     ("token_as_slot", lambda slot, token: token,
-     "that is the token's own number. slot_mapping says where it goes"),
+     "that is the token's own number. slot_mapping gives its slot"),
     ("off_by_one", lambda slot, token: slot + 1, "one slot further"),
     ("off_by_one", lambda slot, token: slot - 1, "one slot before"),
 )  # fmt: skip
@@ -111,33 +111,33 @@ def _by_rule(failing):
     pages, slots = case.first.outputs["k_pages"], case.inputs["slot_mapping"].tolist()
     for code, rule, reason in _RULES:
         token = next(token for token, slot in enumerate(slots) if slot >= 0)
-        page, place = place_of(case.case, rule(slots[token], token))
+        page, offset = page_and_offset(case.case, rule(slots[token], token))
         if not 0 <= page < len(pages) or rule(slots[token], token) == slots[token]:
             continue
-        if torch.equal(pages[page, place], _given(case, "k")[token]):
+        if torch.equal(pages[page, offset], _given(case, "k")[token]):
             return Diagnosis(
                 code,
                 f"Case {case.case.name!r}: token {token} belongs to slot {slots[token]} of the pool, and its row of k "
-                f"stands in slot {rule(slots[token], token)}: {reason}.",
+                f"is in slot {rule(slots[token], token)}: {reason}.",
             )
     return None
 
 
 def _by_source(failing):
-    """The right place holds another row of k or v."""
+    """The right slot holds another row of k or v."""
     for case in failing:
         for name, rows_of in (("k_pages", "k"), ("v_pages", "v")):
-            for token, head, page, place, right, got in _rows(case, name):
-                if torch.equal(right, got) or not bool((got != _before(case, name)[page, place, head]).any()):
+            for token, head, page, offset, right, got in _rows(case, name):
+                if torch.equal(right, got) or not bool((got != _before(case, name)[page, offset, head]).any()):
                     continue
-                return _say_source(case, name, rows_of, (token, head, page, place), right, got)
+                return _say_source(case, name, rows_of, (token, head, page, offset), right, got)
     return None
 
 
 def _say_source(case, name, rows_of, where, right, got):
-    token, head, page, place = where
+    token, head, page, offset = where
     begin = (
-        f"Case {case.case.name!r}: slot {place} of page {page} in {name}, head {head}, must hold token {token} of "
+        f"Case {case.case.name!r}: slot {offset} of page {page} in {name}, head {head}, must hold token {token} of "
         f"{rows_of}"
     )
     wrong = int((got != right).nonzero()[0])
@@ -153,54 +153,54 @@ def _say_source(case, name, rows_of, where, right, got):
         stride = case.inputs[rows_of].stride(0)
         return Diagnosis(
             "token_stride",
-            f"{begin}; it holds what lies between the tokens of {rows_of}. They are {stride} numbers apart "
+            f"{begin}; it holds padding between the tokens of {rows_of}. They are {stride} numbers apart "
             f"(stride_{rows_of}_token), and a token has {rows.shape[1] * rows.shape[2]} of its own.",
         )
-    if int(got[wrong]) == int(_before(case, name)[page, place, head, wrong]):
+    if int(got[wrong]) == int(_before(case, name)[page, offset, head, wrong]):
         return Diagnosis(
             "columns_left",
-            f"{begin}; from column {wrong} on it holds what stood there before. A row has {len(got)} numbers, and a "
+            f"{begin}; from column {wrong} on it holds its old contents. A row has {len(got)} numbers, and a "
             "warp 32 lanes.",
         )
     return None
 
 
-def _by_place(failing):
-    """Where the row of a token landed instead of its slot."""
+def _by_slot(failing):
+    """Where the row of a token was written instead of its slot."""
     case = failing[0]
     for name, rows_of in (("k_pages", "k"), ("v_pages", "v")):
         pages = case.first.outputs[name]
-        for token, head, page, place, right, got in _rows(case, name):
+        for token, head, page, offset, right, got in _rows(case, name):
             if torch.equal(right, got):
                 continue
             hit = (pages == int(right[0])).nonzero()
             begin = (
                 f"Case {case.case.name!r}: slot_mapping[{token}] is "
                 f"{int(case.inputs['slot_mapping'][token])}, with page_size {case.case.sizes['page_size']} slot "
-                f"{place} of page {page}; row {head} of token {token} of {rows_of}"
+                f"{offset} of page {page}; row {head} of token {token} of {rows_of}"
             )
             if not len(hit):
-                return Diagnosis("not_written", f"{begin} stands nowhere in {name}.")
-            other, other_place, other_head, d = hit[0].tolist()
+                return Diagnosis("not_written", f"{begin} is nowhere in {name}.")
+            other, other_offset, other_head, d = hit[0].tolist()
             return Diagnosis(
                 "wrong_place",
-                f"{begin} belongs there and stands in slot {other_place} of page {other}, head {other_head}, from "
+                f"{begin} belongs in it and is in slot {other_offset} of page {other}, head {other_head}, from "
                 f"column {d} on.",
             )
     return None
 
 
 def _by_neighbours(failing):
-    """Every row is in its place, and something else was changed as well."""
+    """Every row is in its slot, and other slots were changed as well."""
     case = failing[0]
     for name in ("k_pages", "v_pages"):
         touched = (case.first.outputs[name] != case.ref[name].int()).nonzero()
         if len(touched):
-            page, place, head, column = touched[0].tolist()
+            page, offset, head, column = touched[0].tolist()
             return Diagnosis(
                 "neighbours_touched",
-                f"Case {case.case.name!r}: all new tokens stand in their slots, but {len(touched)} other numbers of "
-                f"{name} were changed, first in slot {place} of page {page}, head {head}, column {column}. No token "
-                "goes there.",
+                f"Case {case.case.name!r}: all new tokens are in their slots, but {len(touched)} other numbers of "
+                f"{name} were changed, first in slot {offset} of page {page}, head {head}, column {column}. No token "
+                "is mapped to it.",
             )
     return None

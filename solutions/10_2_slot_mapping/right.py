@@ -16,9 +16,9 @@ ANSWERS = [
         (
             ("const long long slot = slot_mapping[token];",
              "const long long slot = slot_mapping[token], page = slot / page_size;"),
-            ("    const long long page = slot / page_size, place = slot % page_size;\n", ""),
+            ("    const long long page = slot / page_size, offset = slot % page_size;\n", ""),
             (
-                "const long long start = page * stride_page + place * stride_slot + kv_head * stride_kv_head;",
+                "const long long start = page * stride_page + offset * stride_slot + kv_head * stride_kv_head;",
                 "const long long start = page * (stride_page - page_size * stride_slot) + "
                 "slot * stride_slot + kv_head * stride_kv_head;",
             ),

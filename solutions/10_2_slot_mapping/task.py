@@ -28,13 +28,13 @@ def _numbers(case):
 
 
 def inputs(case, gen):
-    """{"k", "v", "slot_mapping", and what the pools hold before: "k_before", "v_before"}."""
+    """{"k", "v", "slot_mapping", and the old contents of the pools, "k_before", "v_before"}."""
     num_tokens, num_kv_heads, head_dim, page_size, num_pages = case.sizes.values()
     k, v, k_cells, v_cells = _numbers(case)
     rows = (num_tokens, num_kv_heads, head_dim)
     shape = (num_pages, page_size, num_kv_heads, head_dim)
     slots = torch.randperm(num_pages * page_size, generator=gen)
-    if case.options.get("not_stored"):  # leave free where -1 would land if it were taken for a place
+    if case.options.get("not_stored"):  # leave free the slots that -1 would hit as an index
         slots = slots[(slots > 0) & (slots != page_size - 1)]
     if case.options.get("far_slots"):  # the first token lies beyond 2^31
         slots = torch.cat((slots[slots >= 2 * page_size], slots[slots < 2 * page_size]))
@@ -53,7 +53,7 @@ def inputs(case, gen):
 
 
 def _spaced(rows, extra):
-    """Tokens with `extra` rows of -77 behind the heads of each: a projection that makes q, k and v leaves such gaps."""
+    """Tokens with `extra` rows of -77 after the heads of each: the gaps that a fused q, k, v projection leaves."""
     num_tokens, num_kv_heads, head_dim = rows.shape
     whole = torch.full((num_tokens, num_kv_heads + extra, head_dim), -77, dtype=rows.dtype)
     whole[:, :num_kv_heads] = rows
@@ -79,15 +79,15 @@ def _run(case, tensors):
 
 def _written(case, tensors):
     """{"k_pages", "v_pages"} as they must be afterwards."""
-    found = {}
+    pools = {}
     for name, rows, before in (("k_pages", "k", "k_before"), ("v_pages", "v", "v_before")):
         pages = tensors[before][0].clone()
         for token, slot in enumerate(tensors["slot_mapping"].tolist()):
             if slot >= 0:
-                page, place = diagnostics.place_of(case, slot)
-                pages[page, place] = tensors[rows][token, : case.sizes["num_kv_heads"]]
-        found[name] = pages
-    return found
+                page, offset = diagnostics.page_and_offset(case, slot)
+                pages[page, offset] = tensors[rows][token, : case.sizes["num_kv_heads"]]
+        pools[name] = pages
+    return pools
 
 
 EXERCISE = exercise(

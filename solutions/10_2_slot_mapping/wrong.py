@@ -4,8 +4,8 @@ from course_lib.grading.exercise.submissions import Wrong
 
 SLOT = "const long long slot = slot_mapping[token];"
 GUARD = "if (slot < 0) return;"
-PLACE = "const long long page = slot / page_size, place = slot % page_size;"
-START = "const long long start = page * stride_page + place * stride_slot + kv_head * stride_kv_head;"
+OFFSET = "const long long page = slot / page_size, offset = slot % page_size;"
+START = "const long long start = page * stride_page + offset * stride_slot + kv_head * stride_kv_head;"
 K_ROW = "const int* k_row = k + token * stride_k_token + kv_head * head_dim;"
 V_ROW = "const int* v_row = v + token * stride_v_token + kv_head * head_dim;"
 LOOP = "for (int d = threadIdx.x; d < head_dim; d += WARP_SIZE) {"
@@ -18,7 +18,7 @@ def one(find, text):
 
 
 def start(text):
-    """Another place."""
+    """Another start of the row."""
     return one(START, f"const long long start = {text};")
 
 
@@ -28,7 +28,7 @@ ANSWERS = [
     Wrong("slot -1 written", one(GUARD, ""), "out_of_bounds", "k_pages"),
     Wrong(
         "slot -1 as slot 0",
-        ((GUARD, ""), (PLACE, PLACE.replace("slot /", "max(slot, 0LL) /").replace("slot %", "max(slot, 0LL) %"))),
+        ((GUARD, ""), (OFFSET, OFFSET.replace("slot /", "max(slot, 0LL) /").replace("slot %", "max(slot, 0LL) %"))),
         "padding_written",
         "is not stored",
     ),
@@ -36,7 +36,7 @@ ANSWERS = [
         "slot -1 as the last slot",
         (
             (GUARD, ""),
-            (PLACE, "const long long page = slot / page_size, place = (slot + page_size) % page_size;"),
+            (OFFSET, "const long long page = slot / page_size, place = (slot + page_size) % page_size;"),
         ),
         "padding_written",
         "is not stored",
@@ -49,10 +49,10 @@ ANSWERS = [
         "padding_stops",
         "left out with it",
     ),
-    # page and place
+    # page and offset
     Wrong(
-        "page and place changed",
-        one(PLACE, "const long long page = slot % page_size, place = slot / page_size;"),
+        "page and offset swapped",
+        one(OFFSET, "const long long page = slot % page_size, offset = slot / page_size;"),
         "out_of_bounds",
         "k_pages",
     ),
@@ -60,12 +60,12 @@ ANSWERS = [
     Wrong("slots side by side", start("slot * stride_slot + kv_head * stride_kv_head"), "out_of_bounds", "2^31"),
     Wrong("pages in a row", start("(slot * gridDim.x + kv_head) * head_dim"), "out_of_bounds", "2^31"),
     Wrong(
-        "strides changed",
-        start("page * stride_page + place * stride_kv_head + kv_head * stride_slot"),
+        "strides swapped",
+        start("page * stride_page + offset * stride_kv_head + kv_head * stride_slot"),
         "out_of_bounds",
         "k_pages",
     ),
-    Wrong("no head", start("page * stride_page + place * stride_slot"), "race", "k_pages"),
+    Wrong("no head", start("page * stride_page + offset * stride_slot"), "race", "k_pages"),
     # the rows
     Wrong("k with v's stride", one(K_ROW, K_ROW.replace("stride_k", "stride_v")), "out_of_bounds", "k["),
     Wrong("v with k's stride", one(V_ROW, V_ROW.replace("stride_v", "stride_k")), "token_stride", "stride_v_token"),
@@ -78,7 +78,7 @@ ANSWERS = [
     Wrong("the slot's row of k", one(K_ROW, K_ROW.replace("token *", "slot *")), "out_of_bounds", "k["),
     Wrong("always head 0", one(K_ROW, K_ROW.replace(" + kv_head * head_dim", "")), "wrong_head", "head 0"),
     Wrong(
-        "k and v changed",
+        "k and v swapped",
         ((K_STORE, "k_pages[start + d] = v_row[d];"), (V_STORE, "v_pages[start + d] = k_row[d];")),
         "pools_swapped",
         "the one of v",
@@ -97,9 +97,9 @@ ANSWERS = [
         "the last column left",
         one(LOOP, LOOP.replace("d < head_dim", "d < head_dim - (head_dim > 1)")),
         "columns_left",
-        "what stood there",
+        "its old contents",
     ),
-    # what nobody asked for
+    # other slots
     Wrong(
         "a token that is not stored clears slot 0",
         one(
@@ -107,6 +107,6 @@ ANSWERS = [
             "if (slot < 0) {\n        k_pages[kv_head * stride_kv_head + threadIdx.x] = 0;\n        return;\n    }",
         ),
         "neighbours_touched",
-        "No token goes there",
+        "No token is mapped to it",
     ),
 ]

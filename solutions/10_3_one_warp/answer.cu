@@ -1,12 +1,12 @@
 // 03_warp_walk — decode attention over pages, one warp for a query head of a sequence
 //
-// Idea      a lane a column: the warp walks over the tokens one by one, and looks up in block_table where each one lies
+// Idea      a lane a column: the warp walks over the tokens one by one, and looks up the page of each in block_table
 // Builds on paged/02_paged_v1, whose block has 128 threads and several keys at a time. Here m and l are the same in all lanes.
 // Contract  q, out (B, H, 32) float, contiguous · k_pages, v_pages float: page p, slot s, head h begins at
 //           p * stride_page + s * stride_slot + h * stride_kv_head, rows contiguous
 //           block_table (B, max_pages) int · seq_lens (B,) int, 0 to max_pages * page_size
 //           lse (B, H) float, natural log · seq_len 0: out 0, lse -inf · H = Hkv * num_q_per_kv
-//           read: the first seq_len slots, the first ceil(seq_len / page_size) table entries; what lies behind may be anything
+//           read: the first seq_len slots, the first ceil(seq_len / page_size) table entries; the rest is undefined
 //           no Triton twin: paged/02_paged_v1 has one
 // Launch    grid (H, B) · block 32
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
@@ -29,12 +29,12 @@ paged_decode_kernel(const float* q, const float* k_pages, const float* v_pages, 
     float m = NEG_INF, l = 0.0f, acc = 0.0f;  // acc is this lane's column, undivided
     for (int key = 0; key < seq_len; ++key) {
         const long long page = pages[key / page_size];  // 64 bits: a pool may have more than 2^31 numbers
-        const long long at = page * stride_page + key % page_size * stride_slot + kv_head * stride_kv_head + lane;
-        const float score = warp_sum(q_reg * k_pages[at]) * softmax_scale;
+        const long long offset = page * stride_page + key % page_size * stride_slot + kv_head * stride_kv_head + lane;
+        const float score = warp_sum(q_reg * k_pages[offset]) * softmax_scale;
         const float m_new = fmaxf(m, score);
         const float alpha = exp_shifted(m, m_new), weight = exp_shifted(score, m_new);
         l = l * alpha + weight;
-        acc = acc * alpha + weight * v_pages[at];
+        acc = acc * alpha + weight * v_pages[offset];
         m = m_new;
     }
     out[row * HEAD_DIM + lane] = l > 0.0f ? acc / l : 0.0f;

@@ -4,18 +4,20 @@ from course_lib.grading.exercise.submissions import Right
 
 LOOP = "for (int key = 0; key < seq_len; ++key) {"
 PAGE = "const long long page = pages[key / page_size];  // 64 bits: a pool may have more than 2^31 numbers"
-AT = "const long long at = page * stride_page + key % page_size * stride_slot + kv_head * stride_kv_head + lane;"
+OFFSET = (
+    "const long long offset = page * stride_page + key % page_size * stride_slot + kv_head * stride_kv_head + lane;"
+)
 
 ANSWERS = [
     Right(
         "page by page",
         (
             (
-                f"{LOOP}\n        {PAGE}\n        {AT}",
+                f"{LOOP}\n        {PAGE}\n        {OFFSET}",
                 "for (int first = 0; first < seq_len; first += page_size)\n"
                 "    for (int slot = 0; slot < min(page_size, seq_len - first); ++slot) {\n"
                 "        const long long start = pages[first / page_size] * stride_page + kv_head * stride_kv_head;\n"
-                "        const long long at = start + slot * stride_slot + lane;",
+                "        const long long offset = start + slot * stride_slot + lane;",
             ),
         ),
     ),
@@ -39,7 +41,7 @@ ANSWERS = [
                 "const float weight = exp2f((score - m) * LOG2_E);",
             ),
             ("l = l * alpha + weight;", "l += weight;"),
-            ("acc = acc * alpha + weight * v_pages[at];\n        m = m_new;", "acc += weight * v_pages[at];"),
+            ("acc = acc * alpha + weight * v_pages[offset];\n        m = m_new;", "acc += weight * v_pages[offset];"),
         ),
     ),
 ]

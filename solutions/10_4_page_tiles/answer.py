@@ -26,16 +26,16 @@ def paged_tiles_kernel(
     d, slots = tl.arange(0, HEAD_DIM), tl.arange(0, PAGE_SIZE)
     ### BEGIN SOLUTION
     seq_len = tl.load(seq_lens_ptr + batch)
-    kv_at = (head // num_q_per_kv).to(tl.int64) * stride_kv_head
+    kv_offset = (head // num_q_per_kv).to(tl.int64) * stride_kv_head
     q = tl.load(q_ptr + row * HEAD_DIM + d)  # (HEAD_DIM,)
     m, l, acc = -float("inf"), 0.0, tl.zeros((HEAD_DIM,), tl.float32)
     for i in range(0, tl.cdiv(seq_len, PAGE_SIZE)):
         page = tl.load(block_table_ptr + batch * max_pages + i).to(tl.int64)  # a pool may have more than 2^31 numbers
-        there = i * PAGE_SIZE + slots < seq_len  # (PAGE_SIZE,)
-        at = page * stride_page + kv_at + slots[:, None] * stride_slot + d[None, :]  # (PAGE_SIZE, HEAD_DIM)
-        k = tl.load(k_pages_ptr + at, mask=there[:, None], other=0.0)
-        v = tl.load(v_pages_ptr + at, mask=there[:, None], other=0.0)
-        scores = tl.where(there, tl.sum(q[None, :] * k, axis=1) * softmax_scale, -float("inf"))
+        mask = i * PAGE_SIZE + slots < seq_len  # (PAGE_SIZE,)
+        offsets = page * stride_page + kv_offset + slots[:, None] * stride_slot + d[None, :]  # (PAGE_SIZE, HEAD_DIM)
+        k = tl.load(k_pages_ptr + offsets, mask=mask[:, None], other=0.0)
+        v = tl.load(v_pages_ptr + offsets, mask=mask[:, None], other=0.0)
+        scores = tl.where(mask, tl.sum(q[None, :] * k, axis=1) * softmax_scale, -float("inf"))
         m_new = tl.maximum(m, tl.max(scores, axis=0))
         alpha = tl.exp(m - m_new)
         probs_unnorm = tl.exp(scores - m_new)

@@ -16,13 +16,13 @@ ANSWERS = [
         "k and v on end, tl.where after a load without mask",
         (
             (
-                "k = tl.load(k_pages_ptr + at, mask=there[:, None], other=0.0)",
-                "k = tl.load(k_pages_ptr + tl.trans(at))",
+                "k = tl.load(k_pages_ptr + offsets, mask=mask[:, None], other=0.0)",
+                "k = tl.load(k_pages_ptr + tl.trans(offsets))",
             ),
             ("tl.sum(q[None, :] * k, axis=1)", "tl.sum(q[:, None] * k, axis=0)"),
             (
-                "v = tl.load(v_pages_ptr + at, mask=there[:, None], other=0.0)",
-                "v = tl.where(there[:, None], tl.load(v_pages_ptr + at), 0.0)",
+                "v = tl.load(v_pages_ptr + offsets, mask=mask[:, None], other=0.0)",
+                "v = tl.where(mask[:, None], tl.load(v_pages_ptr + offsets), 0.0)",
             ),
         ),
     ),

@@ -3,15 +3,15 @@
 from course_lib.grading.exercise.submissions import Wrong
 
 SEQ_LEN = "seq_len = tl.load(seq_lens_ptr + batch)"
-KV_AT = "kv_at = (head // num_q_per_kv).to(tl.int64) * stride_kv_head"
+KV_OFFSET = "kv_offset = (head // num_q_per_kv).to(tl.int64) * stride_kv_head"
 Q = "q = tl.load(q_ptr + row * HEAD_DIM + d)"
 LOOP = "for i in range(0, tl.cdiv(seq_len, PAGE_SIZE)):"
 PAGE = "page = tl.load(block_table_ptr + batch * max_pages + i).to(tl.int64)"
-THERE = "there = i * PAGE_SIZE + slots < seq_len"
-AT = "at = page * stride_page + kv_at + slots[:, None] * stride_slot + d[None, :]"
-K = "k = tl.load(k_pages_ptr + at, mask=there[:, None], other=0.0)"
-V = "v = tl.load(v_pages_ptr + at, mask=there[:, None], other=0.0)"
-SCORES = 'scores = tl.where(there, tl.sum(q[None, :] * k, axis=1) * softmax_scale, -float("inf"))'
+MASK = "mask = i * PAGE_SIZE + slots < seq_len"
+OFFSETS = "offsets = page * stride_page + kv_offset + slots[:, None] * stride_slot + d[None, :]"
+K = "k = tl.load(k_pages_ptr + offsets, mask=mask[:, None], other=0.0)"
+V = "v = tl.load(v_pages_ptr + offsets, mask=mask[:, None], other=0.0)"
+SCORES = 'scores = tl.where(mask, tl.sum(q[None, :] * k, axis=1) * softmax_scale, -float("inf"))'
 M_NEW = "m_new = tl.maximum(m, tl.max(scores, axis=0))"
 ALPHA, PROBS = "alpha = tl.exp(m - m_new)", "probs_unnorm = tl.exp(scores - m_new)"
 L = "l = l * alpha + tl.sum(probs_unnorm, axis=0)"
@@ -30,7 +30,7 @@ def one(find, *replacements):
 
 ANSWERS = [
     # the last page
-    Wrong("last page in full", one(THERE, ("< seq_len", ">= 0")), "last_page_in_full", "behind token"),
+    Wrong("last page in full", one(MASK, ("< seq_len", ">= 0")), "last_page_in_full", "past token"),
     Wrong(
         "last page dropped",
         one(LOOP, ("tl.cdiv(seq_len, PAGE_SIZE)", "seq_len // PAGE_SIZE")),
@@ -43,29 +43,29 @@ ANSWERS = [
         "empty_sequence",
         "no token",
     ),
-    Wrong("v without a mask", one(V, (", mask=there[:, None], other=0.0", "")), "nan_from_unused_slots", "0 times NaN"),
+    Wrong("v without a mask", one(V, (", mask=mask[:, None], other=0.0", "")), "nan_from_unused_slots", "0 times NaN"),
     Wrong("v without other", one(V, (", other=0.0", "")), "undefined_places", "other=0.0"),
     Wrong(
         "scores not masked",
-        one(SCORES, ("tl.where(there, ", ""), (', -float("inf"))', "")),
+        one(SCORES, ("tl.where(mask, ", ""), (', -float("inf"))', "")),
         "tail_counted",
-        "behind the last token",
+        "past the end",
     ),
     Wrong("scores masked with 0", one(SCORES, ('-float("inf")', "0.0")), "tail_counted", "-inf, not 0"),
     Wrong(
         "k without a mask, -inf added",
         (
-            (K, K.replace(", mask=there[:, None], other=0.0", "")),
-            (SCORES, 'scores = tl.sum(q[None, :] * k, axis=1) * softmax_scale + tl.where(there, 0.0, -float("inf"))'),
+            (K, K.replace(", mask=mask[:, None], other=0.0", "")),
+            (SCORES, 'scores = tl.sum(q[None, :] * k, axis=1) * softmax_scale + tl.where(mask, 0.0, -float("inf"))'),
         ),
         "nan_from_unused_slots",
         "NaN plus -inf",
     ),
-    Wrong("one slot too many", one(THERE, ("< seq_len", "<= seq_len")), "one_token_too_many", "behind token"),
-    Wrong("one slot too few", one(THERE, ("< seq_len", "< seq_len - 1")), "last_token_missing", "last token"),
+    Wrong("one slot too many", one(MASK, ("< seq_len", "<= seq_len")), "one_token_too_many", "past token"),
+    Wrong("one slot too few", one(MASK, ("< seq_len", "< seq_len - 1")), "last_token_missing", "last token"),
     Wrong(
         "mask of the first page",
-        one(THERE, ("i * PAGE_SIZE + slots", "slots")),
+        one(MASK, ("i * PAGE_SIZE + slots", "slots")),
         "mask_in_page",
         "compared with seq_len",
     ),
@@ -76,20 +76,20 @@ ANSWERS = [
         "logical_as_physical",
         "block_table",
     ),
-    Wrong("row b at b", one(PAGE, ("batch * max_pages", "batch")), "table_stride", "b * max_pages"),
+    Wrong("row b begins at b", one(PAGE, ("batch * max_pages", "batch")), "table_stride", "b * max_pages"),
     Wrong("the table of sequence 0", one(PAGE, (" + batch * max_pages", "")), "another_table", "sequence 0"),
     Wrong("the length of sequence 0", one(SEQ_LEN, (" + batch", "")), "another_length", "seq_lens[0]"),
     Wrong("the whole table", one(LOOP, ("tl.cdiv(seq_len, PAGE_SIZE)", "max_pages")), "empty_sequence", "no token"),
     Wrong(
-        "slots side by side",
-        one(AT, ("slots[:, None] * stride_slot", "slots[:, None] * HEAD_DIM")),
+        "rows of a head taken as contiguous",
+        one(OFFSETS, ("slots[:, None] * stride_slot", "slots[:, None] * HEAD_DIM")),
         "heads_mixed",
         "stride_slot",
     ),
     # heads, softmax
     Wrong(
         "head by modulo",
-        one(KV_AT, ("head // num_q_per_kv", "head % (tl.num_programs(0) // num_q_per_kv)")),
+        one(KV_OFFSET, ("head // num_q_per_kv", "head % (tl.num_programs(0) // num_q_per_kv)")),
         "head_modulo",
         "num_kv_heads",
     ),

@@ -13,7 +13,7 @@ def paged_partitions_kernel(
     lse_ptr,  # (batch_size, num_heads) float, natural log
     partial_out_ptr,  # (batch_size, num_heads, num_partitions, HEAD_DIM) float, normalised within its partition
     partial_lse_ptr,  # (batch_size, num_heads, num_partitions) float, natural log; -inf without a key
-    counters_ptr,  # (batch_size, num_heads) int32, 0 before the launch
+    counters_ptr,  # (batch_size, num_heads) int32, zero on entry
     num_q_per_kv,
     max_pages,
     partition_len,  # keys of a partition, any number from 1 on
@@ -33,19 +33,19 @@ def paged_partitions_kernel(
     seq_len = tl.load(seq_lens_ptr + batch)
     ### BEGIN SOLUTION
     first = part * partition_len  # the partition's first key
-    end = tl.minimum(seq_len, first + partition_len)  # the key behind its last one
+    end = tl.minimum(seq_len, first + partition_len)  # one past its last key
     num_parts = tl.maximum(tl.cdiv(seq_len, partition_len), 1)  # programs that take part; one for an empty sequence
     ### END SOLUTION
     if part < num_parts:
         q = tl.load(q_ptr + row * HEAD_DIM + d)
-        kv_at = (head // num_q_per_kv).to(tl.int64) * stride_kv_head + d[None, :]
+        kv_offsets = (head // num_q_per_kv).to(tl.int64) * stride_kv_head + d[None, :]
         m, l, acc = -float("inf"), 0.0, tl.zeros((HEAD_DIM,), tl.float32)
         for start in range(first, end, BLOCK_N):
             keys = start + tl.arange(0, BLOCK_N)
             page = tl.load(block_table_ptr + batch * max_pages + keys // PAGE_SIZE, mask=keys < end, other=0)
-            at = page.to(tl.int64)[:, None] * stride_page + (keys % PAGE_SIZE)[:, None] * stride_slot + kv_at
-            k = tl.load(k_pages_ptr + at, mask=(keys < end)[:, None], other=0.0)
-            v = tl.load(v_pages_ptr + at, mask=(keys < end)[:, None], other=0.0)
+            offsets = page.to(tl.int64)[:, None] * stride_page + (keys % PAGE_SIZE)[:, None] * stride_slot + kv_offsets
+            k = tl.load(k_pages_ptr + offsets, mask=(keys < end)[:, None], other=0.0)
+            v = tl.load(v_pages_ptr + offsets, mask=(keys < end)[:, None], other=0.0)
             scores = tl.where(keys < end, tl.sum(q[None, :] * k, axis=1) * softmax_scale, -float("inf"))
             m_new = tl.maximum(m, tl.max(scores, axis=0))
             alpha, probs_unnorm = tl.exp(m - m_new), tl.exp(scores - m_new)
@@ -53,18 +53,20 @@ def paged_partitions_kernel(
             acc = acc * alpha + tl.sum(probs_unnorm[:, None] * v, axis=0)
             m = m_new
         l_safe = tl.where(l > 0.0, l, 1.0)
-        place = row * num_partitions + part
-        tl.store(partial_out_ptr + place * HEAD_DIM + d, acc / l_safe)
-        tl.store(partial_lse_ptr + place, m + tl.log(l_safe))
+        offset = row * num_partitions + part
+        tl.store(partial_out_ptr + offset * HEAD_DIM + d, acc / l_safe)
+        tl.store(partial_lse_ptr + offset, m + tl.log(l_safe))
         tl.debug_barrier()  # the stores of all threads come before the count of one
         arrived = tl.atomic_add(counters_ptr + row, 1, sem="acq_rel")
         if arrived == num_parts - 1:  # the last one: all partitions of this row are written
             parts = tl.arange(0, BLOCK_P)
             ### BEGIN SOLUTION unmarked
-            there = parts < num_parts
-            at = row * num_partitions + parts
-            part_lse = tl.load(partial_lse_ptr + at, mask=there, other=-float("inf"))  # (BLOCK_P,)
-            part_out = tl.load(partial_out_ptr + at[:, None] * HEAD_DIM + d[None, :], mask=there[:, None], other=0.0)
+            mask = parts < num_parts
+            offsets = row * num_partitions + parts
+            part_lse = tl.load(partial_lse_ptr + offsets, mask=mask, other=-float("inf"))  # (BLOCK_P,)
+            part_out = tl.load(
+                partial_out_ptr + offsets[:, None] * HEAD_DIM + d[None, :], mask=mask[:, None], other=0.0
+            )
             largest = tl.max(part_lse, axis=0)
             weights = tl.where(part_lse > -float("inf"), tl.exp(part_lse - largest), 0.0)
             total = tl.sum(weights, axis=0)

@@ -4,12 +4,12 @@ from course_lib.grading.exercise.submissions import Right
 
 LOOP = """largest, total, out = -float("inf"), 0.0, tl.zeros((HEAD_DIM,), tl.float32)
             for i in range(0, num_parts):
-                at = row * num_partitions + i
-                lse = tl.load(partial_lse_ptr + at)
+                offset = row * num_partitions + i
+                lse = tl.load(partial_lse_ptr + offset)
                 m_new = tl.maximum(largest, lse)
                 shift = tl.where(m_new > -float("inf"), m_new, 0.0)
                 alpha, weight = tl.exp(largest - shift), tl.exp(lse - shift)
-                out = out * alpha + weight * tl.load(partial_out_ptr + at * HEAD_DIM + d)
+                out = out * alpha + weight * tl.load(partial_out_ptr + offset * HEAD_DIM + d)
                 total = total * alpha + weight
                 largest = m_new
 """
@@ -23,16 +23,17 @@ ANSWERS = [
         "one partition after the other",
         (
             (
-                "            there = parts < num_parts\n            at = row * num_partitions + parts\n",
+                "            mask = parts < num_parts\n            offsets = row * num_partitions + parts\n",
                 "            " + LOOP,
             ),
             (
-                '            part_lse = tl.load(partial_lse_ptr + at, mask=there, other=-float("inf"))  # (BLOCK_P,)\n',
+                "            part_lse = tl.load(partial_lse_ptr + offsets, mask=mask, "
+                'other=-float("inf"))  # (BLOCK_P,)\n',
                 "",
             ),
             (
-                "            part_out = tl.load(partial_out_ptr + at[:, None] * HEAD_DIM + d[None, :], "
-                "mask=there[:, None], other=0.0)\n",
+                "            part_out = tl.load(partial_out_ptr + offsets[:, None] * HEAD_DIM + d[None, :], "
+                "mask=mask[:, None], other=0.0)\n",
                 "",
             ),
             ("            largest = tl.max(part_lse, axis=0)\n", ""),

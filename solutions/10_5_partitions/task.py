@@ -44,17 +44,17 @@ def _run(case, tensors):
 
 
 def _probes():
-    """Those of paging, with partitions: of 5 keys where slots are told apart, of 16 where two halves are."""
-    found = []
+    """The probes of paging with partitions: of 5 keys where slots are distinguished, of 16 where two halves are."""
+    probes = []
     for probe in diagnostics.probes():
         length = {"slots of v": PART, "slots of k": PART}.get(probe.name, 64)
         one = probe.case
         options = one.options | {"partition_len": length}
-        found.append(Probe(probe.name, Case(one.name, one.sizes, one.values, one.dtype, options), probe.read))
+        probes.append(Probe(probe.name, Case(one.name, one.sizes, one.values, one.dtype, options), probe.read))
     two = _case("two partitions", (2 * HALF,), HALF, values="step", schedules=(), v="halves", at=HALF, finite=True)
     lse = _case("two partitions, lse", (2 * HALF,), HALF, values="zeros", schedules=(), finite=True)
     return (
-        *found,
+        *probes,
         Probe("two partitions", two, lambda _i, o: o["out"].double().flatten()[:2].tolist()),
         Probe("two partitions, lse", lse, lambda _i, o: o["lse"].double().flatten()[0].item()),
     )
@@ -62,7 +62,7 @@ def _probes():
 
 def _diagnose(evidence):
     looks = (_by_past, _by_bounds, _by_equal_tokens, _by_two, _by_lse, _by_size, diagnostics.diagnose)
-    return next((found for look in looks if (found := look(evidence)) is not None), None)
+    return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
 def _row(evidence, b):
@@ -92,7 +92,7 @@ _BOUNDS = (
 
 
 def _by_past(evidence):
-    """The last partition read to its own end, behind the sequence."""
+    """The last partition read to its own end, past the end of the sequence."""
     reading = evidence.readings.get("slots of v")
     if reading is None:
         return None

@@ -5,9 +5,11 @@ from course_lib.grading.exercise.submissions import Wrong
 FIRST = "first = part * partition_len"
 END = "end = tl.minimum(seq_len, first + partition_len)"
 NUM_PARTS = "num_parts = tl.maximum(tl.cdiv(seq_len, partition_len), 1)"
-THERE = "there = parts < num_parts"
-AT = "at = row * num_partitions + parts"
-PART_OUT = "part_out = tl.load(partial_out_ptr + at[:, None] * HEAD_DIM + d[None, :], mask=there[:, None], other=0.0)"
+MASK = "mask = parts < num_parts"
+OFFSETS = "offsets = row * num_partitions + parts"
+PART_OUT = (
+    "part_out = tl.load(partial_out_ptr + offsets[:, None] * HEAD_DIM + d[None, :], mask=mask[:, None], other=0.0)"
+)
 LARGEST = "largest = tl.max(part_lse, axis=0)"
 WEIGHTS = 'weights = tl.where(part_lse > -float("inf"), tl.exp(part_lse - largest), 0.0)'
 SAFE = "total = tl.where(total > 0.0, total, 1.0)"
@@ -57,7 +59,7 @@ ANSWERS = [
         "not full",
     ),
     Wrong(
-        "nobody for an empty sequence",
+        "no program for an empty sequence",
         one(NUM_PARTS, ("tl.maximum(tl.cdiv(seq_len, partition_len), 1)", "tl.cdiv(seq_len, partition_len)")),
         "unwritten",
         "row 0",
@@ -70,9 +72,12 @@ ANSWERS = [
     ),
     # the reduction
     Wrong(
-        "partitions that nobody wrote", one(THERE, ("num_parts", "num_partitions")), "uninitialised_read", "partial_lse"
+        "partitions that were not written",
+        one(MASK, ("num_parts", "num_partitions")),
+        "uninitialised_read",
+        "partial_lse",
     ),
-    Wrong("row without partitions", one(AT, ("row * num_partitions", "row")), "race", "partial_out"),
+    Wrong("row without partitions", one(OFFSETS, ("row * num_partitions", "row")), "race", "partial_out"),
     Wrong("plain mean", one(WEIGHTS, ("tl.exp(part_lse - largest)", "1.0")), "plain_mean", "plain mean"),
     Wrong(
         "weights are lse",
@@ -125,7 +130,7 @@ ANSWERS = [
     Wrong("lse in base 2", one(LSE, ("tl.log(", "tl.log2(")), "lse_base_2", "natural"),
     Wrong(
         "first partition alone",
-        one(THERE, ("parts < num_parts", "parts < 1")),
+        one(MASK, ("parts < num_parts", "parts < 1")),
         "last_partition_lost",
         "missing",
     ),

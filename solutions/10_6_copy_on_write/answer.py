@@ -12,7 +12,7 @@ class PagePool:
 
     def __init__(self, num_pages, page_size):
         self.page_size = page_size
-        self.free_pages = list(range(num_pages))  # pages that nobody holds
+        self.free_pages = list(range(num_pages))  # pages that no sequence holds
         self.holders = [0] * num_pages  # how many sequences hold each page
         self.pages, self.num_tokens = {}, {}  # of each sequence: its pages, in the order of its tokens; its tokens
 
@@ -21,7 +21,7 @@ class PagePool:
         self.pages[name], self.num_tokens[name] = [], 0
 
     def append(self, name, count):
-        """Places for `count` >= 1 new tokens: (slots, copies). copies: [(from page, to page)] to be done first."""
+        """Slots for `count` >= 1 new tokens: (slots, copies). copies: [(from page, to page)] to be done first."""
         ### BEGIN SOLUTION
         pages, start = self.pages[name], self.num_tokens[name]
         end = start + count
@@ -52,7 +52,7 @@ class PagePool:
         ### END SOLUTION
 
     def free(self, name):
-        """End a sequence: its name leaves the books, and a page that nobody holds any more is free."""
+        """End a sequence: its name is removed, and a page that no sequence holds any more is free."""
         ### BEGIN SOLUTION unmarked
         for page in self.pages.pop(name):
             self.holders[page] -= 1
@@ -78,7 +78,7 @@ def replay(trace, num_pages, page_size):
                 pool.free(name)
         except OutOfPages:
             refused = 1
-        except Exception:  # the judge looks at the steps before this one
+        except Exception:  # the judge reads the steps before this one
             traceback.print_exc(limit=-1)
             break
         tables = [[other, pool.num_tokens[other], *pool.pages[other]] for other in sorted(pool.pages)]

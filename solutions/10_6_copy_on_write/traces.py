@@ -1,4 +1,4 @@
-"""Traces for a page pool, and a pool of the judge's own that says what every step must come to.
+"""Traces for a page pool, and the judge's own pool, which gives the expected result of every step.
 
 May import: torch.
 """
@@ -10,7 +10,7 @@ WORDS = ("add({name})", "append({name}, {value})", "fork({name}, {value})", "fre
 
 
 class Model:
-    """Pages as objects that count who holds them: how many are free does not depend on which are taken."""
+    """Pages as objects that count their holders: the number of free pages does not depend on which ones are taken."""
 
     def __init__(self, num_pages, page_size):
         self.num_pages, self.page_size = num_pages, page_size
@@ -83,7 +83,7 @@ FIXED = {
 
 
 def random_trace(num_pages, page_size, num_steps, gen):
-    """(num_steps, 3) steps: appends of up to two pages, forks, ends; some appends ask for more than there is."""
+    """(num_steps, 3) steps: appends of up to two pages, forks, ends; some appends need more pages than are free."""
     model, steps, next_name = Model(num_pages, page_size), [], 0
 
     def draw(high):

@@ -61,7 +61,7 @@ ANSWERS = [
     Wrong("says nothing of the copy", one(COPY, "pass"), "copy_missing", "it must be"),
     Wrong("the old page keeps its count", one(LEAVE, ""), "count_wrong", "holders says"),
     Wrong("the copy is not in the table", one(REPLACE, "            fresh.pop(0)\n"), "shared_page_written", "Copy it"),
-    Wrong("fork without a count", one(FORK_COUNT, ""), "count_wrong", "stands in 2 tables"),
+    Wrong("fork without a count", one(FORK_COUNT, ""), "count_wrong", "is in 2 tables"),
     Wrong(
         "fork shares the list itself",
         one(FORK, FORK.replace("list(self.pages[name])", "self.pages[name]")),
@@ -98,7 +98,7 @@ ANSWERS = [
     Wrong(
         "a count of 1 is free", one(FREE_COUNT, FREE_COUNT.replace("== 0", "<= 1")), "free_and_held", "still holds it"
     ),
-    Wrong("gives nothing back", one(FREE, "pass"), "page_lost", "nobody holds"),
+    Wrong("gives nothing back", one(FREE, "pass"), "page_lost", "no sequence holds"),
     Wrong(
         "gives back without counting",
         one(FREE_COUNT, "            if self.holders[page] == 1:\n"),
@@ -110,10 +110,10 @@ ANSWERS = [
         "gives back the first page alone",
         one(FREE, "self.free_pages.append(page)\n                break"),
         "page_lost",
-        "nobody holds",
+        "no sequence holds",
     ),
     Wrong(
-        "an ended sequence stays in the books",
+        "an ended sequence is not removed",
         (
             ("for page in self.pages.pop(name):", "for page in self.pages[name]:"),
             ("        del self.num_tokens[name]\n", ""),
@@ -132,13 +132,13 @@ ANSWERS = [
         "one page more to be sure",
         one(NEEDED, "needed = end // self.page_size + 1 - len(pages) + shared"),
         "wrong_page_count",
-        "4 tokens stand on 1",
+        "4 tokens take 1",
     ),
     Wrong(
         "pages for the new tokens alone",
         one(NEEDED, "needed = -(-count // self.page_size) + shared"),
         "wrong_page_count",
-        "4 tokens stand on 1",
+        "4 tokens take 1",
     ),
     # OutOfPages
     Wrong(

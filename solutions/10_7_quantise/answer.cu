@@ -1,6 +1,6 @@
 // 07_quantise — new rows rounded to one byte a number, with one scale a row, on their way into the pages
 //
-// Idea      a warp has one head of one token: the largest of its 32 numbers becomes 127, and the scale says what 1 stands for
+// Idea      a warp has one head of one token: the largest of its 32 numbers becomes 127, and the scale is the value of 1
 // Builds on 02_slot_mapping. New: the largest number of the warp, the rounding, and a pool of scales beside the pool of rows.
 // Contract  x (num_tokens, num_kv_heads, 32) float · pages (num_pages, page_size, num_kv_heads, 32) signed char, contiguous
 //           scales (num_pages, page_size, num_kv_heads) float, contiguous: pages * scale is x, off by half a scale at most

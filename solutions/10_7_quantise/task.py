@@ -8,7 +8,7 @@ from course_lib.grading.report.verdict import Diagnosis
 
 HEAD_DIM = 32
 
-OLD_BYTE, OLD_SCALE = 77, -5.0  # what stands in the pools before
+OLD_BYTE, OLD_SCALE = 77, -5.0  # contents of the pools on entry
 
 ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
 
@@ -52,19 +52,21 @@ def _accept(case, tensors, outputs):
     """Diagnosis of the first row that is not what it should be, or None."""
     pages, scales = outputs["pages"].flatten(0, 1), outputs["scales"].flatten(0, 1)  # (slots, heads, …)
     x, slots = tensors["x"], tensors["slot_mapping"].tolist()
-    found = _by_place(case, pages, scales, x, slots)
-    if found is not None:
-        return found
+    diagnosis = _by_slot(case, pages, scales, x, slots)
+    if diagnosis is not None:
+        return diagnosis
     for token, slot in enumerate(slots):
         for head in range(x.shape[1] if slot >= 0 else 0):
-            found = _by_row(case, (token, head), x, pages[slot, head], scales[slot, head].item())
-            found = found or _say_row(case, (token, head), x[token, head], pages[slot, head], scales[slot, head].item())
-            if found is not None:
-                return found
+            diagnosis = _by_row(case, (token, head), x, pages[slot, head], scales[slot, head].item())
+            diagnosis = diagnosis or _say_row(
+                case, (token, head), x[token, head], pages[slot, head], scales[slot, head].item()
+            )
+            if diagnosis is not None:
+                return diagnosis
     return _by_others(case, pages, scales, slots)
 
 
-def _by_place(case, pages, scales, x, slots):
+def _by_slot(case, pages, scales, x, slots):
     """Slots that should have been written and were not."""
     for what, tensor, old in (("bytes", pages, OLD_BYTE), ("scale", scales, OLD_SCALE)):
         kept = (tensor == old).reshape(*tensor.shape[:2], -1).all(dim=2)  # (slots, heads)
@@ -73,11 +75,11 @@ def _by_place(case, pages, scales, x, slots):
             continue
         token, own = left[0], {slot for slot in slots if slot >= 0}
         changed = [s for s in range(len(tensor)) if s not in own and bool((tensor[s] != old).any())]
-        words = f"; slot {changed[0]}, where no token goes, has changed" if changed else ""
+        words = f"; slot {changed[0]}, to which no token is mapped, has changed" if changed else ""
         return Diagnosis(
             "wrong_place" if changed else "not_written",
-            f"Case {case.name!r}: token {token} belongs to slot {slots[token]}, and the {what} there "
-            f"{'are' if what == 'bytes' else 'is'} what stood there before{words}.",
+            f"Case {case.name!r}: token {token} belongs to slot {slots[token]}, and the {what} of that "
+            f"slot {'have' if what == 'bytes' else 'has'} not changed{words}.",
         )
     return None
 
@@ -88,7 +90,7 @@ def _by_others(case, pages, scales, slots):
         for slot in set(range(len(tensor))) - set(slots):
             if bool((tensor[slot] != old).any()):
                 code = "padding_written" if -1 in slots else "neighbours_touched"
-                words = "A negative slot is not stored" if -1 in slots else "No token goes there"
+                words = "A negative slot is not stored" if -1 in slots else "No token is mapped to it"
                 return Diagnosis(code, f"Case {case.name!r}: {what} of slot {slot} changed. {words}.")
     return None
 
@@ -154,7 +156,7 @@ def _say_error(start, x, small, scale, where):
     column, limit, right = where
     value, byte = x[column].item(), int(small[column])
     said = (
-        f"{start}, scale {scale:.4g}. Column {column} is {value:.4g} and was stored as {byte}, which stands for "
+        f"{start}, scale {scale:.4g}. Column {column} is {value:.4g} and was stored as {byte}, which means "
         f"{byte * scale:.4g}: off by {abs(byte * scale - value):.3g}, and half a scale, {limit:.3g}, is allowed"
     )
     exact = x.double() / scale

@@ -52,23 +52,23 @@ ANSWERS = [
         "zero_row",
         "0 / 0",
     ),
-    # the place
-    Wrong("the token's own number", one(ROW, ("slot *", "token *")), "wrong_place", "where no token goes"),
+    # the slot
+    Wrong("the token's own number", one(ROW, ("slot *", "token *")), "wrong_place", "to which no token is mapped"),
     Wrong("slots without heads", one(ROW, ("slot * num_kv_heads + kv_head", "slot")), "race", "pages"),
     Wrong(
         "heads first",
         one(ROW, ("slot * num_kv_heads + kv_head", "kv_head * 12 + slot")),
         "wrong_place",
-        "where no token goes",
+        "to which no token is mapped",
     ),
     Wrong(
         "scale by token",
         one(STORE_SCALE, ("scales[row]", "scales[token * num_kv_heads + kv_head]")),
         "wrong_place",
-        "the scale there",
+        "the scale of that slot",
     ),
-    Wrong("no scale", one(STORE_SCALE, (STORE_SCALE, "")), "not_written", "the scale there"),
-    Wrong("no bytes", one(STORE, (STORE, "")), "not_written", "the bytes there"),
+    Wrong("no scale", one(STORE_SCALE, (STORE_SCALE, "")), "not_written", "the scale of that slot"),
+    Wrong("no bytes", one(STORE, (STORE, "")), "not_written", "the bytes of that slot"),
     Wrong("head 0 alone", one(VALUE, (" + kv_head", "")), "wrong_row", "head 0 is stored"),
     Wrong("slot -1 written", one(GUARD, (GUARD, "")), "out_of_bounds", "pages"),
     Wrong(

@@ -17,7 +17,7 @@ ANSWERS = [
     Right(
         "the scale of the softmax in that of k",
         (
-            ("mask=there, other=0.0)\n        v_scale", "mask=there, other=0.0) * softmax_scale\n        v_scale"),
+            ("mask=mask, other=0.0)\n        v_scale", "mask=mask, other=0.0) * softmax_scale\n        v_scale"),
             (" * k_scale * softmax_scale", " * k_scale"),
         ),
     ),

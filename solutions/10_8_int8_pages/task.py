@@ -14,7 +14,7 @@ SMALL = ("k_pages", "v_pages", "k_scales", "v_scales")
 def _inputs(case, gen):
     """{"q", "k_pages", "v_pages" int8, "k_scales", "v_scales", "block_table", "seq_lens"}.
 
-    Rows differ in size, so no scale is like another; where no token stands the bytes are anything and the scale is NaN.
+    Rows differ in size, so no two scales are equal; slots without a token hold random bytes and a NaN scale.
     """
     tensors = cases.inputs(case, gen)
     for name in ("k", "v"):
@@ -33,11 +33,11 @@ def _restored(tensors, k=True, v=True, k_scales=None, v_scales=None):
     """The tensors with pools in float64, as bytes times scale; without the scale where k or v is False."""
     k_scales = tensors["k_scales"] if k_scales is None else k_scales
     v_scales = tensors["v_scales"] if v_scales is None else v_scales
-    found = dict(tensors)
+    restored = dict(tensors)
     for name, scales, used in (("k", k_scales, k), ("v", v_scales, v)):
         pages = tensors[f"{name}_pages"]
-        found[f"{name}_pages"] = quantised_kv.restored(pages, scales) if used else pages.double()
-    return found
+        restored[f"{name}_pages"] = quantised_kv.restored(pages, scales) if used else pages.double()
+    return restored
 
 
 def _oracle(case, tensors):
@@ -63,7 +63,7 @@ _GUESSES = (
     ("v_scale_missing", lambda t: _restored(t, v=False), "the bytes of v without their scale"),
     ("scales_missing", lambda t: _restored(t, k=False, v=False), "the bytes of k and v without any scale"),
     ("scales_swapped", lambda t: _restored(t, k_scales=t["v_scales"], v_scales=t["k_scales"]),
-     "the scales of k and v changed places"),
+     "scales of k and v that are swapped"),
     ("one_scale_for_both", lambda t: _restored(t, v_scales=t["k_scales"]), "the scale of k for v as well"),
     ("one_scale_for_both", lambda t: _restored(t, k_scales=t["v_scales"]), "the scale of v for k as well"),
     ("scale_of_head_0", lambda t: _restored(t, k_scales=_head_0(t["k_scales"]), v_scales=_head_0(t["v_scales"])),
@@ -104,10 +104,10 @@ def _by_scales(evidence):
 
 
 def _is_so(case, guess):
-    found = cases.oracle(case.case, guess(case.inputs))
+    expected = cases.oracle(case.case, guess(case.inputs))
     out = case.first.outputs
-    close = (found["out"] - out["out"]).abs() <= 1e-3 * found["out"].abs().max()
-    return bool(close.all()) and torch.allclose(found["lse"], out["lse"].double(), atol=1e-3, rtol=1e-3)
+    close = (expected["out"] - out["out"]).abs() <= 1e-3 * expected["out"].abs().max()
+    return bool(close.all()) and torch.allclose(expected["lse"], out["lse"].double(), atol=1e-3, rtol=1e-3)
 
 
 def _by_weighted_l(failing):

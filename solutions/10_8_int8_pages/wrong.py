@@ -2,14 +2,14 @@
 
 from course_lib.grading.exercise.submissions import Wrong
 
-SCALE_AT = "scale_at = (page * PAGE_SIZE + slots) * num_kv_heads + kv_head"
-AT = "at = scale_at[:, None] * HEAD_DIM + d[None, :]"
-K = "k = tl.load(k_pages_ptr + at, mask=there[:, None], other=0).to(tl.float32)"
-V = "v = tl.load(v_pages_ptr + at, mask=there[:, None], other=0).to(tl.float32)"
-K_SCALE = "k_scale = tl.load(k_scales_ptr + scale_at, mask=there, other=0.0)"
-V_SCALE = "v_scale = tl.load(v_scales_ptr + scale_at, mask=there, other=0.0)"
+SCALE_OFFSETS = "scale_offsets = (page * PAGE_SIZE + slots) * num_kv_heads + kv_head"
+OFFSETS = "offsets = scale_offsets[:, None] * HEAD_DIM + d[None, :]"
+K = "k = tl.load(k_pages_ptr + offsets, mask=mask[:, None], other=0).to(tl.float32)"
+V = "v = tl.load(v_pages_ptr + offsets, mask=mask[:, None], other=0).to(tl.float32)"
+K_SCALE = "k_scale = tl.load(k_scales_ptr + scale_offsets, mask=mask, other=0.0)"
+V_SCALE = "v_scale = tl.load(v_scales_ptr + scale_offsets, mask=mask, other=0.0)"
 SCORES = "scores = tl.sum(q[None, :] * k, axis=1) * k_scale * softmax_scale"
-MASK = 'scores = tl.where(there, scores, -float("inf"))'
+MASK = 'scores = tl.where(mask, scores, -float("inf"))'
 L = "l = l * alpha + tl.sum(probs_unnorm, axis=0)"
 ACC = "acc = acc * alpha + tl.sum((probs_unnorm * v_scale)[:, None] * v, axis=0)"
 
@@ -34,10 +34,10 @@ ANSWERS = [
         "without any scale",
     ),
     Wrong(
-        "scales changed",
+        "scales swapped",
         ((K_SCALE, K_SCALE.replace("k_scales", "v_scales")), (V_SCALE, V_SCALE.replace("v_scales", "k_scales"))),
         "scales_swapped",
-        "changed places",
+        "are swapped",
     ),
     Wrong("the scale of k for v", one(V_SCALE, ("v_scales", "k_scales")), "one_scale_for_both", "of k for v"),
     Wrong("the scale of v for k", one(K_SCALE, ("k_scales", "v_scales")), "one_scale_for_both", "of v for k"),
@@ -51,8 +51,8 @@ ANSWERS = [
     Wrong(
         "scales of head 0",
         (
-            (K_SCALE, K_SCALE.replace("scale_at", "scale_at - kv_head")),
-            (V_SCALE, V_SCALE.replace("scale_at", "scale_at - kv_head")),
+            (K_SCALE, K_SCALE.replace("scale_offsets", "scale_offsets - kv_head")),
+            (V_SCALE, V_SCALE.replace("scale_offsets", "scale_offsets - kv_head")),
         ),
         "scale_of_head_0",
         "head 0",
@@ -60,8 +60,8 @@ ANSWERS = [
     Wrong(
         "a scale a page",
         (
-            (K_SCALE, K_SCALE.replace("scale_at", "scale_at - slots * num_kv_heads")),
-            (V_SCALE, V_SCALE.replace("scale_at", "scale_at - slots * num_kv_heads")),
+            (K_SCALE, K_SCALE.replace("scale_offsets", "scale_offsets - slots * num_kv_heads")),
+            (V_SCALE, V_SCALE.replace("scale_offsets", "scale_offsets - slots * num_kv_heads")),
         ),
         "scale_of_the_page",
         "whole page",
@@ -76,14 +76,14 @@ ANSWERS = [
         "signed",
     ),
     Wrong(
-        "scales without a mask", one(V_SCALE, (", mask=there, other=0.0", "")), "nan_from_unused_slots", "0 times NaN"
+        "scales without a mask", one(V_SCALE, (", mask=mask, other=0.0", "")), "nan_from_unused_slots", "0 times NaN"
     ),
-    Wrong("scores not masked", one(MASK, (MASK, "")), "tail_counted", "behind the last token"),
-    Wrong("scales by logical page", one(SCALE_AT, ("page *", "i *")), "logical_as_physical", "block_table"),
-    Wrong("heads forgotten", one(SCALE_AT, (" * num_kv_heads + kv_head", "")), "heads_mixed", "several heads"),
+    Wrong("scores not masked", one(MASK, (MASK, "")), "tail_counted", "past the end"),
+    Wrong("scales by logical page", one(SCALE_OFFSETS, ("page *", "i *")), "logical_as_physical", "block_table"),
+    Wrong("heads forgotten", one(SCALE_OFFSETS, (" * num_kv_heads + kv_head", "")), "heads_mixed", "several heads"),
     Wrong(
         "rows by slot alone",
-        one(AT, ("scale_at[:, None] * HEAD_DIM", "(page * PAGE_SIZE + slots)[:, None] * HEAD_DIM")),
+        one(OFFSETS, ("scale_offsets[:, None] * HEAD_DIM", "(page * PAGE_SIZE + slots)[:, None] * HEAD_DIM")),
         "heads_mixed",
         "several heads",
     ),

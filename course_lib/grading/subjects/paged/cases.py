@@ -1,7 +1,7 @@
 """Pools of pages for every decode exercise of chapter 10: cases, inputs, runs, oracle, baseline.
 
-The pages of a sequence lie in no order and what no token holds is NaN, but for page 0, which holds what a sequence left
-there that has ended. A table goes on behind its sequence, with pages of nobody or with -1.
+The pages of a sequence are in random order. Slots without a token are NaN, except in page 0, which keeps the rows of an
+ended sequence. Table entries past the end of a sequence name pages that no sequence holds, or are -1.
 
 May import: spec, protocol, magnitude, inputs (by attention.cases), reference, torch.
 """
@@ -21,7 +21,7 @@ INPUTS = ("q", "k_pages", "v_pages", "block_table", "seq_lens")
 
 
 def case(name, seq_lens, page_size=4, heads=(2, 1), values="normal", schedules=("forward",), **options):
-    """A case of sequences with `seq_lens` tokens. options: hnd, minus_one (the table goes on with -1 alone), v."""
+    """A case of sequences with `seq_lens` tokens. options: hnd, minus_one (-1 past the end of the table), v."""
     sizes = dict(zip(SIZES, (*heads, page_size, max(seq_lens)), strict=True))
     return Case(name, sizes, values, options={"seq_lens": tuple(seq_lens), **options}, schedules=schedules)
 
@@ -59,7 +59,7 @@ def inputs(case, gen):
         numbers = 1.0 + torch.arange(len(lens))[:, None] * num_kv_heads + torch.arange(num_kv_heads)[None, :]
         dense["v"] = numbers[:, :, None, None].expand(shape).clone()
     table, num_pages = _table(case, gen)
-    found = {"q": dense["q"]}
+    tensors = {"q": dense["q"]}
     for name in ("k", "v"):
         pages = torch.full((num_pages, page_size, num_kv_heads, HEAD_DIM), torch.nan)
         pages[0] = torch.randn(pages[0].shape, generator=gen)
@@ -72,12 +72,12 @@ def inputs(case, gen):
             pages = pages.nan_to_num(0.0)
         if case.options.get("all_ones") and name == "v":
             pages = torch.ones_like(pages)
-        found[f"{name}_pages"] = pages.transpose(1, 2).contiguous() if case.options.get("hnd") else pages
-    return found | {"block_table": table, "seq_lens": torch.tensor(lens, dtype=torch.int32)}
+        tensors[f"{name}_pages"] = pages.transpose(1, 2).contiguous() if case.options.get("hnd") else pages
+    return tensors | {"block_table": table, "seq_lens": torch.tensor(lens, dtype=torch.int32)}
 
 
 def _table(case, gen):
-    """(block_table, num_pages): random pages, then pages of nobody, or -1."""
+    """(block_table, num_pages): random pages, then pages that no sequence holds, or -1."""
     page_size, lens = case.sizes["page_size"], case.options["seq_lens"]
     needed = [-(-seq_len // page_size) for seq_len in lens]
     num_pages = sum(needed) + SPARE
@@ -92,7 +92,7 @@ def _table(case, gen):
     return torch.tensor(rows, dtype=torch.int32), num_pages
 
 
-# the case in which every slot of the pool is told apart: v of slot i is 1 in column i and 0 elsewhere
+# the case in which every slot of the pool is distinguished: v of slot i is 1 in column i and 0 elsewhere
 SLOT_PAGE_SIZE, SLOT_PAGES = 4, 8
 SLOT_LENS = (6, 9, 3)
 SLOT_TABLE = ((6, 2, 1, 4), (5, 0, 7, 1), (3, 4, 1, 0))
@@ -142,8 +142,8 @@ def grid(case, tensors):
 
 def oracle(case, tensors):
     """{"out", "lse"}, float64."""
-    found = paged.paged_attention_lse(*(tensors[name] for name in INPUTS), layout=layout(case))
-    return dict(zip(("out", "lse"), found, strict=True))
+    results = paged.paged_attention_lse(*(tensors[name] for name in INPUTS), layout=layout(case))
+    return dict(zip(("out", "lse"), results, strict=True))
 
 
 def baseline(case, tensors):
@@ -163,11 +163,11 @@ def baseline(case, tensors):
 
 def largest_score(case, tensors):
     """Largest score over the tokens of each sequence; other slots and pages are poison."""
-    found = [0.0]
+    scores = [0.0]
     for b, seq_len in enumerate(tensors["seq_lens"].tolist()):
         k = paged.gathered(tensors["k_pages"], tensors["block_table"][b], seq_len, layout=layout(case))
-        found.append(magnitude.of_pairs(tensors["q"][b, :, None], k))
-    return max(found)
+        scores.append(magnitude.of_pairs(tensors["q"][b, :, None], k))
+    return max(scores)
 
 
 def bound(case):

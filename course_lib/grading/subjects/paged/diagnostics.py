@@ -1,4 +1,4 @@
-"""What the outputs of a decode attention over pages say about the mistake that made them.
+"""Diagnoses of decode attention over pages.
 
 May import: spec, verdict, evidence (as data), cases, slots, diagnostics of attention, heads, lse, tiles.
 """
@@ -59,8 +59,8 @@ def probes():
     """Which slots were read; heads; and those of attention: unity, ramp, two tiles, lse. Unused slots are finite."""
 
     def one(name, values, read, seq_lens=(KEYS,), page_size=TILE, heads=(1, 1), **options):
-        found = cases.case(name, seq_lens, page_size, heads, values, (), finite=True, **options)
-        return Probe(name, found, read)
+        probe_case = cases.case(name, seq_lens, page_size, heads, values, (), finite=True, **options)
+        return Probe(name, probe_case, read)
 
     sizes = dict(zip(cases.SIZES, (1, 1, SLOT_PAGE_SIZE, max(SLOT_LENS)), strict=True))
     slots = {
@@ -68,7 +68,7 @@ def probes():
     }
     half = {"at": KEYS // 2}
     return (
-        *(Probe(f"slots of {kind}", found, _slots) for kind, found in slots.items()),
+        *(Probe(f"slots of {kind}", probe_case, _slots) for kind, probe_case in slots.items()),
         one("head map", "zeros", _heads, (5, 9), 4, (4, 2), v_of_head=True),
         one("unity", "step", _unity, v="ones", **half),
         one("columns", "step", _first("out", cases.HEAD_DIM), v="ones", all_ones=True, **half),
@@ -98,7 +98,7 @@ def diagnose(evidence):
         by_k_slots,
         _by_query,
     )
-    return next((found for look in looks if (found := look(evidence)) is not None), None)
+    return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
 def _by_empty(evidence):
@@ -116,7 +116,7 @@ def _by_empty(evidence):
                 return Diagnosis(
                     "empty_sequence",
                     f"Sequence {comparison.index[0]} of the case {case.case.name!r} has no token: out must be 0 and "
-                    f"lse -inf. {name} is {comparison.got:.4g} there: 0 / 0 is NaN.",
+                    f"lse -inf. {name} is {comparison.got:.4g}: 0 / 0 is NaN.",
                 )
     return None
 
@@ -132,7 +132,7 @@ def _by_columns(evidence):
     return Diagnosis(
         "lanes_disagree",
         f"With v = 1 in all {KEYS} keys out must be 1 in every column; column 0 is {columns[0]:.4g} and column {other} "
-        f"{columns[other]:.4g}. m and l belong to the query, not to a lane: whoever divides needs the warp's m and l.",
+        f"{columns[other]:.4g}. m and l belong to the query, not to a lane: each lane divides by the l of the warp.",
     )
 
 
@@ -152,7 +152,7 @@ def _by_heads(evidence):
 
 
 def _by_nan(evidence):
-    """NaN, and only because of what stands in slots that nobody uses."""
+    """NaN that comes from unused slots alone."""
     reading = evidence.readings.get("slots of v")
     for case in evidence.failing():
         for name, comparison in case.comparisons.items():
@@ -163,17 +163,16 @@ def _by_nan(evidence):
             b = comparison.index[0]
             seq_len, page_size = int(case.inputs["seq_lens"][b]), case.case.sizes["page_size"]
             why = (
-                "lse is right, so they are not counted; but 0 times NaN is NaN, and so is NaN plus -inf: put 0 in "
-                "place of k and v there"
+                "lse is right, so they are not counted; but 0 times NaN is NaN, and so is NaN plus -inf: load 0 "
+                "for k and v"
                 if case.comparisons["lse"].passed
-                else "A maximum or a sum over NaN is NaN. Replace the score of a key that is not there by -inf, or do "
-                "not load it"
+                else "A maximum or a sum over NaN is NaN. Set the score of a masked key to -inf, or do not load it"
             )
             return Diagnosis(
                 "nan_from_unused_slots",
                 f"{name} is NaN in the case {case.case.name!r}, and right where unused slots hold numbers. Sequence "
-                f"{b} has {seq_len} tokens; the {-seq_len % page_size} slots behind them in its last page may hold "
-                f"anything, and hold NaN here. {why}.",
+                f"{b} has {seq_len} tokens; the {-seq_len % page_size} slots past its end in the last page are "
+                f"undefined, and hold NaN here. {why}.",
             )
     return None
 
@@ -190,8 +189,8 @@ def _by_undefined(evidence, name):
         return None
     return Diagnosis(
         "undefined_places",
-        f"{name} is NaN wherever the last page is not full, and right in the case {full[0].case.name!r}. What a masked "
-        "load leaves out is what `other` says, and undefined without it: say other=0.0.",
+        f"{name} is NaN wherever the last page is not full, and right in the case {full[0].case.name!r}. Elements "
+        "that a load masks out have the value `other`, and are undefined without it: pass other=0.0.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Which slots of a pool a decode kernel read: every slot has a column of its own in v, so out says what each weighs.
+"""Which slots of a pool a decode kernel read: every slot has a column of its own in v, so out holds the weight of each.
 
 May import: verdict, evidence (as data), cases, attention.diagnostics.
 """
@@ -48,9 +48,9 @@ RULES = (
     ("last_page_dropped", _by_page(lambda n: n // _P * _P), "the last page, which is not full, was left out"),
     ("first_page_alone", _by_page(lambda n: min(n, _P)), "only the first page was read"),
     ("table_past_its_end", _by_page(lambda n: (n // _P + 1) * _P + (_P if n % _P else 0)),
-     "a page more than the sequence has: that table entry may be anything"),
+     "a page more than the sequence has: that table entry is undefined"),
     ("whole_table", _by_page(lambda n: _P * 4),
-     "every entry of the table was taken; behind the sequence they may be anything"),
+     "every entry of the table was used; those past the end of the sequence are undefined"),
     ("another_length", _shared(lambda b: b, lambda b: 0), "seq_lens[0] was taken for every sequence"),
     ("another_length", _by_page(lambda n: max(SLOT_LENS)), "the longest length was taken for every sequence"),
     ("another_table", _shared(lambda b: 0, lambda b: b), "the table of sequence 0 was taken for every sequence"),
@@ -59,11 +59,11 @@ RULES = (
     ("offset_forgotten", lambda b: [SLOT_TABLE[b][t // _P] * _P for t in range(SLOT_LENS[b])],
      "every token was read from the first slot of its page: key % page_size is missing"),
     ("page_not_divided", lambda b: [SLOT_TABLE[b][t % _P] * _P + t // _P for t in range(SLOT_LENS[b])],
-     "key / page_size says which page, key % page_size which slot; they changed places"),
+     "key / page_size says which page, key % page_size which slot; here the two are swapped"),
     ("strides_swapped", lambda b: [SLOT_TABLE[b][t // _P] + t % _P * _P for t in range(SLOT_LENS[b])],
-     "stride_page and stride_slot changed places"),
+     "stride_page and stride_slot are swapped"),
     ("pages_side_by_side", lambda b: [SLOT_TABLE[b][0] * _P + t for t in range(SLOT_LENS[b])],
-     "only the first page was looked up; the pages of a sequence do not lie side by side"),
+     "only the first page was looked up; the pages of a sequence are not contiguous"),
 )  # fmt: skip
 
 
@@ -121,8 +121,8 @@ def _by_sum(b, got, right):
     if near(seen, -(-count // page) * page):
         return Diagnosis(
             "tail_counted",
-            f"{start} = 1 / {seen:.3g}: l counted the {seen - count:.0f} slots behind the last token as well. A key "
-            "that is not there has the score -inf, not 0.",
+            f"{start} = 1 / {seen:.3g}: l counted the {seen - count:.0f} slots past the end as well. A masked key "
+            "has the score -inf, not 0.",
         )
     if near(seen, 1.0 / count):
         return Diagnosis("multiplied_by_l", f"{start}: multiplied by l in place of divided.")
@@ -130,7 +130,7 @@ def _by_sum(b, got, right):
 
 
 def _say_slots(b, got):
-    """ "Sequence 1 has 9 tokens on the pages 5, 0, 7 (of 4): it read slot 1 of page 7, behind token 8" """
+    """ "Sequence 1 has 9 tokens on the pages 5, 0, 7 (of 4): it read slot 1 of page 7, past token 8" """
     p, right = SLOT_PAGE_SIZE, tokens_of(b)
     read = [slot for slot, weight in enumerate(got.tolist()) if abs(weight) > 1e-5]
     pages = SLOT_TABLE[b][: -(-SLOT_LENS[b] // p)]
@@ -141,27 +141,27 @@ def _say_slots(b, got):
     extra, missing = [s for s in read if s not in right], [s for s in right if s not in read]
     words = []
     if extra:
-        words.append(f"it read {_place(extra[0])}{_behind(b, extra[0])}")
+        words.append(f"it read {_slot(extra[0])}{_owner(b, extra[0])}")
     if missing:
         token = right.index(missing[0])
-        words.append(f"token {token}, {_place(missing[0])}, was not read")
+        words.append(f"token {token}, {_slot(missing[0])}, was not read")
     if not words:
         slot = int((got - _weights(right)).abs().argmax())
-        words.append(f"{_place(slot)} weighs {got[slot]:.4g} in place of {1 / SLOT_LENS[b]:.4g}")
+        words.append(f"{_slot(slot)} weighs {got[slot]:.4g} in place of {1 / SLOT_LENS[b]:.4g}")
     return f"{start}; {', and '.join(words)}"
 
 
-def _place(slot):
+def _slot(slot):
     return f"slot {slot % SLOT_PAGE_SIZE} of page {slot // SLOT_PAGE_SIZE}"
 
 
-def _behind(b, slot):
+def _owner(b, slot):
     """Where a slot lies that is none of the sequence's tokens."""
     page, pages = slot // SLOT_PAGE_SIZE, SLOT_TABLE[b][: -(-SLOT_LENS[b] // SLOT_PAGE_SIZE)]
     if page == pages[-1]:
-        return f", behind token {SLOT_LENS[b] - 1}"
+        return f", past token {SLOT_LENS[b] - 1}"
     owner = next((i for i in range(len(SLOT_LENS)) if slot in tokens_of(i)), None)
-    return f", which belongs to sequence {owner}" if owner is not None and owner != b else ", which nobody uses"
+    return f", which belongs to sequence {owner}" if owner is not None and owner != b else ", which no sequence holds"
 
 
 def _page_of_it(b, got):
@@ -180,7 +180,7 @@ def by_k_rule(evidence):
             return Diagnosis(
                 "k_from_another_slot",
                 "The rows of v come from the right slots, those of k do not. In a probe token "
-                f"{tokens_of(0).index(slot)} of sequence 0 lies in {_place(slot)}; it weighs what k of {_place(other)} "
+                f"{tokens_of(0).index(slot)} of sequence 0 lies in {_slot(slot)}; it weighs what k of {_slot(other)} "
                 f"gives: {reason.format(page_of_it=tokens_of(0).index(slot) // SLOT_PAGE_SIZE)}.",
             )
     return None
@@ -195,14 +195,14 @@ def _fits(row, right, read):
 
 
 def by_lanes(evidence):
-    """v of every slot told apart, k of slot i weighs i + 1, and all weigh the same: each lane has its own product."""
+    """v distinguishes every slot, k of slot i weighs i + 1, and all weigh the same: each lane has its own product."""
     reading = evidence.readings.get("slots of k")
     if reading is None or any(not near(row[s], 1 / len(t), 1e-3) for row, t in _rows_of(reading) for s in t if s < 31):
         return None
     return Diagnosis(
         "score_not_summed",
         "In a probe k gives the tokens weights in the ratio of 9 to 28, and in the columns 0 to 30 of out all weigh "
-        "the same. Either the score did not get there: it is the sum of 32 products, one of each lane, and every lane "
+        "the same. Either a lane lacks the whole score: it is the sum of 32 products, one of each lane, and every lane "
         "needs all of it. Or each key was measured against itself: keys that are merged share one m.",
     )
 
@@ -212,7 +212,7 @@ def _rows_of(reading):
 
 
 def by_k_slots(evidence):
-    """v of every slot told apart, and k of slot i gives it the weight i + 1."""
+    """v distinguishes every slot, and k of slot i gives it the weight i + 1."""
     reading = evidence.readings.get("slots of k")
     if reading is None:
         return None
@@ -232,7 +232,7 @@ def by_k_slots(evidence):
                 return Diagnosis(
                     "k_from_another_slot",
                     f"The rows of v come from the right slots, those of k do not: in a probe token {token} of sequence "
-                    f"{b}, {_place(slot)}, must weigh {want:.4g} and weighs {row[slot]:.4g}. Both have the same "
+                    f"{b}, {_slot(slot)}, must weigh {want:.4g} and weighs {row[slot]:.4g}. Both have the same "
                     "address in their pool.",
                 )
     return None
