@@ -84,11 +84,11 @@ def score(rows):
 
 def incomplete(exercise):
     """One sentence for each thing that the exercise lacks."""
-    found = []
+    sentences = []
 
     def require(held, sentence):
         if not held:
-            found.append(f"{exercise.id}: {sentence}")
+            sentences.append(f"{exercise.id}: {sentence}")
 
     hints, names = exercise.hints, [case.name for case in exercise.cases]
     text = included(exercise.solution, registry.ROOT)
@@ -104,4 +104,4 @@ def incomplete(exercise):
         shipped = [submission.name for submission in submissions.load(kind, exercise.id)]
         require(len(shipped) >= least, f"at least {least} {kind} answers; {kind}.py has {len(shipped)}")
         require(len(set(shipped)) == len(shipped), f"two answers of {kind}.py have one name")
-    return found
+    return sentences

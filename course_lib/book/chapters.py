@@ -26,7 +26,7 @@ _FENCE = re.compile(r"(`{3,}|~{3,}|:{3,})")
 @dataclass(frozen=True)
 class Cell:
     kind: str  # "markdown" | "code"
-    source: str  # includes expanded, solution marks still there
+    source: str  # includes expanded, solution marks kept
     part: str
     metadata: dict = field(default_factory=dict)
 

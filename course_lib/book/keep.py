@@ -36,7 +36,7 @@ def touched(existing):
 
 
 def merge(built, existing):
-    """`built` with the learner's answers, predictions and own cells of `existing` in their places.
+    """`built` with the learner's answers, predictions and own cells of `existing` in their cells.
 
     An answer is matched by its exercise id, everything else by cell id; a cell that the learner added follows the cell
     that it followed before. An answer whose exercise is gone is kept at the end.

@@ -31,19 +31,19 @@ def region(text, name, *, filename="<text>"):
     ------
     CourseError  no such region, the region opens twice, or it is never closed
     """
-    body, inside, depth, found = [], False, 0, 0
+    body, inside, depth, count = [], False, 0, 0
     for line in text.splitlines():
         opened = _REGION.match(line)
         if opened and not inside and opened[1] == name:
-            inside, found = True, found + 1
+            inside, count = True, count + 1
         elif inside and opened:
             depth += 1
         elif inside and _ENDREGION.match(line):
             inside, depth = depth > 0, max(depth - 1, 0)
         elif inside:
             body.append(line)
-    if found != 1 or inside:
-        problem = {0: "is not there", 1: "is never closed"}.get(found, f"opens {found} times")
+    if count != 1 or inside:
+        problem = {0: "does not exist", 1: "is never closed"}.get(count, f"opens {count} times")
         raise CourseError(f"{filename}: region {name!r} {problem}; expected exactly one 'region: {name}' … 'endregion'")
     return textwrap.dedent("\n".join(body)).strip("\n")
 
@@ -67,7 +67,7 @@ def _function_text(text, name, filename):
             while end < len(lines) and (not lines[end].strip() or lines[end][0].isspace()):
                 end += 1  # comments that close the body (END SOLUTION) belong to it
             return "\n".join(lines[first - 1 : end])
-    raise CourseError(f"{filename}: there is neither a region nor a function called {name!r}")
+    raise CourseError(f"{filename}: no region and no function {name!r}")
 
 
 def without_region_marks(text):
@@ -145,7 +145,7 @@ def starter(text, exercise_id, language):
     lines, regions = [], 0
     for indent, block, unmarked in _split_solutions(text):
         regions += indent is not None and not unmarked
-        given = [found[1] + found[2] for line in block if (found := _GIVEN.match(line))]
+        given = [match[1] + match[2] for line in block if (match := _GIVEN.match(line))]
         head = [] if unmarked else [indent + (mend if given else stub)] if indent is not None else []
         lines += block if indent is None else head + given
     if not regions:

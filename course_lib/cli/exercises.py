@@ -41,13 +41,13 @@ def add_folders(names):
     ------
     CourseError  one of them does not exist
     """
-    places = registry.outside()
+    folders = registry.outside()
     for name in names or ():
-        place = Path(name).expanduser().resolve()
-        if not place.is_dir():
+        folder = Path(name).expanduser().resolve()
+        if not folder.is_dir():
             raise CourseError(f"there is no folder {name}")
-        places += [place] if place not in places else []
-    os.environ[registry.VARIABLE] = os.pathsep.join(map(str, places))
+        folders += [folder] if folder not in folders else []
+    os.environ[registry.VARIABLE] = os.pathsep.join(map(str, folders))
 
 
 def chosen(names):
@@ -55,19 +55,19 @@ def chosen(names):
     if not names:
         return registry.ids()
     add_folders([name for name in names if Path(name).is_dir()])
-    found = []
+    ids = []
     for name in names:
         inside = [known for known, folder in registry.folders().items() if folder.is_relative_to(Path(name).resolve())]
-        found += inside if Path(name).is_dir() else [registry.get_document(name).id]
-    return found
+        ids += inside if Path(name).is_dir() else [registry.get_document(name).id]
+    return ids
 
 
 def check(names, *, seed=None, engine="cpu", say=print):
-    """Hold exercises against the checklist; print a line for each answer.
+    """Check exercises against the checklist; print a line for each answer.
 
     Returns
     -------
-    int, 0 when all is as it must be, 1 otherwise
+    int, 0 when every answer gets its verdict and nothing is lacking, 1 otherwise
     """
     from .. import checklist
 

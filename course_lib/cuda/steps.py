@@ -1,4 +1,4 @@
-"""What a kernel step says about itself: the header of its `.cu` file is the only declaration there is.
+"""Kernel steps, declared by the headers of their `.cu` files and nowhere else.
 
 A step is one file, kernels_cu/FAMILY/NN_idea.cu. Launchers, the compile gates, the support matrix and the tests list
 the files and read these lines (kernels_cu/README.md); the names of the kernels come from the code itself.
@@ -20,7 +20,7 @@ from . import signature
 from .source import KERNELS_ROOT
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
-_GUARD = re.compile(r"^#(?:ifndef|if !defined)\b(.*)$", re.MULTILINE)  # what comes before an #error or a default
+_GUARD = re.compile(r"^#(?:ifndef|if !defined)\b(.*)$", re.MULTILINE)  # the condition of an #error or a default
 _CAPABILITY = r"any compute capability|compute capability \d+\.\d+a?"
 _TWINS = re.compile(r"triton_kernels/(\w+)\.py: (\w+(?:, \w+)*)")
 
@@ -90,8 +90,8 @@ def names(family, *, only="", without=()):
     only : str, part of the names of the steps that are meant, where a family has several launchers
     without : iterable of str; a step whose name contains one of them is another launcher's
     """
-    found = sorted(path.stem for path in (KERNELS_ROOT / family).glob("*.cu"))
-    return tuple(name for name in found if only in name and not any(part in name for part in without))
+    stems = sorted(path.stem for path in (KERNELS_ROOT / family).glob("*.cu"))
+    return tuple(name for name in stems if only in name and not any(part in name for part in without))
 
 
 def steps():
@@ -108,8 +108,8 @@ def kernel_files():
 def twins(text):
     """((module, function), …) from the "Twin" line of a header, in the order of the launches."""
     line = re.search(r"^// Twin\s+(.*)$", text, re.MULTILINE)
-    found = _TWINS.findall(line.group(1)) if line else []
-    return tuple((module, name) for module, listed in found for name in listed.split(", "))
+    pairs = _TWINS.findall(line.group(1)) if line else []
+    return tuple((module, name) for module, listed in pairs for name in listed.split(", "))
 
 
 def needs(text, twin=False):
@@ -147,7 +147,7 @@ def promised(words):
 
 
 def support(words, machine, on_cpu="emulated"):
-    """What a step does on a machine of the support matrix.
+    """State of a step on a machine of the support matrix.
 
     Parameters
     ----------

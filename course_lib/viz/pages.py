@@ -18,7 +18,7 @@ def pages_picture(sequences, page_size, num_pages, title=""):
     ----------
     sequences : dict, name -> (physical pages in the order of the tokens, number of tokens), as `PagePool.pages` and
         `PagePool.num_tokens` give them
-    page_size : int, slots of a page; up to 8 can be told apart
+    page_size : int, slots of a page; up to 8 are distinguishable
     num_pages : int, pages of the pool
     """
     return pages_frames([(title, sequences)], page_size, num_pages)

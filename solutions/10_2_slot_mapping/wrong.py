@@ -36,7 +36,7 @@ ANSWERS = [
         "slot -1 as the last slot",
         (
             (GUARD, ""),
-            (OFFSET, "const long long page = slot / page_size, place = (slot + page_size) % page_size;"),
+            (OFFSET, "const long long page = slot / page_size, offset = (slot + page_size) % page_size;"),
         ),
         "padding_written",
         "is not stored",

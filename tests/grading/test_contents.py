@@ -1,4 +1,4 @@
-"""An output may begin with contents, which an answer changes in place: a pool of pages, a counter."""
+"""Outputs with initial contents, which an answer changes in place: a pool of pages, a counter."""
 
 import torch
 

@@ -1,6 +1,6 @@
 """Chapter 09's probes: right outputs read as right numbers, so that no diagnosis comes from them; some wrong ones.
 
-And what splits without keys leave: the judge reads no place that nobody reads, and all others.
+Outputs of splits without keys: the judge skips what is undefined, and compares everything else.
 """
 
 import math
@@ -14,20 +14,20 @@ from course_lib.grading.judge.evidence import Evidence
 from course_lib.grading.judge.judge import judge
 from course_lib.grading.judge.prepare import prepare
 from course_lib.grading.processes.protocol import ChildResult, RunResult
-from course_lib.grading.subjects.decode import diagnostics as decode_readings
+from course_lib.grading.subjects.decode import diagnostics as decode_diagnostics
 from course_lib.grading.subjects.decode import windows as decode_windows
 
 SPLITS = ("09.2", "09.3", "09.6")
 
 
 def evidence_of(exercise_id, outputs_of):
-    """What the judge knows of an answer whose probes give `outputs_of(exercise, case, tensors)`."""
+    """Evidence of an answer whose probes give `outputs_of(exercise, case, tensors)`."""
     exercise = registry.get(exercise_id)
-    found = {}
+    readings = {}
     for probe in exercise.probes:
         tensors = exercise.make_inputs(probe.case, inputs.generator(7))
-        found[probe.name] = probe.read(tensors, outputs_of(exercise, probe.case, tensors))
-    return Evidence(exercise, [], found)
+        readings[probe.name] = probe.read(tensors, outputs_of(exercise, probe.case, tensors))
+    return Evidence(exercise, [], readings)
 
 
 def exact(exercise, case, tensors):
@@ -54,13 +54,14 @@ def test_a_border_counted_twice_reads_as_that():
     rules = decode_windows.usual_rules(right)
     twice = [[(first, min(end + 1, 53)) for first, end in right[0]]]
     as_read = [[[(first, end - first) for first, end in row] for row in twice]] * 2
-    found = decode_readings._by_windows(as_read, right, rules)
+    diagnosis = decode_diagnostics._by_windows(as_read, right, rules)
     assert (
-        found.code == "boundary_twice" and "split 0 of 4 must see keys 0 to 15 and saw keys 0 to 16" in found.sentence
+        diagnosis.code == "boundary_twice"
+        and "split 0 of 4 must see keys 0 to 15 and saw keys 0 to 16" in diagnosis.sentence
     )
 
 
-def test_windows_that_were_moved_name_another_split():
+def test_moved_windows_name_another_split():
     """(rows, splits) written where (splits, rows) is read: two rows of four splits."""
     right = [[(0, 16), (16, 32), (32, 48), (48, 53)]]
     first, last = decode_windows.moved(right, 2)
@@ -95,7 +96,7 @@ def graded(exercise_id, change, **other):
 
 
 @pytest.mark.parametrize("left", [math.nan, math.inf, 5.0, "poison"])
-def test_partial_out_of_an_empty_split_may_hold_anything(left):
+def test_partial_out_of_an_empty_split_is_not_compared(left):
     def change(case, outputs, poison):
         if case is not None:
             outputs["partial_out"][case.ref["partial_lse"] == -math.inf] = poison if left == "poison" else left
@@ -103,7 +104,7 @@ def test_partial_out_of_an_empty_split_may_hold_anything(left):
     assert graded("09.3", change).passed
 
 
-def test_partial_lse_of_an_empty_split_may_not():
+def test_partial_lse_of_an_empty_split_is_compared():
     def change(case, outputs, poison):
         if case is not None:
             outputs["partial_lse"][case.ref["partial_lse"] == -math.inf] = poison
@@ -112,7 +113,7 @@ def test_partial_lse_of_an_empty_split_may_not():
     assert verdict.diagnosis.code == "unwritten" and "partial_lse" in verdict.diagnosis.sentence
 
 
-def test_partial_out_of_a_split_with_keys_may_not():
+def test_partial_out_of_a_split_with_keys_is_compared():
     def change(case, outputs, poison):
         if case is not None and bool((case.ref["partial_lse"] == -math.inf).any()):
             outputs["partial_out"][:] = poison
@@ -121,8 +122,8 @@ def test_partial_out_of_a_split_with_keys_may_not():
     assert verdict.diagnosis.code == "unwritten" and "partial_out" in verdict.diagnosis.sentence
 
 
-def test_a_wrong_lse_where_no_row_has_one_is_said_in_words():
-    """The reference of the only wrong case holds no finite number: the judge still finds a sentence."""
+def test_a_wrong_lse_of_rows_without_keys_gets_a_sentence():
+    """The reference of the only wrong case holds no finite number; the judge still writes a sentence."""
 
     def change(case, outputs, poison):
         if case is not None and bool((case.ref["lse"] == -math.inf).all()):

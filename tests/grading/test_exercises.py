@@ -50,7 +50,7 @@ def test_the_same_seed_gives_the_same_inputs_and_another_one_others(exercise_id)
 def test_oracle_and_baseline_agree_on_form(exercise_id):
     exercise = ALL[exercise_id]
     for prepared in prepare(exercise, 3):
-        compared = set(exercise.rules)  # a kernel may have outputs for its own use, which nobody compares
+        compared = set(exercise.rules)  # a kernel may have scratch outputs, which are not compared
         assert set(prepared.ref) == set(prepared.base) == compared <= set(prepared.run.outputs)
         for name, (shape, dtype) in prepared.run.outputs.items():
             if name not in compared:
@@ -71,7 +71,7 @@ def test_it_says_how_large_its_scores_are(exercise_id):
 
 @pytest.mark.parametrize("exercise_id", WITH_INPUTS)
 def test_no_poison_enters_a_tolerance(exercise_id):
-    """Inputs that hold NaN hold 1e30 (in half 6e4) in its place: the oracle does not look, and no tolerance moves."""
+    """NaN in the inputs replaced by 1e30 (in half 6e4) changes neither the oracle's result nor a tolerance."""
     exercise = ALL[exercise_id]
 
     def make_inputs(case, gen):

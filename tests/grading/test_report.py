@@ -128,8 +128,8 @@ def test_a_failure_reads_in_the_order_of_the_design(show):
         "row 0 saw 32 keys",
         "Which columns does lane 0 take next?",
     ]
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
+    positions = [text.index(part) for part in parts]
+    assert positions == sorted(positions)
     assert "lane 3" in text and "for (;;)" in text
 
 

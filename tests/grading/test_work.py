@@ -1,4 +1,4 @@
-"""work/: nothing of the learner's is ever lost, whoever writes at the same time."""
+"""work/: nothing of the learner's is ever lost, even with concurrent writers."""
 
 import json
 import multiprocessing

@@ -28,7 +28,7 @@ def test_nested_region_belongs_to_the_outer_one_without_marks():
 @pytest.mark.parametrize(
     "text, why",
     [
-        ("a", "is not there"),
+        ("a", "does not exist"),
         ("// region: r\na", "is never closed"),
         ("// region: r\n// endregion\n// region: r\n// endregion", "opens 2 times"),
     ],
@@ -41,9 +41,9 @@ def test_broken_regions_say_what_is_wrong(text, why):
 def test_missing_file_and_missing_function_are_named(tiny_course):
     with pytest.raises(CourseError, match="there is no file nowhere.cu"):
         regions.included("nowhere.cu", tiny_course)
-    with pytest.raises(CourseError, match="neither a region nor a function called 'subtract'"):
+    with pytest.raises(CourseError, match="no region and no function 'subtract'"):
         regions.included("answers.py#subtract", tiny_course)
-    with pytest.raises(CourseError, match="answers.py#add: region 'inner' is not there"):
+    with pytest.raises(CourseError, match="answers.py#add: region 'inner' does not exist"):
         regions.included("answers.py#add/inner", tiny_course)
 
 

@@ -1,4 +1,4 @@
-"""Chapter 00: its pages, its pictures, what it measures with, and the script behind its stored rows."""
+"""Chapter 00: its pages, its pictures, what it measures with, and the script that made its stored rows."""
 
 import base64
 import csv

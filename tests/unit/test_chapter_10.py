@@ -88,7 +88,7 @@ def test_what_the_lecture_says_of_v1_and_v2_is_what_the_rows_say():
 
 
 def test_what_the_lecture_says_of_blocks_is_what_the_launcher_does():
-    """ "two blocks of six", "four blocks of three", "512 pairs on 4 · 132 = 528 places"."""
+    """ "two blocks of six", "four blocks of three", "512 pairs on 4 · 132 = 528 slots"."""
     assert (paged_ops.NUM_WARPS, paged_ops.BLOCKS_PER_SM) == (6, 2)
     assert (paged_ops.NARROW["NUM_WARPS"], paged_ops.NARROW["BLOCKS_PER_SM"]) == (3, 4)
     assert (paged_ops.ONE_WARP["NUM_WARPS"], paged_ops.ONE_WARP["BLOCKS_PER_SM"]) == (1, 12)

@@ -19,7 +19,7 @@ PARTS = ("**Contract.**", "**Predict first.**", "**After passing.**", "<details>
 CHAPTERS = sorted(path.stem for path in (Path(__file__).parents[2] / "chapters").glob("[0-9][0-9]_*.md"))
 MAX_LINES, MEDIAN_LINES = 15, 10  # of a code cell, and of a quotation
 MAX_PNG_BYTES, MIN_ALT_LETTERS, MIN_PICTURES = 120_000, 40, 3  # CONTRIBUTING.md
-WORDS = ("warp", "lane", "engine", "barrier")  # each stands in a verdict or a ledger before one has read its chapter
+WORDS = ("warp", "lane", "engine", "barrier")  # in verdicts or ledgers before the chapter that explains them
 GLOSSARY = "(../chapters/glossary.md)"
 
 

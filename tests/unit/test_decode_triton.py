@@ -19,7 +19,7 @@ def on_the_cpu(monkeypatch):
 
 
 def cache(lengths=LENGTHS, *, heads=4, kv_heads=2, head_dim=64, dtype=torch.float16, layout="bhsd"):
-    """(q, k, v, seq_lens): NaN behind the end of each sequence."""
+    """(q, k, v, seq_lens): NaN past the end of each sequence."""
     generator = torch.Generator().manual_seed(sum(lengths) + heads)
     shape = (len(lengths), kv_heads, max(lengths), head_dim)
     k, v = (torch.randn(shape, generator=generator).to(dtype) for _ in range(2))

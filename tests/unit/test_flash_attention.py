@@ -57,12 +57,12 @@ def poison(tensors):
 
 
 @pytest.mark.parametrize("backend", ["triton", "torch"])
-def test_a_row_that_sees_nothing_gives_and_gets_nothing(backend):
+def test_a_row_without_keys_has_zero_output_and_gradients(backend):
     tensors = inputs((1, 2, 1, 50, 20), 64, torch.float32, "cpu")
     out, lse, dq, _, _ = run(*tensors, causal=True, backend=backend)
     assert (out[:, :, :30] == 0).all() and lse[:, :, :30].isneginf().all() and (dq[:, :, :30] == 0).all()
-    nobody = run(tensors[0][:, :, :30], *tensors[1:3], tensors[3][:, :, :30], causal=True, backend=backend)
-    assert nobody[0].isfinite().all()
+    no_keys = run(tensors[0][:, :, :30], *tensors[1:3], tensors[3][:, :, :30], causal=True, backend=backend)
+    assert no_keys[0].isfinite().all()
     alone = inputs((1, 2, 1, 30, 1), 64, torch.float32, "cpu")
     _, _, dq, dk, dv = run(*alone, causal=True, backend=backend)
     assert all(x.isfinite().all() for x in (dq, dk, dv))

@@ -105,7 +105,7 @@ def test_rows_that_weigh_nothing_are_marked_before_the_walks():
 
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "random"])
 def test_kernels_are_free_of_findings(schedule):
-    """Nothing out of bounds, nothing read that nobody wrote, nothing left unwritten, whatever the order of programs."""
+    """In any order of programs: no access out of bounds, no uninitialised read, no output left unwritten."""
     small = kernels.Tiles(16, 16, 4, 1, heads_per_turn=2)
     options = {"causal": True, "softmax_scale": 0.125, "descriptors": False}
     q, k, v, d_out = inputs((1, 4, 2, 45, 37), 64, torch.float32, "cpu")

@@ -33,7 +33,7 @@ ON_TOP = {"book", "checklist", "cli", "solved"}  # may import everything; no oth
 
 
 def room_of(path):
-    """The first part of a module's place under course_lib: "cuda" for cuda/kernel.py, "device" for device.py."""
+    """The first part of a module's path under course_lib: "cuda" for cuda/kernel.py, "device" for device.py."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -120,12 +120,12 @@ def test_every_room_has_a_rule():
 
 
 def test_imports_follow_the_direction():
-    found = [sentence for path in sorted(PACKAGE.rglob("*.py")) for sentence in forbidden(path)]
-    assert not found, "\n".join(found)
+    violations = [sentence for path in sorted(PACKAGE.rglob("*.py")) for sentence in forbidden(path)]
+    assert not violations, "\n".join(violations)
 
 
 @pytest.mark.parametrize(
-    "place, line",
+    "path, line",
     [
         ("grading/judge/judge.py", "from ...ops import softmax"),
         ("grading/judge/judge.py", "def f():\n    import course_lib.triton_kernels.softmax"),
@@ -134,8 +134,8 @@ def test_imports_follow_the_direction():
         ("viz/softmax.py", "from course_lib.book import chapters"),
     ],
 )
-def test_the_rule_catches(place, line):
-    assert len(forbidden(PACKAGE / place, line)) == 1
+def test_the_rule_catches(path, line):
+    assert len(forbidden(PACKAGE / path, line)) == 1
 
 
 def test_no_module_imports_itself_by_way_of_others():
@@ -150,14 +150,14 @@ def test_a_circle_is_seen():
 
 
 def test_rooms_of_grading_import_in_one_direction():
-    found = []
+    violations = []
     for module, imported in import_graph().items():
         room = module.removeprefix("course_lib.grading.").split(".")[0]
         for other in imported if module.startswith("course_lib.grading.") and room in GRADING else ():
             target = other.removeprefix("course_lib.grading.").split(".")[0]
             if other.startswith("course_lib.grading.") and target not in GRADING[room] | {room}:
-                found.append(f"{module} may not import {other}")
-    assert not found, "\n".join(found)
+                violations.append(f"{module} may not import {other}")
+    assert not violations, "\n".join(violations)
 
 
 def task_modules():

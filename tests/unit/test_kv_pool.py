@@ -14,7 +14,7 @@ from course_lib.errors import ArgumentError, CourseError, OutOfPages, PageError
 from course_lib.kv import PageAllocator, PagePool
 
 PAGES = st.integers(1, 9)
-PICK = st.integers(0, 1 << 20)  # chooses among what there is
+PICK = st.integers(0, 1 << 20)  # an index, modulo the number of choices
 
 
 class Traffic(RuleBasedStateMachine):
@@ -188,7 +188,7 @@ def test_the_last_page_released_is_given_out_first():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda pool: pool.append("nobody"), PageError, "no sequence 'nobody'"),
+        (lambda pool: pool.append("unknown"), PageError, "no sequence 'unknown'"),
         (lambda pool: pool.add("a"), PageError, "'a' in this pool already"),
         (lambda pool: pool.fork("a", "a"), PageError, "already"),
         (lambda pool: pool.fork("a", "b", 7), ArgumentError, "has 6 tokens to share"),

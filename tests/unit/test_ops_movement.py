@@ -51,17 +51,17 @@ def test_the_mended_copy_moves_an_eighth_of_the_sectors():
 
 @pytest.mark.parametrize("stride", [0, 1, 2, 3, 8, 31, 32, 33])
 def test_recordings_follow_the_closed_formulas(stride):
-    places = [stride * lane for lane in range(32)]
-    read, sectors = ops.record_global(places)
-    assert list(read) == places and sectors == max(min(4 * stride, 32), 1)
-    read, wavefronts = ops.record_shared(places)
-    assert list(read) == places and wavefronts == (math.gcd(stride, 32) if stride else 1)
+    indices = [stride * lane for lane in range(32)]
+    read, sectors = ops.record_global(indices)
+    assert list(read) == indices and sectors == max(min(4 * stride, 32), 1)
+    read, wavefronts = ops.record_shared(indices)
+    assert list(read) == indices and wavefronts == (math.gcd(stride, 32) if stride else 1)
 
 
-@pytest.mark.parametrize("places", [[0] * 31, [-1] * 32, [2048] * 32])
-def test_places_that_do_not_exist_are_refused(places):
+@pytest.mark.parametrize("indices", [[0] * 31, [-1] * 32, [2048] * 32])
+def test_bad_indices_are_refused(indices):
     with pytest.raises(ShapeError, match="give 32"):
-        ops.record_shared(places)
+        ops.record_shared(indices)
 
 
 def test_bad_arguments_are_sentences():

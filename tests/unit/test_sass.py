@@ -36,9 +36,9 @@ def test_narrow_loads_and_atomics_are_told(compiled):
 
 @pytest.mark.parametrize("arch", gate.ARCHITECTURES)
 def test_every_architecture_is_read(arch):
-    found = sass.as_compiled(SOURCE, "k", arch=arch, filename="cell 3", first_line=11)
-    assert [access.bytes for access in found.at_line(14)] == [16, 4]
-    assert {access.file for access in found.accesses} == {"cell 3"}
+    report = sass.as_compiled(SOURCE, "k", arch=arch, filename="cell 3", first_line=11)
+    assert [access.bytes for access in report.at_line(14)] == [16, 4]
+    assert {access.file for access in report.accesses} == {"cell 3"}
 
 
 def test_resources(compiled):
@@ -76,8 +76,8 @@ def test_spills_are_seen():
     for (int i = 0; i < 64; ++i) out[threadIdx.x + 1024 * i] = v[63 - i] * v[i];
 }
 """
-    found = sass.as_compiled(source, "k")
-    assert found.spill_bytes > 0 and any(access.space == "local" for access in found.accesses)
+    report = sass.as_compiled(source, "k")
+    assert report.spill_bytes > 0 and any(access.space == "local" for access in report.accesses)
 
 
 def test_width_of_suffixes():

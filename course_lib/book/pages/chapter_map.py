@@ -16,12 +16,12 @@ def picture(root):
     """The SVG as text; the arcs are chapters/plan.csv, a dashed box is a chapter that is not written."""
     rows = plan(root)
     written = {path.stem[:2] for path in chapter_files(root)}
-    place = {row["number"]: TOP + LINE * index for index, row in enumerate(rows)}
-    body = [text(24, 36, "full: needs · dotted: easier after", FAINT), *_cuts(rows, place)]
+    heights = {row["number"]: TOP + LINE * index for index, row in enumerate(rows)}
+    body = [text(24, 36, "full: needs · dotted: easier after", FAINT), *_cuts(rows, heights)]
     for row in rows:
-        here = place[row["number"]]
+        here = heights[row["number"]]
         for column, dotted in (("needs", False), ("helped_by", True)):
-            body += [_arc(place[other], here, dotted) for other in row[column].split()]
+            body += [_arc(heights[other], here, dotted) for other in row[column].split()]
         body += _chapter(row, here, row["number"] in written)
     return card(WIDTH, TOP + LINE * len(rows) + 4, f"What each chapter needs: {in_words(root)}.", body)
 
@@ -56,12 +56,12 @@ def _arc(start, end, dotted):
     )
 
 
-def _cuts(rows, place):
+def _cuts(rows, heights):
     """A column for each short cut: a dot on every chapter that belongs to it."""
     parts = []
     for number, (name, end) in enumerate(overview.SHORT_CUTS.items()):
         x = CUTS + STEP * number
-        stops = [place[chapter] for chapter in needed(end, rows)]
+        stops = [heights[chapter] for chapter in needed(end, rows)]
         middle = 'text-anchor="middle"'
         head, _, rest = name.partition(" ")
         parts += [text(x, 26, head, FAINT, 12, middle), text(x, 42, rest, FAINT, 12, middle)]

@@ -90,12 +90,12 @@ def engines_table(root):
     if not rows:
         return ""
     sizes = list(dict.fromkeys((row["num_rows"], row["num_cols"]) for row in rows))
-    found = {
+    times = {
         (row["engine"], row["num_rows"], row["num_cols"]): f"{_ms(row['median_ms'])} ms · {row['times_numba']:,.0f}"
         for row in rows
     }
     engines = list(dict.fromkeys(row["engine"] for row in rows))
-    lines = [(engine, *(found.get((engine, *size), "") for size in sizes)) for engine in engines]
+    lines = [(engine, *(times.get((engine, *size), "") for size in sizes)) for engine in engines]
     table = markdown_table(("rows x columns", *(f"{height} x {width:,}" for height, width in sizes)), lines)
     return (
         f"One launch of a softmax on {rows[0]['cores']} cores ({rows[0]['cpu']}): the time, and how many times as fast "

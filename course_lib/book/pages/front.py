@@ -31,12 +31,12 @@ def reports():
     from ... import cuda
 
     right, wrong, _ = kernel_texts()
-    found = []
+    reports = []
     for source in (right, wrong):
         x, out = torch.ones(ROWS, COLS), torch.zeros(ROWS)
         kernel = cuda.compile(source, defines={"BLOCK": BLOCK})
-        found.append(kernel.profile(ROWS, BLOCK, x, out, ROWS, COLS))
-    return found
+        reports.append(kernel.profile(ROWS, BLOCK, x, out, ROWS, COLS))
+    return reports
 
 
 def shown_lines():

@@ -1,6 +1,6 @@
 """The course at a glance: chapters and their state, what needs what, what runs where.
 
-Titles and prerequisites come from chapters/plan.csv, the state from the files that are there, the support matrix from
+Titles and prerequisites come from chapters/plan.csv, the state from the files that exist, the support matrix from
 the headers of the kernel files, which the compile gates hold to their word.
 
 May import: errors, chapters, exercises, cuda.steps, triton.aot.
@@ -37,7 +37,7 @@ def markdown_table(head, rows):
 
 
 def plan(root):
-    """The rows of chapters/plan.csv as dicts; none when the file is not there."""
+    """The rows of chapters/plan.csv as dicts; none without the file."""
     path = Path(root) / "chapters" / "plan.csv"
     if not path.is_file():
         return []
@@ -62,13 +62,13 @@ def chapters_table(root):
 def needed(number, rows):
     """The numbers of a chapter and of all that it needs, in order."""
     needs = {row["number"]: row["needs"].split() for row in rows}
-    found, open_ones = set(), [number]
+    chapters, open_ones = set(), [number]
     while open_ones:
         one = open_ones.pop()
-        if one not in found:
-            found.add(one)
+        if one not in chapters:
+            chapters.add(one)
             open_ones += needs[one]
-    return sorted(found)
+    return sorted(chapters)
 
 
 def short_cuts(root):
@@ -146,7 +146,7 @@ def _twin_states():
 
 
 def _note(sentence, notes):
-    """The number of a note, which is new or there already."""
+    """The number of a note; new notes are appended."""
     if sentence not in notes:
         notes.append(sentence)
     return notes.index(sentence) + 1

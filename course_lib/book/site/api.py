@@ -39,10 +39,10 @@ def room_page(room):
     parts += [_entry(f"{room}.{name}", value) for name, value in names.items()]
     if not names or room in OTHERS:
         for module in OTHERS.get(room) or _modules(room):
-            found = _public(importlib.import_module(module))
-            if found:
+            members = _public(importlib.import_module(module))
+            if members:
                 parts += [_title(module.removeprefix("course_lib."), "-"), _docstring(module)]
-                parts += [_entry(f"{module}.{name}", value) for name, value in found.items()]
+                parts += [_entry(f"{module}.{name}", value) for name, value in members.items()]
     return "\n\n".join(parts) + "\n"
 
 

@@ -40,17 +40,17 @@ def inline(text):
 
 def _sections(lines):
     """[(title or None, lines)]: a title of SECTIONS with its line of dashes starts a section."""
-    found = [(None, [])]
+    sections = [(None, [])]
     skip = False
     for line, following in zip_longest(lines, lines[1:], fillvalue=""):
         if skip:
             skip = False
         elif line.strip() in SECTIONS and re.fullmatch(r"-{3,}", following.strip()):
-            found.append((line.strip(), []))
+            sections.append((line.strip(), []))
             skip = True
         else:
-            found[-1][1].append(line)
-    return found
+            sections[-1][1].append(line)
+    return sections
 
 
 def _prose(lines):

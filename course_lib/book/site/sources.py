@@ -97,15 +97,15 @@ def alt_texts(folder):
     import base64
     import hashlib
 
-    found = {}
+    alt_texts = {}
     for path in Path(folder).glob("*/*.ipynb"):
         for cell in nbformat.read(path, as_version=4).cells:
             for output in cell.get("outputs", ()):
                 encoded = output.get("data", {}).get("image/png")
                 if encoded:
                     alt = output.metadata.get("image/png", {}).get("alt", "")
-                    found[hashlib.sha256(base64.b64decode(encoded)).hexdigest()] = alt
-    return found
+                    alt_texts[hashlib.sha256(base64.b64decode(encoded)).hexdigest()] = alt
+    return alt_texts
 
 
 def _write(path, text):
