@@ -62,11 +62,9 @@ def paged_partitions_kernel(
             parts = tl.arange(0, BLOCK_P)
             ### BEGIN SOLUTION unmarked
             mask = parts < num_parts
-            offsets = row * num_partitions + parts
-            part_lse = tl.load(partial_lse_ptr + offsets, mask=mask, other=-float("inf"))  # (BLOCK_P,)
-            part_out = tl.load(
-                partial_out_ptr + offsets[:, None] * HEAD_DIM + d[None, :], mask=mask[:, None], other=0.0
-            )
+            rows = row * num_partitions + parts  # of partial_out and partial_lse
+            part_lse = tl.load(partial_lse_ptr + rows, mask=mask, other=-float("inf"))  # (BLOCK_P,)
+            part_out = tl.load(partial_out_ptr + rows[:, None] * HEAD_DIM + d[None, :], mask=mask[:, None], other=0.0)
             largest = tl.max(part_lse, axis=0)
             weights = tl.where(part_lse > -float("inf"), tl.exp(part_lse - largest), 0.0)
             total = tl.sum(weights, axis=0)

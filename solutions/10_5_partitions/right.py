@@ -23,16 +23,17 @@ ANSWERS = [
         "one partition after the other",
         (
             (
-                "            mask = parts < num_parts\n            offsets = row * num_partitions + parts\n",
+                "            mask = parts < num_parts\n"
+                "            rows = row * num_partitions + parts  # of partial_out and partial_lse\n",
                 "            " + LOOP,
             ),
             (
-                "            part_lse = tl.load(partial_lse_ptr + offsets, mask=mask, "
+                "            part_lse = tl.load(partial_lse_ptr + rows, mask=mask, "
                 'other=-float("inf"))  # (BLOCK_P,)\n',
                 "",
             ),
             (
-                "            part_out = tl.load(partial_out_ptr + offsets[:, None] * HEAD_DIM + d[None, :], "
+                "            part_out = tl.load(partial_out_ptr + rows[:, None] * HEAD_DIM + d[None, :], "
                 "mask=mask[:, None], other=0.0)\n",
                 "",
             ),
