@@ -64,4 +64,4 @@ def values_of(kind, shape, gen):
         second = (torch.arange(num_keys) >= num_keys // 2)[:, None]
         odd = (torch.arange(head_dim) % 2 == 1)[None, :]
         return (second == odd).float().expand(shape).clone()
-    raise KeyError(f"no v is called {kind!r}; there are normal, ones, key_numbers, halves")
+    raise KeyError(f"unknown v {kind!r}; known are normal, ones, key_numbers, halves")

@@ -1,4 +1,4 @@
-"""What the outputs of an attention say about the mistake that made them. Shared by every exercise that computes one.
+"""Diagnoses of attention, shared by every exercise that computes it.
 
 The probes are those of exercise/probes.py: "key counter", "unity", "ramp" and, where an exercise has it, "stagnation".
 
@@ -11,7 +11,7 @@ from ...judge.diagnosis import worst_element
 from ...report.verdict import Diagnosis
 
 E = math.e
-CLOSE = 2e-3  # relative; readings of different mistakes are further apart
+CLOSE = 2e-3  # relative; probe results of different mistakes are further apart
 SECOND_HALF = E / (1.0 + E)  # weight of the second half of the keys when its scores are 1 higher
 
 
@@ -23,7 +23,7 @@ def near(value, target, close=CLOSE):
 def diagnose_attention(evidence):
     """Diagnosis of a failing attention, or None."""
     looks = (_by_unity, _by_keys, _by_slope, _by_stagnation, _by_size)
-    return next((found for look in looks if (found := look(evidence)) is not None), None)
+    return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
 def _by_unity(evidence):
@@ -90,7 +90,7 @@ def _by_keys(evidence):
     if math.isnan(seen) and ramp is not None and ramp["first"] == 0.0:
         return Diagnosis(
             "no_exponential",
-            f"{start}. All scores are 0 there, so their sum is 0 and 0 / 0 is NaN: "
+            f"{start}. All scores are 0, so their sum is 0 and 0 / 0 is NaN: "
             "it is exp(score) that is divided by the sum of them, not the score.",
         )
     if near(seen, count) or not math.isfinite(seen):
@@ -169,7 +169,7 @@ def _by_stagnation(evidence):
     count = case.sizes["seq_len_kv"]
     return Diagnosis(
         "half_accumulator",
-        f"{count} equal keys with v = 1 must give 1; here comes {got:.4g}. A sum of "
+        f"{count} equal keys with v = 1 must give 1; it gives {got:.4g}. A sum of "
         f"ones in half precision stops at 2048, in bfloat16 at 256: add in float.",
     )
 

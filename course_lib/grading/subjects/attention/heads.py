@@ -1,4 +1,4 @@
-"""Which keys each row saw, and which key-value head each query head read: readings for attention with several heads.
+"""Which keys each row saw, and which key-value head each query head read: diagnoses of attention with several heads.
 
 May import: spec, verdict, evidence (as data), reference, attention.diagnostics.
 """
@@ -50,7 +50,7 @@ def say_rows(name, seen):
         f"{seen[q_row]:.4g} keys, it may see {right[q_row]}"
     )
     if max(seen) > seq_len_kv + 0.5:
-        return Diagnosis("tail_counted", f"{start}: places beyond the end of the row were counted as keys.")
+        return Diagnosis("tail_counted", f"{start}: positions past the end of the row were counted as keys.")
     if not any(seen):
         why = "Is the offset seq_len_kv - seq_len_q turned round, or a tile left out that is not full?"
         return Diagnosis("keys_missing", f"{start}. {why}")
@@ -93,9 +93,9 @@ def say_heads(reading):
         return None
     got, kv = reading["got"], reading["num_kv_heads"]
     batch_size, heads = len(got), len(got[0])
-    places = [(b, h) for b in range(batch_size) for h in range(heads)]
-    right = {(b, h): b * kv + h // (heads // kv) + 1 for b, h in places}
-    wrong = [place for place in places if not near(got[place[0]][place[1]], right[place])]
+    pairs = [(b, h) for b in range(batch_size) for h in range(heads)]
+    right = {(b, h): b * kv + h // (heads // kv) + 1 for b, h in pairs}
+    wrong = [pair for pair in pairs if not near(got[pair[0]][pair[1]], right[pair])]
     if not wrong:
         return None
     b, h = wrong[0]
@@ -104,6 +104,6 @@ def say_heads(reading):
     start = f"{heads} query heads, {kv} key-value heads: in batch entry {b} the query heads must read the heads {want}"
     start += f" (counted through the batch from 1); they read {read}"
     for code, rule, reason in _MAPS:
-        if all(near(got[i][j], rule(i, j, heads, kv) + 1) for i, j in places):
+        if all(near(got[i][j], rule(i, j, heads, kv) + 1) for i, j in pairs):
             return Diagnosis(code, f"{start}: {reason}.")
     return Diagnosis("wrong_heads", f"{start}.")
