@@ -41,7 +41,7 @@ ANSWERS = [
     ),
     Wrong(
         "0 * NaN from V beyond the end",
-        (("v = tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)", "v = tl.load(v_ptr + kv_at, mask=kv_there)"),),
+        (("tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)", "tl.load(v_ptr + kv_at, mask=kv_there)"),),
         "nan_from_the_tail",
         "Put 0 there",
     ),

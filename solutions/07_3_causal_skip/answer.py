@@ -5,19 +5,13 @@ import triton.language as tl
 @triton.jit
 def flash_attention_2_causal_kernel(
     q_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float, contiguous
-    k_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM) float, contiguous
-    v_ptr,  # like k
+    k_ptr, v_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM) float, contiguous
     out_ptr,  # like q
     lse_ptr,  # (batch_size, num_heads, seq_len_q) float, natural log
-    num_q_per_kv,
-    seq_len_q,
-    seq_len_kv,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two, at least 16
-    BLOCK_M: tl.constexpr,  # query rows of a tile
-    BLOCK_N: tl.constexpr,  # keys of a tile
-):
+    num_q_per_kv, seq_len_q, seq_len_kv, softmax_scale,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # BLOCK_D: HEAD_DIM rounded up to a power of two, at least 16
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_M: query rows of a tile; BLOCK_N: keys of a tile
+):  # fmt: skip
     """Attention forward, causal (bottom-right). Grid (ceil(seq_len_q / BLOCK_M), num_heads, batch_size)."""
     num_heads, head = tl.num_programs(1), tl.program_id(1)
     q_head = tl.program_id(2).to(tl.int64) * num_heads + head  # over all batches

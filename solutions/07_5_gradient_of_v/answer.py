@@ -9,16 +9,10 @@ def d_v_kernel(
     d_out_ptr,  # like q
     lse_ptr,  # (batch_size, num_heads, seq_len_q) float, natural log; -inf for a row that saw no key
     d_v_ptr,  # like k
-    num_q_per_kv,
-    seq_len_q,
-    seq_len_kv,
-    softmax_scale,
-    causal,  # 0 or 1; bottom-right
-    HEAD_DIM: tl.constexpr,
-    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two, at least 16
-    BLOCK_M: tl.constexpr,  # query rows of a tile
-    BLOCK_N: tl.constexpr,  # keys of a tile
-):
+    num_q_per_kv, seq_len_q, seq_len_kv, softmax_scale, causal,  # causal: 0 or 1; bottom-right
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # BLOCK_D: HEAD_DIM rounded up to a power of two, at least 16
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_M: query rows of a tile; BLOCK_N: keys of a tile
+):  # fmt: skip
     """d_v = P^T d_out, P made again from lse. Grid (ceil(seq_len_kv / BLOCK_N), num_kv_heads, batch_size)."""
     kv_head = tl.program_id(2).to(tl.int64) * tl.num_programs(1) + tl.program_id(1)  # over all batches
     keys, d = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_D)[None, :]

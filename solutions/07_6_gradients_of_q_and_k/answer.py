@@ -5,29 +5,18 @@ import triton.language as tl
 @triton.jit
 def d_q_d_k_kernel(
     q_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float or half, contiguous
-    k_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
-    v_ptr,  # like k
-    out_ptr,  # like q, of the forward pass
-    d_out_ptr,  # like q
+    k_ptr, v_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
+    out_ptr, d_out_ptr,  # like q; out of the forward pass
     lse_ptr,  # (batch_size, num_heads, seq_len_q) float, natural log; -inf for a row that saw no key
-    d_q_ptr,  # like q
-    d_k_ptr,  # like k
-    num_q_per_kv,
-    seq_len_q,
-    seq_len_kv,
-    softmax_scale,
-    causal,  # 0 or 1; bottom-right
-    HEAD_DIM: tl.constexpr,
-    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two, at least 16
-    BLOCK_M: tl.constexpr,  # query rows of a tile
-    BLOCK_N: tl.constexpr,  # keys of a tile
-):
+    d_q_ptr, d_k_ptr,  # like q, like k
+    num_q_per_kv, seq_len_q, seq_len_kv, softmax_scale, causal,  # causal: 0 or 1; bottom-right
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # BLOCK_D: HEAD_DIM rounded up to a power of two, at least 16
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_M: query rows of a tile; BLOCK_N: keys of a tile
+):  # fmt: skip
     """d_q of a tile of queries, then d_k of a tile of keys. Grid (enough tiles for either, num_heads, batch_size)."""
-    tile, head = tl.program_id(0), tl.program_id(1)
-    q_head = tl.program_id(2).to(tl.int64) * tl.num_programs(1) + head  # over all batches
+    tile, q_head = tl.program_id(0), tl.program_id(2).to(tl.int64) * tl.num_programs(1) + tl.program_id(1)
     kv_head, d = q_head // num_q_per_kv, tl.arange(0, BLOCK_D)[None, :]
     offset = tl.where(causal != 0, seq_len_kv - seq_len_q, seq_len_kv)  # query q_row sees keys up to q_row + offset
-
     rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)  # queries stay, keys come by
     q_at = (q_head * seq_len_q + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
     q_there = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
@@ -49,8 +38,7 @@ def d_q_d_k_kernel(
         d_q += tl.dot(d_scores.to(k.dtype), k, input_precision="ieee")
         ### END SOLUTION
     tl.store(d_q_ptr + q_at, d_q.to(d_q_ptr.dtype.element_ty), mask=q_there)
-
-    if head % num_q_per_kv == 0:  # keys stay, the queries of the whole group come by; one program of it is enough
+    if q_head % num_q_per_kv == 0:  # keys stay, the queries of the whole group come by; one program of it is enough
         keys = tile * BLOCK_N + tl.arange(0, BLOCK_N)
         kv_at = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d
         kv_there = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)

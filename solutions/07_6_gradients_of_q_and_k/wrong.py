@@ -178,7 +178,7 @@ ANSWERS = [
             (
                 KV_HEAD,
                 "num_kv_heads, d = tl.num_programs(1) // num_q_per_kv, tl.arange(0, BLOCK_D)[None, :]\n"
-                "    kv_head = tl.program_id(2) * num_kv_heads + head % num_kv_heads",
+                "    kv_head = tl.program_id(2) * num_kv_heads + tl.program_id(1) % num_kv_heads",
             ),
         ),
         "race",

@@ -5,17 +5,13 @@ import triton.language as tl
 @triton.jit
 def split_kernel(
     q_ptr,  # (batch_size, num_heads, HEAD_DIM) half, contiguous
-    k_ptr,  # (batch_size, num_kv_heads, capacity, HEAD_DIM) half, contiguous
-    v_ptr,  # like k
+    k_ptr, v_ptr,  # (batch_size, num_kv_heads, capacity, HEAD_DIM) half, contiguous
     seq_lens_ptr,  # (batch_size,) int, 0 to capacity: valid keys of each sequence
     partial_out_ptr,  # (num_splits, batch_size, num_heads, HEAD_DIM) float
     partial_lse_ptr,  # (num_splits, batch_size, num_heads) float, natural log
-    num_q_per_kv,
-    capacity,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,  # a power of two
-    BLOCK_N: tl.constexpr,  # keys of a tile
-):
+    num_q_per_kv, capacity, softmax_scale,
+    HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr,  # HEAD_DIM: a power of two; BLOCK_N: keys of a tile
+):  # fmt: skip
     """Decode attention over one split of one sequence's keys. Grid (num_splits, num_heads, batch_size)."""
     num_splits, num_heads, batch_size = tl.num_programs(0), tl.num_programs(1), tl.num_programs(2)
     split, head, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)

@@ -11,15 +11,10 @@ def paged_tiles_kernel(
     seq_lens_ptr,  # (batch_size,) int32
     out_ptr,  # like q
     lse_ptr,  # (batch_size, num_heads) float, natural log
-    num_q_per_kv,
-    max_pages,
-    stride_page,
-    stride_slot,
-    stride_kv_head,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,
-    PAGE_SIZE: tl.constexpr,  # a power of two
-):
+    num_q_per_kv, max_pages,
+    stride_page, stride_slot, stride_kv_head, softmax_scale,
+    HEAD_DIM: tl.constexpr, PAGE_SIZE: tl.constexpr,  # PAGE_SIZE: a power of two
+):  # fmt: skip
     """Decode attention, a page a tile. Grid (num_heads, batch_size)."""
     head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
     row = batch * tl.num_programs(0) + head  # of q, out and lse

@@ -14,23 +14,15 @@ def paged_partitions_kernel(
     partial_out_ptr,  # (batch_size, num_heads, num_partitions, HEAD_DIM) float, normalised within its partition
     partial_lse_ptr,  # (batch_size, num_heads, num_partitions) float, natural log; -inf without a key
     counters_ptr,  # (batch_size, num_heads) int32, zero on entry
-    num_q_per_kv,
-    max_pages,
-    partition_len,  # keys of a partition, any number from 1 on
-    stride_page,
-    stride_slot,
-    stride_kv_head,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,
-    PAGE_SIZE: tl.constexpr,
-    BLOCK_N: tl.constexpr,  # keys of a tile
+    num_q_per_kv, max_pages, partition_len,  # partition_len: keys of a partition, any number from 1 on
+    stride_page, stride_slot, stride_kv_head, softmax_scale,
+    HEAD_DIM: tl.constexpr, PAGE_SIZE: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_N: keys of a tile
     BLOCK_P: tl.constexpr,  # num_partitions, rounded up to a power of two
-):
+):  # fmt: skip
     """Decode attention, a partition a program; the last one of a row reduces. Grid (num_heads, num_partitions, B)."""
     head, part, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
     row, d = batch * tl.num_programs(0) + head, tl.arange(0, HEAD_DIM)
-    num_partitions = tl.num_programs(1)
-    seq_len = tl.load(seq_lens_ptr + batch)
+    num_partitions, seq_len = tl.num_programs(1), tl.load(seq_lens_ptr + batch)
     ### BEGIN SOLUTION
     first = part * partition_len  # the partition's first key
     end = tl.minimum(seq_len, first + partition_len)  # one past its last key

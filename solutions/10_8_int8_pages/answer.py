@@ -5,20 +5,15 @@ import triton.language as tl
 @triton.jit
 def paged_int8_kernel(
     q_ptr,  # (batch_size, num_heads, HEAD_DIM) float, contiguous
-    k_pages_ptr,  # (num_pages, PAGE_SIZE, num_kv_heads, HEAD_DIM) int8, contiguous
-    v_pages_ptr,  # like k_pages
-    k_scales_ptr,  # (num_pages, PAGE_SIZE, num_kv_heads) float, contiguous: k is k_pages * k_scales
-    v_scales_ptr,  # like k_scales
+    k_pages_ptr, v_pages_ptr,  # (num_pages, PAGE_SIZE, num_kv_heads, HEAD_DIM) int8, contiguous
+    k_scales_ptr, v_scales_ptr,  # (num_pages, PAGE_SIZE, num_kv_heads) float, contiguous: k is k_pages * k_scales
     block_table_ptr,  # (batch_size, max_pages) int32
     seq_lens_ptr,  # (batch_size,) int32
     out_ptr,  # like q
     lse_ptr,  # (batch_size, num_heads) float, natural log
-    num_q_per_kv,
-    max_pages,
-    softmax_scale,
-    HEAD_DIM: tl.constexpr,
-    PAGE_SIZE: tl.constexpr,  # a power of two
-):
+    num_q_per_kv, max_pages, softmax_scale,
+    HEAD_DIM: tl.constexpr, PAGE_SIZE: tl.constexpr,  # PAGE_SIZE: a power of two
+):  # fmt: skip
     """Decode attention over pages of bytes, a page a tile. Grid (num_heads, batch_size)."""
     head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
     row = batch * tl.num_programs(0) + head  # of q, out and lse
