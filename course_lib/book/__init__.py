@@ -1,70 +1,7 @@
-"""chapters/ to notebooks/, exercises/ and solutions/.
+"""chapters/ to notebooks/, exercises/ and solutions/; pages/ makes README and docs/, site/ the static site.
 
     python -m course_lib.book [NN …]        all chapters, or those with these numbers
 
+Importing the package loads nothing: `regions` is needed where nbformat and jupytext are not installed.
 May import: everything of the course; nothing imports this package but the command line.
 """
-
-import argparse
-import sys
-from pathlib import Path
-
-import nbformat
-
-from ..errors import CourseError
-from . import keep
-from .chapters import ROOT, Chapter, chapter_files, read_chapter
-from .notebooks import Built, build, check_outputs, execute
-
-__all__ = ["Built", "Chapter", "build", "build_chapter", "chapter_files", "main", "read_chapter"]
-
-
-def build_chapter(path, *, root=ROOT, run=True, say=print):
-    """Write the notebooks of one chapter; returns the paths that changed.
-
-    The lecture is executed on the CPU engine unless `run` is False. A learner's answers and predictions stay.
-    """
-    built = build(read_chapter(path, root))
-    written = []
-    for folder, notebook in built.files():
-        target = Path(root) / folder / f"{built.stem}.ipynb"
-        if folder == "notebooks" and run:
-            say(f"{target.relative_to(root)}: running")
-            notebook = execute(notebook, folder=target.parent)
-            check_outputs(notebook, target.name)
-        if target.exists():
-            notebook = _keep_learners_work(target, notebook, root, say)
-        if keep.write_atomic(target, nbformat.writes(notebook) + "\n"):
-            written.append(target)
-            say(f"{target.relative_to(root)}: written")
-    return written
-
-
-def _keep_learners_work(target, notebook, root, say):
-    """`notebook` with what the learner wrote into the file at `target`, of which a copy is made first."""
-    existing = nbformat.read(target, as_version=4)
-    if not keep.touched(existing):
-        return notebook
-    copy = keep.back_up(target, Path(root) / "work")
-    say(f"{target.relative_to(root)}: you have worked in it; the file as it is now is in {copy.relative_to(root)}")
-    return notebook if target.parent.name == "solutions" else keep.merge(notebook, existing)
-
-
-def main(arguments=None):
-    """Entry point of ``python -m course_lib.book`` and ``course build``; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="course build", description="Build the notebooks from chapters/.")
-    parser.add_argument("chapters", nargs="*", metavar="NN", help="chapter numbers; all when none is given")
-    parser.add_argument("--no-run", action="store_true", help="do not execute the lectures (they lose their outputs)")
-    options = parser.parse_args(arguments)
-    files = [path for path in chapter_files() if not options.chapters or path.name[:2] in options.chapters]
-    unknown = set(options.chapters) - {path.name[:2] for path in files}
-    if unknown:
-        print(f"There is no chapter {', '.join(sorted(unknown))} in chapters/.", file=sys.stderr)
-        return 2
-    for path in files:
-        try:
-            build_chapter(path, run=not options.no_run)
-        except CourseError as error:
-            print(error, file=sys.stderr)
-            return 1
-    return 0

@@ -38,7 +38,7 @@ def main(arguments=None):
     """Entry point; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["build"]:
-        from ..book import main as build
+        from ..book.command import main as build
 
         return build(words[1:])
     if words[:1] == ["bench"]:

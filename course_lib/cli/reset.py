@@ -53,7 +53,8 @@ def reset(exercise_id, *, root=ROOT):
 
 def _starter(exercise_id, root):
     """Return the chapter's file and the starter cell of an exercise."""
-    from ..book import build, chapter_files, read_chapter
+    from ..book.chapters import chapter_files, read_chapter
+    from ..book.notebooks import build
 
     chapter = next((path for path in chapter_files(root) if path.name[:2] == exercise_id[:2]), None)
     if chapter is None:

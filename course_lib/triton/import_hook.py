@@ -14,7 +14,7 @@ import sys
 WATCHED = ("triton.runtime.jit", "triton.runtime.interpreter")
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _TritonFinder(importlib.abc.MetaPathFinder):
     def __init__(self, names):
         self.pending = set(names)
 
@@ -37,12 +37,17 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def install():
     """Adapt the watched modules that are imported already and watch for the others. A second call changes nothing."""
-    if any(type(finder).__name__ == _Finder.__name__ for finder in sys.meta_path):
+    if any(_name(type(finder)) == _name(_TritonFinder) for finder in sys.meta_path):
         return
-    sys.meta_path.insert(0, _Finder(name for name in WATCHED if name not in sys.modules))
+    sys.meta_path.insert(0, _TritonFinder(name for name in WATCHED if name not in sys.modules))
     for name in WATCHED:
         if name in sys.modules:
             _adapt(sys.modules[name])
+
+
+def _name(kind):
+    """Return the full name of a class: other packages install finders of the same short name."""
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _adapt(module):

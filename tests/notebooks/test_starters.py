@@ -2,7 +2,9 @@
 
 import pytest
 
-from course_lib.book import build, chapter_files, notebooks, read_chapter
+from course_lib.book import notebooks
+from course_lib.book.chapters import chapter_files, read_chapter
+from course_lib.book.notebooks import build
 
 CHAPTERS = chapter_files()
 

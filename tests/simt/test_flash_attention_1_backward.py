@@ -33,7 +33,9 @@ def test_no_finding_in_any_schedule(shape, schedule):
         assert report.ok, str(report)
 
 
-@pytest.mark.parametrize("reason", ["the old tiles", "the writes of the tiles from their reads", "rows of probs and d_scores"])
+@pytest.mark.parametrize(
+    "reason", ["the old tiles", "the writes of the tiles from their reads", "rows of probs and d_scores"]
+)
 def test_a_missing_barrier_is_found(reason):
     launch = planned(1, 1, 1, 19, 37, 8, **SMALL).launches[1]
     source, name = launch.function.source, launch.function.name

@@ -5,7 +5,10 @@ import base64
 import nbformat
 import pytest
 
-from course_lib.book import build, build_chapter, notebooks, read_chapter
+from course_lib.book import notebooks
+from course_lib.book.chapters import read_chapter
+from course_lib.book.command import build_chapter
+from course_lib.book.notebooks import build
 from course_lib.errors import CourseError
 
 

@@ -3,7 +3,8 @@
 import nbformat
 import pytest
 
-from course_lib.book import build_chapter, keep
+from course_lib.book import keep
+from course_lib.book.command import build_chapter
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ def chapter(root):
 
 
 def test_the_given_kernel_does_not_say_where_its_barrier_is_missing(chapter):
-    from course_lib.book import build
+    from course_lib.book.notebooks import build
 
     cell = next(c for c in build(chapter).exercises.cells if c.metadata.get("exercise") == "02.5")
     solved = next(c for c in build(chapter).solutions.cells if c.metadata.get("exercise") == "02.5")

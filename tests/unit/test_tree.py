@@ -7,7 +7,9 @@ import sys
 import nbformat
 import pytest
 
-from course_lib.book import build, chapter_files, keep, read_chapter
+from course_lib.book import keep
+from course_lib.book.chapters import chapter_files, read_chapter
+from course_lib.book.notebooks import build
 
 CHAPTERS = chapter_files()
 

@@ -32,6 +32,15 @@ def test_importing_the_course_is_light_and_chooses(root):
     assert out == ["[] 1 /tmp/somewhere/triton", "None True", "interpreter True"]
 
 
+@pytest.mark.parametrize("name", ["_TritonFinder", "_Finder"])
+def test_a_finder_of_another_package_is_not_taken_for_the_courses_own(root, name):
+    foreign = f"class {name}:\n    find_spec = staticmethod(lambda *_: None)\nsys.meta_path.insert(0, {name}())\n"
+    code = (
+        "import course_lib, triton.runtime.interpreter as i\nprint(i.InterpreterBuilder.create_masked_load.__module__)"
+    )
+    assert run(f"import sys\n{foreign}{code}", root, TRITON_INTERPRET="1").strip() == "course_lib.triton._private"
+
+
 def test_too_late_is_said_with_what_to_do(root):
     out = run("import triton, course_lib", root, COURSE_ENGINE="cpu")
     assert "CourseError: triton was imported before course_lib, in compiler mode" in out
