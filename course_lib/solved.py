@@ -61,10 +61,11 @@ class Solved:
         return aot.compile_for(function, kinds, named, arch, **options)
 
 
-def solved(exercise_id):
-    """The solved kernel of an exercise with the run of its smallest case that is not a single element."""
+def solved(exercise_id, dtype=None):
+    """The solved kernel of an exercise with the run of its smallest case, of `dtype`, that is not a single element."""
     exercise = registry.get(exercise_id)
-    runs = sorted((prepared.run for prepared in prepare(exercise, SEED)), key=_size)
+    runs = [prepared.run for prepared in prepare(exercise, SEED) if dtype in (None, prepared.case.dtype)]
+    runs.sort(key=_size)
     return Solved(exercise, runs[min(1, len(runs) - 1)])
 
 

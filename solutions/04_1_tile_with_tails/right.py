@@ -53,7 +53,7 @@ ANSWERS = [
         "products up to the end of k alone", ((INNER, "for (int k = 0; k < min(BLOCK_K, size_k - k_start); ++k) {"),)
     ),
     Right(
-        "loads guarded in one place",
+        "loads guarded in one condition",
         (
             (
                 LOAD_A,
@@ -63,7 +63,7 @@ ANSWERS = [
         ),
     ),
     Right(
-        "b's tile turned round: every lane in the same bank",
+        "b's tile transposed: every lane in the same bank",
         (
             (B_LOAD, "b_smem[tile_col][tile_k] = b_row"),
             (TILE_B, "__shared__ float b_smem[BLOCK_N][BLOCK_K];"),

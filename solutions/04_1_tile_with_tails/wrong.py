@@ -7,7 +7,7 @@ LOAD_B = "b_row < size_k && col < size_n ? b[(size_t)b_row * size_n + col] : 0.0
 STORE_A = f"a_smem[tile_row][tile_col] = {LOAD_A}"
 STORE_B = f"b_smem[tile_k][tile_col] = {LOAD_B}"
 B_LOOP = "for (int tile_k = tile_row; tile_k < BLOCK_K; tile_k += BLOCK_M) {"
-AFTER_LOAD = "__syncthreads();  // separates the writes of the tiles from everybody's reads"
+AFTER_LOAD = "__syncthreads();  // separates the writes of the tiles from all threads' reads"
 BEFORE_LOAD = "__syncthreads();  // separates the reads of these tiles from the writes of the next"
 ACC = "float acc = 0.0f;\n"
 K_LOOP = "for (int k_start = 0; k_start < size_k; k_start += BLOCK_K) {\n"
@@ -125,7 +125,7 @@ ANSWERS = [
         "low_precision",
         "compute in float",
     ),
-    # places
+    # which number goes where
     Wrong(
         "rows of a as long as those of b", ((LOAD_A, LOAD_A.replace("row * size_k", "row * size_n")),), "out_of_bounds"
     ),
@@ -133,9 +133,7 @@ ANSWERS = [
     Wrong(
         "rows of out as long as those of a", ((STORE, STORE.replace("* size_n", "* size_k")),), "out_of_bounds", "out"
     ),
-    Wrong(
-        "out turned round", ((STORE, STORE.replace("row * size_n + col", "col * size_m + row")),), "wrong_row", "row"
-    ),
+    Wrong("out transposed", ((STORE, STORE.replace("row * size_n + col", "col * size_m + row")),), "wrong_row", "row"),
     Wrong("the first tile of a again and again", ((LOAD_A, LOAD_A.replace("+ a_col]", "+ tile_col]")),), "k_mismatch"),
     Wrong(
         "k of the first tile in b",

@@ -7,7 +7,7 @@ TILE_B = "__shared__ __align__(16) float b_smem[BLOCK][BLOCK + 4];"
 READ_B = "const float4 b_reg = *reinterpret_cast<const float4*>(&b_smem[lane][k]);"
 WRITE_B = """*reinterpret_cast<float4*>(&b_smem[tile_row][tile_k]) =
             load4(b + (size_t)(block_col + tile_row) * size_k, k_start + tile_k, b_end);"""
-AFTER_LOAD = "__syncthreads();  // separates the writes of the tiles from everybody's reads"
+AFTER_LOAD = "__syncthreads();  // separates the writes of the tiles from all threads' reads"
 BEFORE_LOAD = "__syncthreads();  // separates the reads of these tiles from the writes of the next"
 
 
@@ -48,7 +48,7 @@ ANSWERS = [
         "the reads from shared memory",
     ),
     Wrong(
-        "turned round while it is stored",
+        "transposed while it is stored",
         (*tile("[BLOCK][BLOCK]"), (WRITE_B, TURNED_WRITE), (READ_B, TURNED_READ)),
         "bank_conflicts",
         "the writes to shared memory",

@@ -1,10 +1,10 @@
-// 03_fragments — matrix product of halves, one warp a tile of 16 x 8: every lane fetches its own numbers for mma
+// 04.3 fragments — matrix product of halves, one warp a tile of 16 x 8: every lane loads its own numbers for mma
 //
 // Idea      the layout of mma.m16n8k16 is a table: which lane holds which numbers. Follow it, straight from global memory
 // Builds on matmul/07_mma. Changed: no shared memory and no ldmatrix; registers are packed by hand.
 // Contract  a (size_m, size_k) half · b (size_k, size_n) half · out (size_m, size_n) float = a b · all contiguous
 //           size_m and size_k multiples of 16, size_n a multiple of 8
-//           no Triton twin: which lane holds what is the compiler's business there
+//           no Triton twin: Triton's compiler decides which lane holds what
 // Launch    grid (size_n / 8, size_m / 16) · block 32 · no shared memory
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
 // Source    PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"

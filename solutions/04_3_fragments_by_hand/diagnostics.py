@@ -22,11 +22,11 @@ HALVES = "the two halves of each register are exchanged in a or in b: the smalle
 
 @dataclass(frozen=True)
 class Table:
-    """Where the 32 lanes find their numbers: for a and b (register, half) -> place, for out (number) -> place."""
+    """Where the 32 lanes find their numbers: for a and b (register, half) -> indices, for out (number) -> indices."""
 
     code: str
     words: str
-    place: object  # callable, (i, half) -> (row or k, k or column), each a tensor of 32
+    indices: object  # callable, (i, half) -> (row or k, k or column), each a tensor of 32
 
 
 # fmt: off
@@ -46,7 +46,7 @@ A_TABLES = (
           lambda i, h: (2 * G + i % 2, 2 * T + i // 2 * 8 + h)),
     Table("a_pairs", "the two numbers of an a register are 4 or 8 apart in k: they are neighbours, 2t and 2t + 1",
           lambda i, h: (G + i % 2 * 8, T + 4 * h + i // 2 * 8)),
-    Table("a_turned", "a was read as if it stood in columns: element (row, k) at place k * size_k + row",
+    Table("a_turned", "a was read as if it were stored by columns: element (row, k) at index k * size_k + row",
           lambda i, h: (2 * T + i // 2 * 8 + h, G + i % 2 * 8)),
 )
 B_TABLES = (
@@ -149,7 +149,7 @@ def _by_type(evidence):
 
 
 def _by_place(evidence):
-    """A wrong number of out that is the right number of another place."""
+    """A wrong number of out that is right for another element."""
     case = _first(evidence, lambda sizes: True)
     if case is None:
         return None
@@ -169,7 +169,7 @@ def _by_place(evidence):
 
 
 def _first(evidence, fits):
-    """The smallest failing case of normal numbers whose sizes fit and whose output is there."""
+    """The smallest failing case of normal numbers whose sizes fit and which has an output."""
     failing = [case for case in evidence.failing("normal") if case.ran and fits(case.case.sizes)]
     return failing[0] if failing else None
 
@@ -179,7 +179,7 @@ def _same(written, out):
 
 
 def _written(tensors, tables, strides):
-    """What a kernel with these tables and row distances writes, (size_m, size_n) float64; None where it would leave."""
+    """What a kernel with these tables and row distances writes, (size_m, size_n) float64; None when out of bounds."""
     a, b = tensors["a"].double(), tensors["b"].double()
     (size_m, size_k), size_n = a.shape, b.shape[1]
     out = torch.full((size_m * size_n,), float("nan"), dtype=torch.float64)
@@ -192,8 +192,8 @@ def _written(tensors, tables, strides):
                 return None
             total += a_tile @ b_tile
         for i in range(4):
-            row, col = C_TABLES[0].place(i, 0)
-            to_row, to_col = tables[2].place(i, 0)
+            row, col = C_TABLES[0].indices(i, 0)
+            to_row, to_col = tables[2].indices(i, 0)
             at = top * size_n + left + to_row * strides[2] + to_col
             if int(at.max()) >= len(out):
                 return None
@@ -202,12 +202,12 @@ def _written(tensors, tables, strides):
 
 
 def _fetched(matrix, table, registers, stride, start, right, shape):
-    """The tile as the tensor core sees it, when the lanes fetch by `table`; None when a place is beyond the matrix."""
+    """The tile as the tensor core sees it, when the lanes fetch by `table`; None when an index is beyond the matrix."""
     flat, tile = matrix.flatten(), torch.zeros(shape, dtype=torch.float64)
     for i, half in product(range(registers), range(2)):
-        row, col = table.place(i, half)
+        row, col = table.indices(i, half)
         at = start + row * stride + col
         if int(at.max()) >= len(flat):
             return None
-        tile[right.place(i, half)] = flat[at]
+        tile[right.indices(i, half)] = flat[at]
     return tile

@@ -26,11 +26,11 @@ fragment_matmul_kernel(const __half* a, const __half* b, float* out, int size_n,
         ldmatrix_x2_trans(right[0], right[1], &b_tile[lane % 16][0]);
         mma_m16n8k16_f32_f16(sums, left, right, sums);
     }
-    float* place = out + (row + lane / 4) * size_n + col + lane % 4 * 2;
-    place[0] = sums[0];
-    place[1] = sums[1];
-    place[8 * size_n] = sums[2];
-    place[8 * size_n + 1] = sums[3];
+    float* first = out + (row + lane / 4) * size_n + col + lane % 4 * 2;
+    first[0] = sums[0];
+    first[1] = sums[1];
+    first[8 * size_n] = sums[2];
+    first[8 * size_n + 1] = sums[3];
 }
 """
 

@@ -45,7 +45,7 @@ ANSWERS = [
     ),
     Right("added to acc", ((DOT, "acc += tl.dot(a, b)"),)),
     Right(
-        "k masked in one factor, 0 in the other by rows that are there",
+        "k masked in one factor, 0 in the other by its own mask",
         (
             (A_MASK, "a_mask = k[None, :] < size_k"),
             (LOAD_A, LOAD_A.replace("rows * size_k", "(rows % size_m) * size_k")),

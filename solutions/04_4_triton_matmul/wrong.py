@@ -48,7 +48,7 @@ ANSWERS = [
         "",
     ),
     Wrong(
-        "the first tile for everybody",
+        "the first tile in every program",
         ((PLACE, "tile_m, tile_n = program * 0, program * 0"),),
         "race",
         "no fixed order",
@@ -100,7 +100,7 @@ ANSWERS = [
         "low_precision",
         "compute in float",
     ),
-    # places
+    # which number goes where
     Wrong(
         "k not moved on in a",
         ((LOAD_A, LOAD_A.replace("k[None, :],", "tl.arange(0, BLOCK_K)[None, :],")),),
@@ -119,8 +119,6 @@ ANSWERS = [
         "out_of_bounds",
         "out_ptr",
     ),
-    Wrong(
-        "out turned round", ((STORE, STORE.replace("rows * size_n + cols", "cols * size_m + rows")),), "wrong_row", ""
-    ),
+    Wrong("out transposed", ((STORE, STORE.replace("rows * size_n + cols", "cols * size_m + rows")),), "wrong_row", ""),
     Wrong("zeros", ((STORE, STORE.replace("acc.to", "(acc * 0.0).to")),), "all_zeros"),
 ]

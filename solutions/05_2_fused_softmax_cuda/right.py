@@ -2,7 +2,7 @@
 
 from course_lib.grading.exercise.submissions import Right
 
-# Every key is looked at; hidden ones become -inf. Maximum first, then the sum, then the weights; base e.
+# Every key is read; masked ones become -inf. Maximum first, then the sum, then the weights; base e.
 THREE_SWEEPS = """#include "common/softmax_state.cuh"
 
 extern "C" __global__ void

@@ -15,27 +15,27 @@ WRITE_LOOP = "for (int key = lane; key < seq_len_kv; key += WARP_SIZE) {"
 LSE = "lse[row] = l > 0.0f ? (m_row + log2f(l)) * LN_2 : NEG_INF;"
 
 
-def seen(count):
+def visible_keys(count):
     return ((VISIBLE, VISIBLE.replace("q_row + seq_len_kv - seq_len_q + 1", count)),)
 
 
 ANSWERS = [
     # which keys
-    Wrong("strictly causal", seen("q_row + seq_len_kv - seq_len_q"), "causal_off_by_one", "own position"),
+    Wrong("strictly causal", visible_keys("q_row + seq_len_kv - seq_len_q"), "causal_off_by_one", "own position"),
     Wrong(
         "one key of the future",
-        seen("min(q_row + seq_len_kv - seq_len_q + 2, seq_len_kv)"),
+        visible_keys("min(q_row + seq_len_kv - seq_len_q + 2, seq_len_kv)"),
         "causal_off_by_one",
         "future",
     ),
-    Wrong("top left", seen("min(q_row + 1, seq_len_kv)"), "causal_top_left", "top left"),
+    Wrong("top left", visible_keys("min(q_row + 1, seq_len_kv)"), "causal_top_left", "top left"),
     Wrong(
         "offset reversed",
-        seen("max(0, min(q_row - seq_len_kv + seq_len_q + 1, seq_len_kv))"),
+        visible_keys("max(0, min(q_row - seq_len_kv + seq_len_q + 1, seq_len_kv))"),
         "keys_missing",
         "turned round",
     ),
-    Wrong("mask forgotten", seen("seq_len_kv"), "causal_missing", "future"),
+    Wrong("mask forgotten", visible_keys("seq_len_kv"), "causal_missing", "future"),
     Wrong("mask always", ((VISIBLE, VISIBLE.replace("causal ?", "causal >= 0 ?")),), "mask_always", "causal = 0"),
     Wrong(
         "one key too many", ((VISIBLE, VISIBLE.replace(": seq_len_kv", ": seq_len_kv + 1")),), "out_of_bounds", "scores"
@@ -77,7 +77,7 @@ ANSWERS = [
     Wrong("maximum starts at 0", ((START, "float m = 0.0f;"),), "m_starts_too_high", ""),
     Wrong("every lane its own maximum", ((LANE, ""),), "l_not_rescaled", "33.66"),
     Wrong("l not rescaled", ((UPDATE, "l = l + exp2f(score - m_new);"),), "l_not_rescaled", "exp(m - m_new)"),
-    # rows that see nothing, unwritten places
+    # rows that see nothing, unwritten weights
     Wrong("masked keys not written", ((WRITE_LOOP, LOOP),), "unwritten", "0 has to be written"),
     Wrong(
         "-1e9 as a mask",

@@ -15,7 +15,7 @@ SECOND_LOAD = "other=0.0) * softmax_scale\n        probs ="
 STORE = "tl.store(probs_ptr + row * seq_len_kv + keys, probs, mask=keys < seq_len_kv)"
 
 
-def seen(count):
+def visible_keys(count):
     return ((VISIBLE, VISIBLE.replace("q_row + seq_len_kv - seq_len_q + 1", count)),)
 
 
@@ -24,15 +24,15 @@ def scaled(factor):
 
 
 ANSWERS = [
-    Wrong("strictly causal", seen("q_row + seq_len_kv - seq_len_q"), "causal_off_by_one", "own position"),
+    Wrong("strictly causal", visible_keys("q_row + seq_len_kv - seq_len_q"), "causal_off_by_one", "own position"),
     Wrong(
         "one key of the future",
-        seen("tl.minimum(q_row + seq_len_kv - seq_len_q + 2, seq_len_kv)"),
+        visible_keys("tl.minimum(q_row + seq_len_kv - seq_len_q + 2, seq_len_kv)"),
         "causal_off_by_one",
         "future",
     ),
-    Wrong("top left", seen("tl.minimum(q_row + 1, seq_len_kv)"), "causal_top_left", "top left"),
-    Wrong("mask forgotten", seen("seq_len_kv"), "causal_missing", "future"),
+    Wrong("top left", visible_keys("tl.minimum(q_row + 1, seq_len_kv)"), "causal_top_left", "top left"),
+    Wrong("mask forgotten", visible_keys("seq_len_kv"), "causal_missing", "future"),
     Wrong("mask always", ((VISIBLE, "num_visible = q_row + seq_len_kv - seq_len_q + 1"),), "mask_always", "causal = 0"),
     Wrong("scale missing", scaled(""), "scale_missing", "4 times too large"),
     Wrong("scale twice", scaled(" * softmax_scale * softmax_scale"), "scale_twice", "4 times too small"),

@@ -7,7 +7,7 @@ FIRST = "const size_t first = ((size_t)batch * num_kv_heads + kv_head) * seq_len
 MASK = "if (causal) num_visible = max(0, q_row + seq_len_kv - seq_len_q + 1);"
 
 
-def seen(count):
+def visible_keys(count):
     return ((MASK, f"if (causal) num_visible = {count};"),)
 
 
@@ -39,15 +39,17 @@ ANSWERS = [
         "out_of_bounds",
         "k",
     ),
-    Wrong("strictly causal", seen("max(0, q_row + seq_len_kv - seq_len_q)"), "causal_off_by_one", "own position"),
+    Wrong(
+        "strictly causal", visible_keys("max(0, q_row + seq_len_kv - seq_len_q)"), "causal_off_by_one", "own position"
+    ),
     Wrong(
         "one key of the future",
-        seen("max(0, min(q_row + seq_len_kv - seq_len_q + 2, seq_len_kv))"),
+        visible_keys("max(0, min(q_row + seq_len_kv - seq_len_q + 2, seq_len_kv))"),
         "causal_off_by_one",
         "future",
     ),
-    Wrong("top left", seen("min(q_row + 1, seq_len_kv)"), "causal_top_left", "top left"),
+    Wrong("top left", visible_keys("min(q_row + 1, seq_len_kv)"), "causal_top_left", "top left"),
     Wrong("mask forgotten", ((MASK, ""),), "causal_missing", "future"),
     Wrong("mask always", ((MASK, MASK.replace("if (causal) ", "")),), "mask_always", "causal = 0"),
-    Wrong("at least one key", seen("max(1, q_row + seq_len_kv - seq_len_q + 1)"), "masked_row", "sees no key"),
+    Wrong("at least one key", visible_keys("max(1, q_row + seq_len_kv - seq_len_q + 1)"), "masked_row", "sees no key"),
 ]

@@ -54,7 +54,7 @@ ANSWERS = [
         "m[0]",
     ),
     Wrong(
-        "tail dropped behind the first tile",
+        "tail dropped after the first tile",
         (
             (
                 KV_LOOP,

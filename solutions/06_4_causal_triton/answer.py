@@ -21,9 +21,10 @@ def flash_attention_1_causal_kernel(
 
     for kv_start in range(0, seq_len_kv, BLOCK_N):
         keys = kv_start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
-        kv_at = (kv_row_0 + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
-        kv_there = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
-        k, v = tl.load(k_ptr + kv_at, mask=kv_there, other=0.0), tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)
+        kv_offsets = (kv_row_0 + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
+        kv_mask = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
+        k = tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0)
+        v = tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0)
         ### BEGIN SOLUTION
         # GIVEN: first_row = 0
         first_row = tl.where(kv_start > 0, tl.maximum(kv_start - offset, 0), 0)  # tile 0 is where every row begins
@@ -31,30 +32,30 @@ def flash_attention_1_causal_kernel(
         tl.debug_barrier()  # separates the writes of (m, l, out) in the tile before from the reads below
         for q_start in range(first_row // BLOCK_M * BLOCK_M, seq_len_q, BLOCK_M):
             rows = q_start + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
-            row_there, not_first = rows < seq_len_q, kv_start > 0
-            q_at = (q_row_0 + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
-            q_there = row_there[:, None] & (d < HEAD_DIM)
-            q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)
+            row_mask, not_first = rows < seq_len_q, kv_start > 0
+            q_offsets = (q_row_0 + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
+            q_mask = row_mask[:, None] & (d < HEAD_DIM)
+            q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)
 
             scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale  # (BLOCK_M, BLOCK_N)
             ### BEGIN SOLUTION unmarked
-            # GIVEN: seen = keys[None, :] < seq_len_kv
-            seen = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)
+            # GIVEN: visible = keys[None, :] < seq_len_kv
+            visible = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)
             ### END SOLUTION
-            scores = tl.where(seen, scores, -float("inf"))
+            scores = tl.where(visible, scores, -float("inf"))
 
-            m_old = tl.load(m_ptr + q_row_0 + rows, mask=row_there & not_first, other=-float("inf"))  # (BLOCK_M,)
-            l_old = tl.load(l_ptr + q_row_0 + rows, mask=row_there & not_first, other=0.0)
+            m_old = tl.load(m_ptr + q_row_0 + rows, mask=row_mask & not_first, other=-float("inf"))  # (BLOCK_M,)
+            l_old = tl.load(l_ptr + q_row_0 + rows, mask=row_mask & not_first, other=0.0)
             m_new = tl.maximum(m_old, tl.max(scores, axis=1))
             shift = tl.where(m_new == -float("inf"), 0.0, m_new)  # never -inf minus -inf
             probs_unnorm, old_sum = tl.exp(scores - shift[:, None]), l_old * tl.exp(m_old - shift)  # l_old * alpha
             l_new = old_sum + tl.sum(probs_unnorm, axis=1)
-            acc = tl.load(out_ptr + q_at, mask=q_there & not_first, other=0.0) * old_sum[:, None]
+            acc = tl.load(out_ptr + q_offsets, mask=q_mask & not_first, other=0.0) * old_sum[:, None]
             acc += tl.dot(probs_unnorm, v, input_precision="ieee")  # (BLOCK_M, BLOCK_D)
             l_safe = tl.where(l_new > 0.0, l_new, 1.0)  # a fully masked row: 0 / 1
-            tl.store(out_ptr + q_at, acc / l_safe[:, None], mask=q_there)
-            tl.store(m_ptr + q_row_0 + rows, m_new, mask=row_there)
-            tl.store(l_ptr + q_row_0 + rows, l_new, mask=row_there)
+            tl.store(out_ptr + q_offsets, acc / l_safe[:, None], mask=q_mask)
+            tl.store(m_ptr + q_row_0 + rows, m_new, mask=row_mask)
+            tl.store(l_ptr + q_row_0 + rows, l_new, mask=row_mask)
 
     tl.debug_barrier()  # separates the last writes of m and l from these reads
     for q_start in range(0, seq_len_q, BLOCK_M):

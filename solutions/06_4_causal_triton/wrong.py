@@ -3,27 +3,32 @@
 from course_lib.grading.exercise.submissions import Wrong
 
 FIRST = "first_row = tl.where(kv_start > 0, tl.maximum(kv_start - offset, 0), 0)"
-SEEN = "seen = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)"
+VISIBLE = "visible = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)"
 FLOOR = "range(first_row // BLOCK_M * BLOCK_M, seq_len_q, BLOCK_M)"
 
 ANSWERS = [
-    Wrong("strictly causal", ((SEEN, SEEN.replace("<= rows", "< rows")),), "causal_off_by_one", "one too few"),
-    Wrong("one key of the future", ((SEEN, SEEN.replace("+ offset", "+ offset + 1")),), "causal_off_by_one", "future"),
+    Wrong("strictly causal", ((VISIBLE, VISIBLE.replace("<= rows", "< rows")),), "causal_off_by_one", "one too few"),
+    Wrong(
+        "one key of the future",
+        ((VISIBLE, VISIBLE.replace("+ offset", "+ offset + 1")),),
+        "causal_off_by_one",
+        "future",
+    ),
     Wrong(
         "top left",
-        ((SEEN, SEEN.replace(" + offset", "")), (FIRST, FIRST.replace(" - offset", ""))),
+        ((VISIBLE, VISIBLE.replace(" + offset", "")), (FIRST, FIRST.replace(" - offset", ""))),
         "causal_top_left",
         "top left",
     ),
     Wrong(
         "not causal",
-        ((SEEN, "seen = keys[None, :] < seq_len_kv"), (FIRST, "first_row = 0")),
+        ((VISIBLE, "visible = keys[None, :] < seq_len_kv"), (FIRST, "first_row = 0")),
         "causal_missing",
         "future",
     ),
     Wrong(
         "tail counted",
-        ((SEEN, "seen = (keys[None, :] <= rows[:, None] + offset) | (keys[None, :] >= seq_len_kv)"),),
+        ((VISIBLE, "visible = (keys[None, :] <= rows[:, None] + offset) | (keys[None, :] >= seq_len_kv)"),),
         "tail_counted",
         "",
     ),
@@ -41,7 +46,7 @@ ANSWERS = [
     ),
     Wrong(
         "0 * NaN from V beyond the end",
-        (("tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)", "tl.load(v_ptr + kv_at, mask=kv_there)"),),
+        (("tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0)", "tl.load(v_ptr + kv_offsets, mask=kv_mask)"),),
         "nan_from_the_tail",
         "Put 0 there",
     ),
@@ -71,7 +76,7 @@ ANSWERS = [
     ),
     Wrong(
         "-1e9 for masked scores",
-        (('tl.where(seen, scores, -float("inf"))', "tl.where(seen, scores, -1e9)"),),
+        (('tl.where(visible, scores, -float("inf"))', "tl.where(visible, scores, -1e9)"),),
         "masked_row",
         "sees no key",
     ),
@@ -95,9 +100,14 @@ ANSWERS = [
     ),
     Wrong(
         "mask multiplied into the weights alone",
-        (('scores = tl.where(seen, scores, -float("inf"))', "scores = tl.where(seen, scores, 0.0)"),),
+        (('scores = tl.where(visible, scores, -float("inf"))', "scores = tl.where(visible, scores, 0.0)"),),
         "mask_in_tile",
         "-inf",
     ),
-    Wrong("tiles skipped, nothing masked", ((SEEN, "seen = keys[None, :] < seq_len_kv"),), "mask_in_tile", "diagonal"),
+    Wrong(
+        "tiles skipped, nothing masked",
+        ((VISIBLE, "visible = keys[None, :] < seq_len_kv"),),
+        "mask_in_tile",
+        "diagonal",
+    ),
 ]

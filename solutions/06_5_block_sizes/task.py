@@ -26,7 +26,7 @@ def _accept_blocks(case, _inputs, outputs):
     needs = f"{parts}: {_needed(block_m, block_n, dim):,} bytes"
     if _needed(block_m, block_n, dim) > sram:
         without = _needed(block_m, block_n, dim) - 4 * block_m * block_n <= sram
-        tail = " Without the scores they would fit; the scores need a place, too." if without else ""
+        tail = " Without the scores they would fit; the scores must fit as well." if without else ""
         return Diagnosis(
             "scores_forgotten" if without else "does_not_fit", f"{said}. {needs}, and there are {sram:,}.{tail}"
         )

@@ -17,7 +17,7 @@ ANSWERS = [
         "scores forgotten",
         ((NEEDED, NEEDED.replace(" + block_m * block_n", "")),),
         "scores_forgotten",
-        "scores need a place",
+        "scores must fit",
     ),
     Wrong("bytes for numbers", ((NEEDED, NEEDED.replace("4 * (", "(")),), "does_not_fit", "bytes"),
     Wrong("half precision", ((NEEDED, NEEDED.replace("4 * (", "2 * (")),), "does_not_fit", "bytes"),

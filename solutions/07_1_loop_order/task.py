@@ -52,7 +52,7 @@ def _by_moved(evidence):
         return Diagnosis(
             "loops_not_swapped",
             f"{start}: k and v once, q and out once for each of {tiles_kv} tiles of keys. That is FlashAttention-1's "
-            "order. Take a tile of q, walk over all of k and v, write its rows of out, then take the next one.",
+            "order. Take a tile of q, loop over all of k and v, write its rows of out, then take the next one.",
         )
     for value, code, words in _slips(case.case, right):
         if got == value and value != right:

@@ -4,12 +4,12 @@ from course_lib.grading.exercise.submissions import Wrong
 
 KV_HEAD = "kv_head = tl.program_id(2).to(tl.int64) * (num_heads // num_q_per_kv) + head // num_q_per_kv"
 Q_HEAD = "q_head = tl.program_id(2).to(tl.int64) * num_heads + head"
-LOAD_Q = "q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)"
+LOAD_Q = "q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)"
 M_START = 'm = tl.full((BLOCK_M,), -float("inf"), tl.float32)'
 LOOP = "for kv_start in range(0, seq_len_kv, BLOCK_N):"
-THERE = "kv_there = (keys[None, :] < seq_len_kv) & (d[:, None] < HEAD_DIM)"
-LOAD_V = "v_t = tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)"
-LOAD_K = "k_t = tl.load(k_ptr + kv_at, mask=kv_there, other=0.0)"
+THERE = "kv_mask = (keys[None, :] < seq_len_kv) & (d[:, None] < HEAD_DIM)"
+LOAD_V = "v_t = tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0)"
+LOAD_K = "k_t = tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0)"
 SCORES = 'scores = tl.dot(q, k_t, input_precision="ieee") * softmax_scale'
 MASK = 'scores = tl.where(keys[None, :] < seq_len_kv, scores, -float("inf"))'
 M_NEW = "m_new = tl.maximum(m, tl.max(scores, axis=1))"
@@ -18,7 +18,7 @@ ALPHA = "alpha = tl.exp(m - m_new)"
 L = "l = l * alpha + tl.sum(probs_unnorm, axis=1)"
 ACC = 'acc = acc * alpha[:, None] + tl.dot(probs_unnorm.to(v_t.dtype), tl.trans(v_t), input_precision="ieee")'
 M_KEPT = "        m = m_new\n"
-OUT = "tl.store(out_ptr + q_at, (acc / l[:, None]).to(out_ptr.dtype.element_ty), mask=q_there)"
+OUT = "tl.store(out_ptr + q_offsets, (acc / l[:, None]).to(out_ptr.dtype.element_ty), mask=q_mask)"
 LSE = "tl.store(lse_ptr + q_head * seq_len_q + rows, m + tl.log(l), mask=rows < seq_len_q)"
 
 ANSWERS = [
@@ -61,10 +61,10 @@ ANSWERS = [
         "0 times NaN: v without other", ((LOAD_V, LOAD_V.replace(", other=0.0", "")),), "undefined_places", "other=0.0"
     ),
     Wrong("k without other", ((LOAD_K, LOAD_K.replace(", other=0.0", "")),), "undefined_places", "other=0.0"),
-    Wrong("k and v read past the end", ((THERE, "kv_there = d[:, None] < HEAD_DIM"),), "out_of_bounds", ""),
-    Wrong("columns read past the end", ((THERE, "kv_there = keys[None, :] < seq_len_kv"),), "out_of_bounds", ""),
-    Wrong("rows read past the end", ((LOAD_Q, "q = tl.load(q_ptr + q_at)"),), "out_of_bounds", ""),
-    Wrong("rows stored past the end", ((OUT, OUT.replace(", mask=q_there", "")),), "out_of_bounds", ""),
+    Wrong("k and v read past the end", ((THERE, "kv_mask = d[:, None] < HEAD_DIM"),), "out_of_bounds", ""),
+    Wrong("columns read past the end", ((THERE, "kv_mask = keys[None, :] < seq_len_kv"),), "out_of_bounds", ""),
+    Wrong("rows read past the end", ((LOAD_Q, "q = tl.load(q_ptr + q_offsets)"),), "out_of_bounds", ""),
+    Wrong("rows stored past the end", ((OUT, OUT.replace(", mask=q_mask", "")),), "out_of_bounds", ""),
     # the scale, lse
     Wrong("scale missing", ((SCORES, SCORES.replace(" * softmax_scale", "")),), "scale_missing", "too large"),
     Wrong("scale twice", ((SCORES, SCORES + " * softmax_scale"),), "scale_twice", "too small"),

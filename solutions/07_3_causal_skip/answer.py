@@ -18,29 +18,29 @@ def flash_attention_2_causal_kernel(
     kv_head = tl.program_id(2).to(tl.int64) * (num_heads // num_q_per_kv) + head // num_q_per_kv
     q_start = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M  # the tile with most keys starts first
     rows, d = q_start + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_D)[None, :]  # (BLOCK_M,), (1, BLOCK_D)
-    q_at = (q_head * seq_len_q + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
-    q_there = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
-    q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)
+    q_offsets = (q_head * seq_len_q + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
+    q_mask = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
+    q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)
     m, l = tl.full((BLOCK_M,), -float("inf"), tl.float32), tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     offset = seq_len_kv - seq_len_q  # query q_row sees the keys up to q_row + offset
     ### BEGIN SOLUTION
     # GIVEN: kv_end = seq_len_kv
-    kv_end = tl.minimum(q_start + BLOCK_M, seq_len_q) + offset  # behind the last key of the tile's last row
+    kv_end = tl.minimum(q_start + BLOCK_M, seq_len_q) + offset  # one past the last key that the tile's last row sees
     ### END SOLUTION
 
     for kv_start in range(0, kv_end, BLOCK_N):
         keys = kv_start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
-        kv_at = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
-        kv_there = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
-        k = tl.load(k_ptr + kv_at, mask=kv_there, other=0.0)
-        v = tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)
+        kv_offsets = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
+        kv_mask = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
+        k = tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0)
+        v = tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale  # (BLOCK_M, BLOCK_N)
         ### BEGIN SOLUTION unmarked
-        # GIVEN: seen = keys[None, :] < seq_len_kv
-        seen = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)
+        # GIVEN: visible = keys[None, :] < seq_len_kv
+        visible = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)
         ### END SOLUTION
-        scores = tl.where(seen, scores, -float("inf"))
+        scores = tl.where(visible, scores, -float("inf"))
         m_new = tl.maximum(m, tl.max(scores, axis=1))
         shift = tl.where(m_new == -float("inf"), 0.0, m_new)  # never -inf minus -inf
         probs_unnorm, alpha = tl.exp(scores - shift[:, None]), tl.exp(m - shift)
@@ -49,5 +49,5 @@ def flash_attention_2_causal_kernel(
         m = m_new
 
     l_safe = tl.where(l > 0.0, l, 1.0)  # a fully masked row: 0 / 1, and m stays -inf
-    tl.store(out_ptr + q_at, acc / l_safe[:, None], mask=q_there)
+    tl.store(out_ptr + q_offsets, acc / l_safe[:, None], mask=q_mask)
     tl.store(lse_ptr + q_head * seq_len_q + rows, m + tl.log(l_safe), mask=rows < seq_len_q)

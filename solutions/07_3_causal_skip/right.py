@@ -3,12 +3,12 @@
 from course_lib.grading.exercise.submissions import Right
 
 END = "kv_end = tl.minimum(q_start + BLOCK_M, seq_len_q) + offset"
-SEEN = "seen = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)"
+VISIBLE = "visible = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)"
 
 ANSWERS = [
-    Right("the walk ends a tile late", ((END, END + " + BLOCK_N"),), remark="Where does the walk"),
+    Right("the loop ends a tile late", ((END, END + " + BLOCK_N"),), remark="Where does the loop"),
     Right("the end from the rows", ((END, "kv_end = tl.max(tl.minimum(rows, seq_len_q - 1)) + offset + 1"),)),
-    Right("the tail hidden by the diagonal", ((SEEN, "seen = rows[:, None] >= keys[None, :] - offset"),)),
+    Right("the tail masked by the diagonal", ((VISIBLE, "visible = rows[:, None] >= keys[None, :] - offset"),)),
     Right(
         "from the diagonal to the left",
         (

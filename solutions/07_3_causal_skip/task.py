@@ -1,4 +1,4 @@
-"""07.3 Causal: the walk that ends at the diagonal: what the judge runs."""
+"""07.3 Causal FlashAttention-2 in Triton, the loop that ends at the diagonal: what the judge runs."""
 
 import math
 
@@ -49,7 +49,7 @@ def skipping(case, ledger):
     return Diagnosis(
         "no_tile_skipped",
         f"The values are right, but {keys / BLOCK_N:.3g} tiles of keys were read; of {tiles} tiles "
-        f"only {visited} hold a visible pair (case {case.name!r}). End the walk over the keys behind the last key "
+        f"only {visited} hold a visible pair (case {case.name!r}). End the loop over the keys after the last key "
         "that the tile's last query sees.",
     )
 
@@ -74,11 +74,11 @@ def _by_seen(evidence):
             return Diagnosis(code, f"{start}: {words}.")
     padded = -(-num_kv // BLOCK_N) * BLOCK_N - num_kv
     if all(near((seen[r] + 1) / 2, (n := r + offset + 1) * (n + 1) / 2 / (n + padded)) for r in wrong):
-        return Diagnosis("tail_counted", f"{start}: {padded} places beyond the last key were counted, with v = 0.")
+        return Diagnosis("tail_counted", f"{start}: {padded} keys beyond the last one were counted, with v = 0.")
     if all(seen[row] < row + offset + 1 for row in wrong):
         return Diagnosis(
             "tile_skipped",
-            f"{start}; {num_q - len(wrong)} of {num_q} rows are right. The walk ended too early: it must reach the "
+            f"{start}; {num_q - len(wrong)} of {num_q} rows are right. The loop ended too early: it must reach the "
             "last key of the tile's last query, q_row + seq_len_kv - seq_len_q, in a tile that is not cut off.",
         )
     return Diagnosis("wrong_keys", f"{start}.")
@@ -103,7 +103,7 @@ def _rules(num_q, num_kv):
         (
             "mask_in_tile",
             lambda r: (n := min(ends[r // BLOCK_M] * BLOCK_N, num_kv)) * (n + 1) / (ends[r // BLOCK_M] * BLOCK_N) - 1,
-            "all places of the tiles that were visited. A key that is hidden or not there has the score -inf, not 0",
+            "all keys of the tiles that were visited. A masked key and a key beyond the end have the score -inf, not 0",
         ),
     )
 
@@ -140,7 +140,7 @@ EXERCISE = exercise(
     diagnose=_diagnose,
     bound_bytes=cases.bound,
     usual_bytes=_usual,
-    question="Where does the walk of a tile of queries end?",
+    question="Where does the loop of a tile of queries over the keys end?",
     tile=lambda case: (BLOCK_M, cases.HEAD_DIM),
     ledger_rule=skipping,
 )

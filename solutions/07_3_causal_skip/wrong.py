@@ -3,49 +3,54 @@
 from course_lib.grading.exercise.submissions import Wrong
 
 END = "kv_end = tl.minimum(q_start + BLOCK_M, seq_len_q) + offset"
-SEEN = "seen = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)"
+VISIBLE = "visible = (keys[None, :] < seq_len_kv) & (keys[None, :] <= rows[:, None] + offset)"
 LOOP = "for kv_start in range(0, kv_end, BLOCK_N):"
-HIDE = 'scores = tl.where(seen, scores, -float("inf"))'
+HIDE = 'scores = tl.where(visible, scores, -float("inf"))'
 SHIFT = 'shift = tl.where(m_new == -float("inf"), 0.0, m_new)'
 SAFE = "l_safe = tl.where(l > 0.0, l, 1.0)"
 LSE = "m + tl.log(l_safe), mask=rows < seq_len_q)"
 
 ANSWERS = [
     # the mask
-    Wrong("strictly causal", ((SEEN, SEEN.replace("<= rows", "< rows")),), "causal_off_by_one", "one too few"),
+    Wrong("strictly causal", ((VISIBLE, VISIBLE.replace("<= rows", "< rows")),), "causal_off_by_one", "one too few"),
     Wrong(
         "one key of the future",
-        ((SEEN, SEEN.replace("+ offset", "+ offset + 1")), (END, END + " + 1")),
+        ((VISIBLE, VISIBLE.replace("+ offset", "+ offset + 1")), (END, END + " + 1")),
         "causal_off_by_one",
         "future",
     ),
     Wrong(
-        "top left, mask and walk",
-        ((SEEN, SEEN.replace(" + offset", "")), (END, "kv_end = tl.minimum(q_start + BLOCK_M, seq_len_kv)")),
+        "top left, mask and loop",
+        ((VISIBLE, VISIBLE.replace(" + offset", "")), (END, "kv_end = tl.minimum(q_start + BLOCK_M, seq_len_kv)")),
         "causal_top_left",
         "top left",
     ),
-    Wrong("top left, mask alone", ((SEEN, SEEN.replace(" + offset", "")),), "causal_top_left", "top left"),
+    Wrong("top left, mask alone", ((VISIBLE, VISIBLE.replace(" + offset", "")),), "causal_top_left", "top left"),
     Wrong(
         "not causal",
-        ((SEEN, "seen = keys[None, :] < seq_len_kv"), (END, "kv_end = seq_len_kv")),
+        ((VISIBLE, "visible = keys[None, :] < seq_len_kv"), (END, "kv_end = seq_len_kv")),
         "causal_missing",
         "future",
     ),
-    Wrong("tiles skipped, nothing masked", ((SEEN, "seen = keys[None, :] < seq_len_kv"),), "mask_in_tile", "diagonal"),
+    Wrong(
+        "tiles skipped, nothing masked",
+        ((VISIBLE, "visible = keys[None, :] < seq_len_kv"),),
+        "mask_in_tile",
+        "diagonal",
+    ),
     Wrong(
         "masked scores 0",
-        ((HIDE, "scores = tl.where(seen, scores, 0.0)"),),
+        ((HIDE, "scores = tl.where(visible, scores, 0.0)"),),
         "mask_in_tile",
         "-inf",
     ),
     Wrong(
         "tail counted",
-        ((SEEN, "seen = (keys[None, :] >= seq_len_kv) | (keys[None, :] <= rows[:, None] + offset)"),),
+        ((VISIBLE, "visible = (keys[None, :] >= seq_len_kv) | (keys[None, :] <= rows[:, None] + offset)"),),
         "tail_counted",
         "beyond the last key",
     ),
-    # the walk
+    # the loop
     Wrong("no tile skipped", ((END, "kv_end = seq_len_kv"),), "no_tile_skipped", "18 tiles of keys were read"),
     Wrong("two tiles late", ((END, END + " + 2 * BLOCK_N"),), "no_tile_skipped", "only 12"),
     Wrong(
@@ -58,7 +63,7 @@ ANSWERS = [
         "were read",
     ),
     Wrong(
-        "walk ends at the first query",
+        "loop ends at the first query",
         ((END, "kv_end = q_start + offset + 1"),),
         "tile_skipped",
         "too early",
@@ -68,13 +73,13 @@ ANSWERS = [
     ),
     Wrong("one key short", ((END, END + " - 1"),), "tile_skipped", "saw 32"),
     Wrong(
-        "walk ends as if top left",
+        "loop ends as if top left",
         ((END, "kv_end = tl.minimum(q_start + BLOCK_M, seq_len_kv)"),),
         "tile_skipped",
         "seq_len_kv - seq_len_q",
     ),
     Wrong(
-        "the program's number in place of its tile",
+        "the program's index in place of its tile's",
         ((END, "kv_end = tl.minimum(tl.program_id(0) * BLOCK_M + BLOCK_M, seq_len_q) + offset"),),
         "tile_skipped",
         "too early",

@@ -14,15 +14,15 @@ def finish_kernel(
     BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two
     BLOCK_M: tl.constexpr,  # rows of a tile
 ):
-    """The end of a walk in base 2: (m_log2, l, acc) -> (out, lse). Grid (ceil(num_rows / BLOCK_M),)."""
+    """The end of a loop in base 2: (m_log2, l, acc) -> (out, lse). Grid (ceil(num_rows / BLOCK_M),)."""
     rows, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_D)[None, :]
-    at, there = rows[:, None] * HEAD_DIM + d, (rows[:, None] < num_rows) & (d < HEAD_DIM)  # (BLOCK_M, BLOCK_D)
+    offsets, mask = rows[:, None] * HEAD_DIM + d, (rows[:, None] < num_rows) & (d < HEAD_DIM)  # (BLOCK_M, BLOCK_D)
     ln_2 = 0.6931471805599453  # natural logarithm of 2
     ### BEGIN SOLUTION
     m_log2 = tl.load(m_log2_ptr + rows, mask=rows < num_rows, other=0.0)  # (BLOCK_M,)
     l = tl.load(l_ptr + rows, mask=rows < num_rows, other=1.0)
-    acc = tl.load(acc_ptr + at, mask=there, other=0.0)
+    acc = tl.load(acc_ptr + offsets, mask=mask, other=0.0)
     l_safe = tl.where(l > 0.0, l, 1.0)  # a row that saw nothing: 0 / 1, and -inf + log(1)
-    tl.store(out_ptr + at, acc / l_safe[:, None], mask=there)
+    tl.store(out_ptr + offsets, acc / l_safe[:, None], mask=mask)
     tl.store(lse_ptr + rows, m_log2 * ln_2 + tl.log(l_safe), mask=rows < num_rows)
     ### END SOLUTION

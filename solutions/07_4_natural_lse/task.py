@@ -83,7 +83,7 @@ def _by_division(evidence):
         return None
     start = f"acc = {NUM_KEYS} and l = {NUM_KEYS} must give out = 1; here it is {got:.4g}"
     if near(got, NUM_KEYS):
-        return Diagnosis("no_division", f"{start}: acc has never been divided, and this is the last place for it.")
+        return Diagnosis("no_division", f"{start}: acc was not divided, and no later step divides it.")
     if near(got, NUM_KEYS**2):
         return Diagnosis("multiplied_by_l", f"{start}: multiplied by l in place of divided.")
     return Diagnosis("division_wrong", f"{start}: out is acc / l.")

@@ -2,9 +2,9 @@
 
 from course_lib.grading.exercise.submissions import Wrong
 
-LOAD_ACC = "acc = tl.load(acc_ptr + at, mask=there, other=0.0)"
+LOAD_ACC = "acc = tl.load(acc_ptr + offsets, mask=mask, other=0.0)"
 SAFE = "l_safe = tl.where(l > 0.0, l, 1.0)"
-OUT = "tl.store(out_ptr + at, acc / l_safe[:, None], mask=there)"
+OUT = "tl.store(out_ptr + offsets, acc / l_safe[:, None], mask=mask)"
 LSE = "m_log2 * ln_2 + tl.log(l_safe)"
 STORE = f"tl.store(lse_ptr + rows, {LSE}, mask=rows < num_rows)"
 
@@ -25,6 +25,6 @@ ANSWERS = [
     Wrong("-1e30 for -inf", ((LSE, f"tl.maximum({LSE}, -1e30)"),), "masked_row", "-inf"),
     Wrong("a small number added to l", ((SAFE, "l_safe = l + 1e-3"),), "low_precision", "Nearly right"),
     Wrong("rows past the end", ((STORE, STORE.replace(", mask=rows < num_rows", "")),), "out_of_bounds", ""),
-    Wrong("columns past the end", ((LOAD_ACC, "acc = tl.load(acc_ptr + at)"),), "out_of_bounds", ""),
+    Wrong("columns past the end", ((LOAD_ACC, "acc = tl.load(acc_ptr + offsets)"),), "out_of_bounds", ""),
     Wrong("lse not stored", ((STORE, ""),), "unwritten", "lse"),
 ]

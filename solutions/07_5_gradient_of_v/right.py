@@ -4,16 +4,16 @@ from course_lib.grading.exercise.submissions import Right
 
 QUERIES = "for q_start in range(0, seq_len_q, BLOCK_M):"
 SCORES = 'scores_t = tl.dot(k, tl.trans(q), input_precision="ieee") * softmax_scale  # (BLOCK_N, BLOCK_M)'
-SEEN = "seen_t = keys[:, None] <= rows[None, :] + offset"
-PROBS = "probs_t = tl.where(seen_t, tl.exp(scores_t - lse[None, :]), 0.0)"
+VISIBLE = "visible_t = keys[:, None] <= rows[None, :] + offset"
+PROBS = "probs_t = tl.where(visible_t, tl.exp(scores_t - lse[None, :]), 0.0)"
 
 ANSWERS = [
     Right(
-        "rows first, P turned round",
+        "rows first, P transposed",
         (
             (SCORES, 'scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale'),
-            (SEEN, "seen = keys[None, :] <= rows[:, None] + offset"),
-            (PROBS, "probs_t = tl.trans(tl.where(seen, tl.exp(scores - lse[:, None]), 0.0))"),
+            (VISIBLE, "visible = keys[None, :] <= rows[:, None] + offset"),
+            (PROBS, "probs_t = tl.trans(tl.where(visible, tl.exp(scores - lse[:, None]), 0.0))"),
         ),
     ),
     Right(
@@ -43,7 +43,7 @@ ANSWERS = [
             (
                 PROBS,
                 'safe = tl.where(lse == -float("inf"), 0.0, lse)\n'
-                '            probs_t = tl.exp(tl.where(seen_t, scores_t, -float("inf")) - safe[None, :])',
+                '            probs_t = tl.exp(tl.where(visible_t, scores_t, -float("inf")) - safe[None, :])',
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""07.5 The gradient of v, from weights made again: what the judge runs."""
+"""07.5 The gradient of v, from recomputed weights: what the judge runs."""
 
 from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import Probe, exercise

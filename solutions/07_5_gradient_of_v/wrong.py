@@ -5,15 +5,15 @@ from course_lib.grading.exercise.submissions import Wrong
 ZERO = "d_v = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)"
 HEADS = "for q_head in range(kv_head * num_q_per_kv, (kv_head + 1) * num_q_per_kv):"
 QUERIES = "for q_start in range(0, seq_len_q, BLOCK_M):"
-THERE = "q_there = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)"
-LOAD_Q = "q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)"
-LOAD_D_OUT = "d_out = tl.load(d_out_ptr + q_at, mask=q_there, other=0.0)"
+THERE = "q_mask = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)"
+LOAD_Q = "q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)"
+LOAD_D_OUT = "d_out = tl.load(d_out_ptr + q_offsets, mask=q_mask, other=0.0)"
 LOAD_LSE = "lse = tl.load(lse_ptr + q_head * seq_len_q + rows, mask=rows < seq_len_q, other=0.0)"
 SCORES = 'scores_t = tl.dot(k, tl.trans(q), input_precision="ieee") * softmax_scale'
-SEEN = "seen_t = keys[:, None] <= rows[None, :] + offset"
-PROBS = "probs_t = tl.where(seen_t, tl.exp(scores_t - lse[None, :]), 0.0)"
+VISIBLE = "visible_t = keys[:, None] <= rows[None, :] + offset"
+PROBS = "probs_t = tl.where(visible_t, tl.exp(scores_t - lse[None, :]), 0.0)"
 ADD = 'd_v += tl.dot(probs_t.to(d_out.dtype), d_out, input_precision="ieee")'
-STORE = "tl.store(d_v_ptr + kv_at, d_v.to(d_v_ptr.dtype.element_ty), mask=kv_there)"
+STORE = "tl.store(d_v_ptr + kv_offsets, d_v.to(d_v_ptr.dtype.element_ty), mask=kv_mask)"
 
 ANSWERS = [
     # the weights
@@ -39,7 +39,7 @@ ANSWERS = [
             (
                 PROBS,
                 "shift = tl.max(scores_t, axis=0)\n"
-                "            probs_t = tl.where(seen_t, tl.exp(scores_t - shift[None, :]), 0.0)",
+                "            probs_t = tl.where(visible_t, tl.exp(scores_t - shift[None, :]), 0.0)",
             ),
         ),
         "lse_missing",
@@ -53,42 +53,42 @@ ANSWERS = [
     ),
     # the mask
     Wrong("mask not in the weights", ((PROBS, "probs_t = tl.exp(scores_t - lse[None, :])"),), "mask_missing", "future"),
-    Wrong("strictly causal", ((SEEN, SEEN.replace("<=", "<")),), "causal_off_by_one", "one too few"),
-    Wrong("one key of the future", ((SEEN, SEEN + " + 1"),), "causal_off_by_one", "future"),
+    Wrong("strictly causal", ((VISIBLE, VISIBLE.replace("<=", "<")),), "causal_off_by_one", "one too few"),
+    Wrong("one key of the future", ((VISIBLE, VISIBLE + " + 1"),), "causal_off_by_one", "future"),
     Wrong(
         "top left",
-        ((SEEN, "seen_t = (keys[:, None] <= rows[None, :]) | (causal == 0)"),),
+        ((VISIBLE, "visible_t = (keys[:, None] <= rows[None, :]) | (causal == 0)"),),
         "causal_top_left",
         "top left",
     ),
     Wrong(
-        "turned round",
-        ((SEEN, "seen_t = (keys[:, None] >= rows[None, :] + offset) | (causal == 0)"),),
+        "transposed",
+        ((VISIBLE, "visible_t = (keys[:, None] >= rows[None, :] + offset) | (causal == 0)"),),
         "causal_reversed",
     ),
     Wrong(
-        "hidden scores 0 before the exponential",
-        ((PROBS, "probs_t = tl.exp(tl.where(seen_t, scores_t, 0.0) - lse[None, :])"),),
+        "masked scores 0 before the exponential",
+        ((PROBS, "probs_t = tl.exp(tl.where(visible_t, scores_t, 0.0) - lse[None, :])"),),
         "mask_missing",
         "future",
     ),
     Wrong(
         "-inf minus -inf",
-        ((PROBS, 'probs_t = tl.exp(tl.where(seen_t, scores_t, -float("inf")) - lse[None, :])'),),
+        ((PROBS, 'probs_t = tl.exp(tl.where(visible_t, scores_t, -float("inf")) - lse[None, :])'),),
         "masked_row",
         "tl.where after",
     ),
     Wrong(
         "infinite weights times the mask",
-        ((PROBS, "probs_t = tl.exp(scores_t - lse[None, :]) * seen_t.to(tl.float32)"),),
+        ((PROBS, "probs_t = tl.exp(scores_t - lse[None, :]) * visible_t.to(tl.float32)"),),
         "masked_row",
         "lse = -inf",
     ),
     # who owns which sum
     Wrong("overwritten in every tile", ((ADD, ADD.replace("+=", "=")),), "overwritten", "overwr"),
     Wrong(
-        "added to what stood there",
-        ((ZERO, "d_v = tl.load(d_v_ptr + kv_at, mask=kv_there, other=0.0)"),),
+        "added to the old contents",
+        ((ZERO, "d_v = tl.load(d_v_ptr + kv_offsets, mask=kv_mask, other=0.0)"),),
         "uninitialised_read",
     ),
     Wrong(
@@ -150,16 +150,16 @@ ANSWERS = [
         "tile_skipped",
         "last query",
     ),
-    # places that are not there
+    # elements past the end
     Wrong("d_out without other", ((LOAD_D_OUT, LOAD_D_OUT.replace(", other=0.0", "")),), "undefined_places", "other"),
-    Wrong("queries read past the end", ((THERE, "q_there = d < HEAD_DIM"),), "out_of_bounds", ""),
+    Wrong("queries read past the end", ((THERE, "q_mask = d < HEAD_DIM"),), "out_of_bounds", ""),
     Wrong(
         "lse read past the end",
         ((LOAD_LSE, "lse = tl.load(lse_ptr + q_head * seq_len_q + rows)"),),
         "out_of_bounds",
         "",
     ),
-    Wrong("stored past the end", ((STORE, STORE.replace(", mask=kv_there", "")),), "out_of_bounds", ""),
+    Wrong("stored past the end", ((STORE, STORE.replace(", mask=kv_mask", "")),), "out_of_bounds", ""),
     Wrong("q in place of d_out", ((LOAD_D_OUT, LOAD_D_OUT.replace("d_out_ptr", "q_ptr")),), "wrong_factor", "times"),
     Wrong("weights in half", ((PROBS, PROBS + ".to(tl.float16).to(tl.float32)"),), "low_precision", "half"),
     Wrong("zeros", ((STORE, STORE.replace("d_v.to", "(d_v * 0.0).to")),), "all_zeros", "d_v"),

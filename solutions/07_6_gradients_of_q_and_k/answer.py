@@ -17,18 +17,22 @@ def d_q_d_k_kernel(
     tile, q_head = tl.program_id(0), tl.program_id(2).to(tl.int64) * tl.num_programs(1) + tl.program_id(1)
     kv_head, d = q_head // num_q_per_kv, tl.arange(0, BLOCK_D)[None, :]
     offset = tl.where(causal != 0, seq_len_kv - seq_len_q, seq_len_kv)  # query q_row sees keys up to q_row + offset
-    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)  # queries stay, keys come by
-    q_at = (q_head * seq_len_q + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
-    q_there = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
-    q, d_out = tl.load(q_ptr + q_at, mask=q_there, other=0.0), tl.load(d_out_ptr + q_at, mask=q_there, other=0.0)
-    out = tl.load(out_ptr + q_at, mask=q_there, other=0.0)
+    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)  # a fixed tile of queries, a loop over keys
+    q_offsets = (q_head * seq_len_q + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
+    q_mask = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
+    q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)
+    d_out = tl.load(d_out_ptr + q_offsets, mask=q_mask, other=0.0)
+    out = tl.load(out_ptr + q_offsets, mask=q_mask, other=0.0)
     lse = tl.load(lse_ptr + q_head * seq_len_q + rows, mask=rows < seq_len_q, other=0.0)  # (BLOCK_M,)
     d_q = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     for kv_start in range(0, seq_len_kv, BLOCK_N):
         keys = kv_start + tl.arange(0, BLOCK_N)
-        kv_at = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
-        kv_there = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
-        k, v = tl.load(k_ptr + kv_at, mask=kv_there, other=0.0), tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)
+        kv_offsets = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
+        kv_mask = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
+        k, v = (
+            tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0),
+            tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0),
+        )
         ### BEGIN SOLUTION
         row_dot = tl.sum(d_out.to(tl.float32) * out.to(tl.float32), axis=1)  # D, (BLOCK_M,)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale  # (BLOCK_M, BLOCK_N)
@@ -37,29 +41,32 @@ def d_q_d_k_kernel(
         d_scores = probs * (d_probs - row_dot[:, None]) * softmax_scale
         d_q += tl.dot(d_scores.to(k.dtype), k, input_precision="ieee")
         ### END SOLUTION
-    tl.store(d_q_ptr + q_at, d_q.to(d_q_ptr.dtype.element_ty), mask=q_there)
-    if q_head % num_q_per_kv == 0:  # keys stay, the queries of the whole group come by; one program of it is enough
+    tl.store(d_q_ptr + q_offsets, d_q.to(d_q_ptr.dtype.element_ty), mask=q_mask)
+    if q_head % num_q_per_kv == 0:  # a fixed tile of keys, a loop over the group's queries; one program of it is enough
         keys = tile * BLOCK_N + tl.arange(0, BLOCK_N)
-        kv_at = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d
-        kv_there = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
-        k, v = tl.load(k_ptr + kv_at, mask=kv_there, other=0.0), tl.load(v_ptr + kv_at, mask=kv_there, other=0.0)
+        kv_offsets = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d
+        kv_mask = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
+        k, v = (
+            tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0),
+            tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0),
+        )
         d_k = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
         for one_head in range(q_head, q_head + num_q_per_kv):
             for q_start in range(0, seq_len_q, BLOCK_M):
                 rows = q_start + tl.arange(0, BLOCK_M)
-                q_at = (one_head * seq_len_q + rows[:, None]) * HEAD_DIM + d
-                q_there = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
-                q = tl.load(q_ptr + q_at, mask=q_there, other=0.0)
-                d_out = tl.load(d_out_ptr + q_at, mask=q_there, other=0.0)
-                out = tl.load(out_ptr + q_at, mask=q_there, other=0.0)
+                q_offsets = (one_head * seq_len_q + rows[:, None]) * HEAD_DIM + d
+                q_mask = (rows[:, None] < seq_len_q) & (d < HEAD_DIM)
+                q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)
+                d_out = tl.load(d_out_ptr + q_offsets, mask=q_mask, other=0.0)
+                out = tl.load(out_ptr + q_offsets, mask=q_mask, other=0.0)
                 lse = tl.load(lse_ptr + one_head * seq_len_q + rows, mask=rows < seq_len_q, other=0.0)
                 ### BEGIN SOLUTION unmarked
                 row_dot = tl.sum(d_out.to(tl.float32) * out.to(tl.float32), axis=1)
                 scores_t = tl.dot(k, tl.trans(q), input_precision="ieee") * softmax_scale  # (BLOCK_N, BLOCK_M)
-                seen_t = keys[:, None] <= rows[None, :] + offset
-                probs_t = tl.where(seen_t, tl.exp(scores_t - lse[None, :]), 0.0)
+                visible_t = keys[:, None] <= rows[None, :] + offset
+                probs_t = tl.where(visible_t, tl.exp(scores_t - lse[None, :]), 0.0)
                 d_probs_t = tl.dot(v, tl.trans(d_out), input_precision="ieee")
                 d_scores_t = probs_t * (d_probs_t - row_dot[None, :]) * softmax_scale
                 d_k += tl.dot(d_scores_t.to(q.dtype), q, input_precision="ieee")
                 ### END SOLUTION
-        tl.store(d_k_ptr + kv_at, d_k.to(d_k_ptr.dtype.element_ty), mask=kv_there)
+        tl.store(d_k_ptr + kv_offsets, d_k.to(d_k_ptr.dtype.element_ty), mask=kv_mask)

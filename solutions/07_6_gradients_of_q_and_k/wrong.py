@@ -2,7 +2,7 @@
 
 from course_lib.grading.exercise.submissions import Wrong
 
-# d_q: queries at rest
+# d_q: a fixed tile of queries
 DOT_Q = "row_dot = tl.sum(d_out.to(tl.float32) * out.to(tl.float32), axis=1)  # D, (BLOCK_M,)"
 SCORES_Q = 'scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale'
 PROBS_Q = "probs = tl.where(keys[None, :] <= rows[:, None] + offset, tl.exp(scores - lse[:, None]), 0.0)"
@@ -11,11 +11,11 @@ D_SCORES_Q = "d_scores = probs * (d_probs - row_dot[:, None]) * softmax_scale"
 ADD_Q = 'd_q += tl.dot(d_scores.to(k.dtype), k, input_precision="ieee")'
 ZERO_Q = "d_q = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)"
 KV_HEAD = "kv_head, d = q_head // num_q_per_kv, tl.arange(0, BLOCK_D)[None, :]"
-# d_k: keys at rest
+# d_k: a fixed tile of keys
 DOT_K = "row_dot = tl.sum(d_out.to(tl.float32) * out.to(tl.float32), axis=1)\n                scores_t"
 SCORES_K = 'scores_t = tl.dot(k, tl.trans(q), input_precision="ieee") * softmax_scale'
-SEEN_K = "seen_t = keys[:, None] <= rows[None, :] + offset"
-PROBS_K = "probs_t = tl.where(seen_t, tl.exp(scores_t - lse[None, :]), 0.0)"
+SEEN_K = "visible_t = keys[:, None] <= rows[None, :] + offset"
+PROBS_K = "probs_t = tl.where(visible_t, tl.exp(scores_t - lse[None, :]), 0.0)"
 D_PROBS_K = 'd_probs_t = tl.dot(v, tl.trans(d_out), input_precision="ieee")'
 D_SCORES_K = "d_scores_t = probs_t * (d_probs_t - row_dot[None, :]) * softmax_scale"
 ADD_K = 'd_k += tl.dot(d_scores_t.to(q.dtype), q, input_precision="ieee")'
@@ -65,7 +65,7 @@ ANSWERS = [
         "d_out * d_out",
     ),
     Wrong(
-        "d_S turned round",
+        "d_S transposed",
         both(D_SCORES_Q, D_SCORES_K, lambda s: s.replace("= probs", "= -1.0 * probs")),
         "sign",
         "d_P - D",
@@ -135,15 +135,18 @@ ANSWERS = [
         "future",
     ),
     Wrong(
-        "top left", ((SEEN_K, "seen_t = (keys[:, None] <= rows[None, :]) | (causal == 0)"),), "causal_top_left", "d_k"
+        "top left",
+        ((SEEN_K, "visible_t = (keys[:, None] <= rows[None, :]) | (causal == 0)"),),
+        "causal_top_left",
+        "d_k",
     ),
     Wrong(
         "-inf minus -inf",
         (
             (
                 PROBS_Q,
-                "seen = keys[None, :] <= rows[:, None] + offset\n"
-                '        probs = tl.exp(tl.where(seen, scores, -float("inf")) - lse[:, None])',
+                "visible = keys[None, :] <= rows[:, None] + offset\n"
+                '        probs = tl.exp(tl.where(visible, scores, -float("inf")) - lse[:, None])',
             ),
         ),
         "masked_row",
@@ -159,8 +162,8 @@ ANSWERS = [
         "begin with 0",
     ),
     Wrong(
-        "d_k added to what stood there",
-        ((ZERO_K, "d_k = tl.load(d_k_ptr + kv_at, mask=kv_there, other=0.0).to(tl.float32)"),),
+        "d_k added to the old contents",
+        ((ZERO_K, "d_k = tl.load(d_k_ptr + kv_offsets, mask=kv_mask, other=0.0).to(tl.float32)"),),
         "uninitialised_read",
     ),
     Wrong(

@@ -43,7 +43,7 @@ def made(case, tensors):
     kind = case.options.get("made")
     if kind == "heavy":
         tensors["k"][..., TILE:, -1] = HEAVY
-    if kind == "places":  # query i sees one key alone, by a column of its own; v says from where a number comes
+    if kind == "places":  # query i sees one key alone, by a column of its own; v names where a number comes from
         number = torch.arange(TILE)
         column = 4 * number + number % 4
         tensors["q"].zero_()
@@ -86,7 +86,7 @@ def _by_lanes(equal, last):
 
 
 def _by_places(out):
-    """A query sees one key alone and v[j][c] = 64 j + c, so every number says where it came from."""
+    """A query sees one key alone and v[j][c] = 64 j + c, so every number names its origin."""
     if out is None:
         return None
     key, column = KEY_OF[:, None], torch.arange(HEAD_DIM)[None, :]
@@ -110,13 +110,14 @@ def _by_places(out):
     return Diagnosis(
         "fragment_layout",
         f"{start}: out[{i}][{c}] must be {right[i, c]:g} and is {got:.5g}, {came}; {len(at)} of {right.numel()} "
-        "numbers are in a wrong place. Draw who holds what: lane 4 g + t, rows g and g + 8, columns 2 t and 2 t + 1.",
+        "numbers are in a wrong place. Draw which lane holds what: lane 4 g + t, rows g and g + 8, columns 2 t and "
+        "2 t + 1.",
     )
 
 
 def _moves(key, column):
     """[(code, words, out)]: what a few ways to misplace a fragment make of out."""
-    low, turned = column % 8, key - key % 8
+    low, transposed = column % 8, key - key % 8
     return (
         ("rows_exchanged", "rows g and g + 8 are exchanged", HEAD_DIM * key.roll(8, 0) + column),
         (
@@ -127,9 +128,9 @@ def _moves(key, column):
         ("pair_exchanged", "columns 2 t and 2 t + 1 are exchanged", HEAD_DIM * key + (column ^ 1)),
         (
             "v_not_turned",
-            "out holds v with row and column of each 8 x 8 tile exchanged. Rows of v are keys, and a b fragment wants "
+            "out holds v with row and column of each 8 x 8 tile exchanged. Rows of v are keys, and a b fragment takes "
             "columns: ldmatrix_x4_trans",
-            HEAD_DIM * (turned + low) + (column - low) + key % 8,
+            HEAD_DIM * (transposed + low) + (column - low) + key % 8,
         ),
     )
 

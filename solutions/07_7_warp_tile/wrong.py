@@ -68,8 +68,8 @@ ANSWERS = [
     Wrong("maximum of a lane", ((QUAD_MAX, ""),), "quad_max_missing", "one maximum"),
     Wrong("sum of a lane", ((L, L.replace("quad_sum(tile_sum)", "tile_sum")),), "quad_sum_missing", "must be added"),
     # fragments
-    Wrong("v not turned round", ((V_LOAD, "ldmatrix_x4("),), "v_not_turned", "ldmatrix_x4_trans"),
-    Wrong("k turned round", (("ldmatrix_x4(k_reg", "ldmatrix_x4_trans(k_reg"),), "fragment_layout", "wrong place"),
+    Wrong("v not transposed", ((V_LOAD, "ldmatrix_x4("),), "v_not_turned", "ldmatrix_x4_trans"),
+    Wrong("k transposed", (("ldmatrix_x4(k_reg", "ldmatrix_x4_trans(k_reg"),), "fragment_layout", "wrong place"),
     Wrong(
         "k taken as an a fragment", ((K_AT, "(lane % 16, 2 * step + lane / 16));"),), "fragment_layout", "wrong place"
     ),
@@ -123,7 +123,7 @@ ANSWERS = [
     # the tail
     Wrong("tail counted", ((MASK, "scores[n][i] *= softmax_scale;"),), "tail_counted", "64"),
     Wrong(
-        "tail hidden by the wrong lane",
+        "tail masked by the wrong lane",
         ((KEY, KEY.replace("lane % 4 * 2", "lane / 4")),),
         "fragment_layout",
         "who holds what",

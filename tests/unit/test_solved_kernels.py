@@ -27,6 +27,15 @@ def test_it_compiles_for_every_architecture(exercise_id):
         assert compiled.cubin[:4] == b"\x7fELF" and 0 < compiled.registers <= 255, arch
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("exercise_id", ["07.2", "07.5", "07.6"])  # the others have one dtype
+def test_it_compiles_in_half_precision_too(exercise_id, arch):
+    kernel = solved.solved(exercise_id, dtype="float16")
+    assert kernel.run.inputs["q"].dtype == torch.float16
+    compiled = kernel.compile_for(arch)
+    assert compiled.cubin[:4] == b"\x7fELF" and 0 < compiled.registers <= 255
+
+
 def test_the_compile_gate_lists_the_answers_of_cuda_exercises():
     for exercise_id in solved.kernel_ids("cuda"):
         path = registry.ROOT / registry.get_document(exercise_id).solution

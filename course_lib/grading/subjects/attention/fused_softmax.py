@@ -23,7 +23,7 @@ SCALE = 0.25  # softmax_scale of the cases, but for one
 
 LOW, HIGH = 48, 16  # scaled scores of 0 and of 1 in the step probe: m grows late, and not in every lane
 
-HIDDEN = 30.0  # what scaled scores at hidden keys are raised by: whoever looks there is seen
+HIDDEN = 30.0  # added to the scaled scores of masked keys, so that reading one shows
 
 
 def _case(name, batch_heads, seq_len_q, seq_len_kv, causal, values="normal", schedules=(), **options):
@@ -35,7 +35,7 @@ def _scores(case, gen):
     """{"scores": (batch_heads, seq_len_q, seq_len_kv)}: finite, and as the case says once they are scaled."""
     shape = tuple(case.sizes.values())
     scaled = inputs.scores(case.values, shape, case.dtype, gen, at=case.options.get("at", 0))
-    if case.options["causal"] and case.values != "zeros":  # zeros: a probe, in which hidden keys are to be counted
+    if case.options["causal"] and case.values != "zeros":  # zeros: a probe, in which masked keys are counted too
         scaled = torch.where(reference.visible_keys(*shape[1:]), scaled, scaled + HIDDEN)
     return {"scores": scaled / case.options["scale"]}
 
@@ -139,7 +139,7 @@ def _keys(reading, mask):
 
 
 def _sum(reading):
-    """The sum as the largest weight knows it, when the weights' ratio is right."""
+    """Diagnosis of l, read off the largest weight, when the ratio of the weights is right."""
     right = LOW / math.e + HIGH
     if reading is None or near(reading["l"], right):
         return None
@@ -159,11 +159,11 @@ def _slope(reading):
     )
     table = (
         (1.0 / SCALE, "scale_missing", f"That fits scores {1 / SCALE:g} times too large: softmax_scale is missing"),
-        (SCALE, "scale_twice", f"That fits scores {1 / SCALE:g} times too small: softmax_scale came in twice"),
+        (SCALE, "scale_twice", f"That fits scores {1 / SCALE:g} times too small: softmax_scale is in them twice"),
         (1.0 / SCALE**2, "scale_inverse", f"The scores were divided by softmax_scale = {SCALE:g}, not multiplied"),
         (math.log(2.0), "exp_exp2_mix", "That is 2 to the power of the score: exp2 needs its argument times log2(e)"),
-        (1.0 / math.log(2.0), "exp_exp2_mix", "log2(e) came in although the exponential is to the base e"),
-        (-1.0, "sign", "The smaller the score, the larger the weight: a sign is turned round"),
+        (1.0 / math.log(2.0), "exp_exp2_mix", "log2(e) is in it although the exponential is to the base e"),
+        (-1.0, "sign", "The smaller the score, the larger the weight: a sign is wrong"),
     )  # fmt: skip
     for value, code, words in table:
         if near(slope, value):
