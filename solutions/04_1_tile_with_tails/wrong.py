@@ -139,7 +139,7 @@ ANSWERS = [
         "k of the first tile in b",
         ((LOAD_B, LOAD_B.replace("[(size_t)b_row", "[(size_t)tile_k")),),
         "k_mismatch",
-        "met row",
+        "multiplied by row",
     ),
     Wrong(
         "one row of b's tile a warp",

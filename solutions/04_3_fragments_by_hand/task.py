@@ -1,4 +1,4 @@
-"""04.3 Fragments by hand: what the judge runs."""
+"""04.3 A matrix product on tensor cores, fragments by hand: what the judge runs."""
 
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
 from course_lib.grading.subjects.matmul import cases as cases

@@ -145,7 +145,7 @@ ANSWERS = [
         "acc not kept",
         ((MMA, "const float zero[4] = {};\n        " + MMA.replace("b_reg, acc", "b_reg, zero")),),
         "one_tile",
-        "live on",
+        "kept from step to step",
     ),
     Wrong("k not moved on in a", ((A_PLACE, A_PLACE.replace("k_start + ", "")),), "k_mismatch"),
     Wrong("rows of b as long as a tile", ((B_PACK, B_PACK.replace("size_n", "8")),), "leading_dimension", "8 numbers"),

@@ -33,7 +33,7 @@ ANSWERS = [
         "offset reversed",
         visible_keys("max(0, min(q_row - seq_len_kv + seq_len_q + 1, seq_len_kv))"),
         "keys_missing",
-        "turned round",
+        "wrong sign",
     ),
     Wrong("mask forgotten", visible_keys("seq_len_kv"), "causal_missing", "future"),
     Wrong("mask always", ((VISIBLE, VISIBLE.replace("causal ?", "causal >= 0 ?")),), "mask_always", "causal = 0"),

@@ -1,4 +1,4 @@
-"""06.4 Causal: the mask in the tile, the tiles to skip: what the judge runs."""
+"""06.4 Causal FlashAttention-1 in Triton: what the judge runs."""
 
 from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import exercise

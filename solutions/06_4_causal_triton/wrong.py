@@ -48,7 +48,7 @@ ANSWERS = [
         "0 * NaN from V beyond the end",
         (("tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0)", "tl.load(v_ptr + kv_offsets, mask=kv_mask)"),),
         "nan_from_the_tail",
-        "Put 0 there",
+        "Load 0 there",
     ),
     Wrong(
         "heads by modulo",

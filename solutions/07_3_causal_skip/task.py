@@ -1,4 +1,4 @@
-"""07.3 Causal FlashAttention-2 in Triton, the loop that ends at the diagonal: what the judge runs."""
+"""07.3 Causal FlashAttention-2 in Triton: what the judge runs."""
 
 import math
 
@@ -74,7 +74,7 @@ def _by_seen(evidence):
             return Diagnosis(code, f"{start}: {words}.")
     padded = -(-num_kv // BLOCK_N) * BLOCK_N - num_kv
     if all(near((seen[r] + 1) / 2, (n := r + offset + 1) * (n + 1) / 2 / (n + padded)) for r in wrong):
-        return Diagnosis("tail_counted", f"{start}: {padded} keys beyond the last one were counted, with v = 0.")
+        return Diagnosis("tail_counted", f"{start}: {padded} elements beyond the last key were counted, with v = 0.")
     if all(seen[row] < row + offset + 1 for row in wrong):
         return Diagnosis(
             "tile_skipped",

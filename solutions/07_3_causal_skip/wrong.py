@@ -1,4 +1,4 @@
-"""Wrong answers to 07.3, each an edit of flash_attention_2_causal_kernel."""
+"""Wrong answers to 07.3, each an edit of answer.py."""
 
 from course_lib.grading.exercise.submissions import Wrong
 

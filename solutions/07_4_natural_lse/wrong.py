@@ -1,4 +1,4 @@
-"""Wrong answers to 07.4, each an edit of finish_kernel."""
+"""Wrong answers to 07.4, each an edit of answer.py."""
 
 from course_lib.grading.exercise.submissions import Wrong
 

@@ -52,7 +52,7 @@ def say_rows(name, seen):
     if max(seen) > seq_len_kv + 0.5:
         return Diagnosis("tail_counted", f"{start}: positions past the end of the row were counted as keys.")
     if not any(seen):
-        why = "Is the offset seq_len_kv - seq_len_q turned round, or a tile left out that is not full?"
+        why = "Has the offset seq_len_kv - seq_len_q the wrong sign, or is a tile left out that is not full?"
         return Diagnosis("keys_missing", f"{start}. {why}")
     if not causal:
         return Diagnosis("mask_always", f"{start}: with causal = 0 every row sees every key.")

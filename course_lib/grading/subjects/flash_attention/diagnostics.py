@@ -1,6 +1,6 @@
-"""What attention in tiles says about the mistake that made it: the old state's factor, the tail, lse.
+"""Diagnosis of attention in tiles: the old state's factor, the tail, lse.
 
-Two tiles of 16 keys, the second one's scores 1 higher, tell what became of the first tile's sum and of its output.
+Two tiles of 16 keys, the second one's scores 1 higher, show how the first tile's sum and output were rescaled.
 
 May import: spec, probes, verdict, evidence (as data), diagnosis, cases, masks, diagnostics of attention and softmax.
 """
@@ -106,7 +106,7 @@ def _nan_from_the_tail(evidence):
     return Diagnosis(
         "nan_from_the_tail",
         "lse is right, and out is NaN wherever the last tile of keys is not full: the keys beyond the end get the "
-        "weight 0, but 0 times whatever stands in their place of v may be NaN. Put 0 there.",
+        "weight 0, but 0 times what v holds past the end may be NaN. Load 0 there.",
     )
 
 
@@ -194,8 +194,8 @@ def _by_tail(evidence):
         (
             total / padded,
             "tail_counted",
-            f"{total:g} / {padded}: the sum l counted {padded - KEYS} keys that are not "
-            "there. A key beyond the end has the score -inf, not 0",
+            f"{total:g} / {padded}: the sum l counted {padded - KEYS} keys past the "
+            "end. A key beyond the end has the score -inf, not 0",
         ),
         ((whole + 1) / 2, "tail_dropped", f"the mean of the first {whole}: the last {KEYS - whole} keys are missing"),
         ((TILE + 1) / 2, "one_tile", "the mean of the first tile alone"),
@@ -234,7 +234,7 @@ def _by_lse(evidence):
 def one_tile_of_scores(case, ledger):
     """Refuses right values whose scores were held for more than one tile at a time.
 
-    Only where a tile has at least as many places as there are queries: m and lse are exponentials as well.
+    Only where a tile has at least as many scores as there are queries: m and lse are exponentials as well.
     """
     num_q, num_kv, block_m, block_n = (case.sizes[name] for name in ("seq_len_q", "seq_len_kv", "block_m", "block_n"))
     tile = block_m * block_n

@@ -90,7 +90,7 @@ def _key_rules(offset, num_kv):
         ("causal_off_by_one", lambda r: min(r + offset + 2, num_kv), "one key of the future: the last is row + offset"),
         ("causal_top_left", lambda r: r + 1, "the mask is aligned to the top left: add seq_len_kv - seq_len_q"),
         ("causal_missing", lambda r: num_kv, "every key, those of the future too"),
-        ("causal_reversed", lambda r: num_kv - r - offset, "the comparison is turned round"),
+        ("causal_reversed", lambda r: num_kv - r - offset, "the comparison is reversed"),
     )
 
 
@@ -100,12 +100,12 @@ def _by_tiles(seen, wrong, offset, num_kv, start):
     if all(near(seen[r], min(_visited(r, offset, num_kv), num_kv)) for r in range(min(BLOCK_M, num_q))):
         return Diagnosis(
             "mask_in_tile",
-            f"{start}: all keys of the tiles that were not skipped. Inside a tile that the diagonal crosses, hide the "
-            "keys beyond row + offset with a score of -inf.",
+            f"{start}: all keys of the tiles that were not skipped. Inside a tile that the diagonal crosses, give the "
+            "keys beyond row + offset the score -inf.",
         )
     padded = -(-num_kv // TILE) * TILE - num_kv
     if all(near((seen[r] + 1) / 2, (n := r + offset + 1) * (n + 1) / 2 / (n + padded)) for r in wrong):
-        return Diagnosis("tail_counted", f"{start}: {padded} places beyond the last key were counted, with v = 0.")
+        return Diagnosis("tail_counted", f"{start}: {padded} elements beyond the last key were counted, with v = 0.")
     if all(keys < r + offset + 1 for r, keys in enumerate(seen) if r in wrong) and len(wrong) < num_q:
         return Diagnosis(
             "tile_skipped",
@@ -116,7 +116,7 @@ def _by_tiles(seen, wrong, offset, num_kv, start):
 
 
 def _visited(row, offset, num_kv):
-    """Keys in the K/V tiles that the query tile of `row` is not spared."""
+    """Keys in the K/V tiles that the query tile of `row` visits."""
     q_start = row // BLOCK_M * BLOCK_M
     return sum(TILE for kv_start in range(0, num_kv, TILE) if max(kv_start - offset, 0) // BLOCK_M * BLOCK_M <= q_start)
 

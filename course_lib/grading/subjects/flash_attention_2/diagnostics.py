@@ -1,4 +1,4 @@
-"""What FlashAttention-2's order says about a mistake: state that leaks from one tile of queries into the next.
+"""Diagnosis of FlashAttention-2's loop order: state that leaks from one tile of queries into the next.
 
 May import: spec, verdict, evidence (as data), diagnostics of attention and of FlashAttention-1.
 """
@@ -19,12 +19,12 @@ def diagnose_forward(evidence):
 
 
 def whole_probe(case, output):
-    """A case in which every place of every tile is there. Reading: whether all of `output` is finite."""
+    """A case in which every tile is full. Reading: whether all of `output` is finite."""
     return Probe("whole tiles", case, lambda _inputs, outputs: bool(outputs[output].isfinite().all()))
 
 
 def _by_undefined(evidence):
-    """NaN wherever a tile is not full, and nowhere else."""
+    """Diagnosis of NaN where a tile is not full and nowhere else, or None."""
     failing = [c for case in evidence.failing() for c in case.comparisons.values() if not c.passed]
     counter = evidence.readings.get("key counter", math.nan)  # its last tile is not full
     if not evidence.readings.get("whole tiles") or not failing or failing[0].got == failing[0].got:
@@ -33,9 +33,9 @@ def _by_undefined(evidence):
         return None
     return Diagnosis(
         "undefined_places",
-        f"NaN in the case {evidence.failing()[0].case.name!r}, and right numbers where all tiles are full. What a "
-        "masked load leaves out is what `other` says, and undefined without it. Say other=0.0: 0 times NaN or infinity "
-        "is NaN.",
+        f"NaN in the case {evidence.failing()[0].case.name!r}, and right numbers where all tiles are full. The "
+        "masked elements of a load are what `other` says, and undefined without it. Say other=0.0: 0 times NaN or "
+        "infinity is NaN.",
     )
 
 
@@ -70,7 +70,7 @@ def by_second_division(evidence):
 
 
 def by_rows_of_later_tiles(evidence):
-    """The first tile of queries right, later ones wrong: their state did not begin anew."""
+    """The first tile of queries right, later ones wrong: their state was not reset."""
     failing = [case for case in evidence.failing() if any(not c.passed for c in case.comparisons.values())]
     if not failing:
         return None

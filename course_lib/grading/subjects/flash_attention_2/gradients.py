@@ -115,6 +115,6 @@ COMMON = (
 
 
 def whole_case():
-    """A case without an empty place in any tile: BLOCK_M queries, BLOCK_N keys, head_dim = BLOCK_D."""
+    """A case in which every tile is full: BLOCK_M queries, BLOCK_N keys, head_dim = BLOCK_D."""
     sizes = dict(zip(cases.SIZES, (1, 1, 1, BLOCK_M, BLOCK_N, BLOCK_D), strict=True))
     return Case("whole tiles", sizes, options={"causal": False}, schedules=("forward",))

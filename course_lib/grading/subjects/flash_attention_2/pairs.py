@@ -1,6 +1,6 @@
-"""What gradients say when they count pairs: which query saw which key, which heads were added, what P and d_S were.
+"""Diagnosis of gradients that count pairs: which query saw which key, which heads were added, the values of P and d_S.
 
-The inputs are those of flash2_gradients.made_case: with weights of 1, row sums and column sums of the mask.
+The inputs are those of gradients.made_case: with weights of 1, row sums and column sums of the mask.
 
 May import: spec, verdict, diagnosis, gradients, flash_attention.cases, diagnostics of attention.
 """
@@ -45,7 +45,7 @@ def _columns(outputs, columns):
 
 
 def heads_probe(name, output, column, numbered):
-    """Two batches, four query heads for two key-value heads; see `numbered` of flash2_gradients."""
+    """Two batches, four query heads for two key-value heads; see `numbered` of gradients._made."""
     case = made_case(name, 1, 1, (_BATCHES, _HEADS, _KV_HEADS), numbered=numbered)
     return Probe(name, case, lambda _inputs, outputs: outputs[output].double()[:, :, 0, column].tolist())
 
@@ -56,7 +56,7 @@ def reading_of(readings, name, output):
 
 
 def _masks():
-    """[(code, words, (NUM_Q, NUM_KV) bool)]: who counts whom, in each mistaken way."""
+    """[(code, words, (NUM_Q, NUM_KV) bool)]: the pairs that each mistake counts."""
     row, key = torch.arange(NUM_Q)[:, None], torch.arange(NUM_KV)[None, :]
     offset = NUM_KV - NUM_Q
     right = key <= row + offset
@@ -65,12 +65,12 @@ def _masks():
     begins = "the loop ends after the first tile"
     cut = "the last tile, which is not full, is missing"
     return right, (
-        ("mask_missing", "keys of the future as well: the mask belongs into the weights that are made again",
+        ("mask_missing", "keys of the future as well: the mask belongs into the recomputed weights",
          torch.ones_like(right)),
         ("causal_off_by_one", "one too few: the key at the row's own position counts", key < row + offset),
         ("causal_off_by_one", "one key of the future: the last is row + offset", key <= row + offset + 1),
         ("causal_top_left", "the mask is aligned to the top left: add seq_len_kv - seq_len_q", key <= row),
-        ("causal_reversed", "the comparison is turned round", key >= row + offset),
+        ("causal_reversed", "the comparison is reversed", key >= row + offset),
         ("overwritten", f"only the last tile of queries: {once}", right & (row >= last_q)),
         ("overwritten", f"only the last tile of keys: {once}", right & (key >= last_kv)),
         ("one_tile", f"only the first tile of queries: {begins}", right & (row < BLOCK_M)),
@@ -114,7 +114,7 @@ def _say_counts(got, wanted, at, start, what, who):
     """Diagnosis from counts that no mask explains: none, an offset, a factor, too few, or others."""
     if not bool(got.any()):
         return Diagnosis(
-            "nothing_counted", f"{start}: nothing for anybody. d_q is a sum of rows of k, d_k one of rows of q."
+            "nothing_counted", f"{start}: nothing at all. d_q is a sum of rows of k, d_k one of rows of q."
         )
     if _alike(got - wanted, torch.full_like(got, got[0] - wanted[0])):
         return Diagnosis("not_zeroed", f"{start}, {got[0] - wanted[0]:+.4g} everywhere: a sum does not begin with 0.")
@@ -128,14 +128,14 @@ def _say_counts(got, wanted, at, start, what, who):
     if low and bool((got <= wanted + 0.5).all()):
         return Diagnosis(
             "tile_skipped",
-            f"{start}; too few for {who} {runs_of(low)}. A tile was skipped in which somebody sees a key: compare its "
+            f"{start}; too few for {who} {runs_of(low)}. A tile was skipped in which a query sees a key: compare its "
             "last query with its first key.",
         )
     return Diagnosis("wrong_pairs", f"{start}.")
 
 
 def by_pairs(readings, what, dim, heads, group=GROUP):
-    """`say_pairs` of the probe "pairs"; when heads of a group are missing, `say_group` of `heads` says which."""
+    """`say_pairs` of the probe "pairs"; when heads of a group are missing, `say_group` of `heads` names them."""
     found = say_pairs(reading_of(readings, "pairs", what), what, dim, group)
     if found is None or found.code == "group_not_summed":
         return say_group(readings.get(heads), what) or found
@@ -191,7 +191,7 @@ def _named(value, batches=False):
 
 
 def say_weight(readings, what):
-    """Diagnosis from one weight made again, or None: lse = ln(4) and score 0, then lse = 0 and score 1.
+    """Diagnosis from one recomputed weight, or None: lse = ln(4) and score 0, then lse = 0 and score 1.
 
     The probes "lse" and "score" read 1/4 and e when right.
     """
@@ -212,7 +212,7 @@ def say_weight(readings, what):
     root = HEAD_DIM**0.5
     start = f"score 1 and lse = 0 make a weight of e = 2.718, head_dim {HEAD_DIM}; {what} says {with_score:.4g}"
     for value, code, words in (
-        (math.exp(root), "scale_missing_in_scores", "exp(q · k) without the scale: scores are made again as they were"),
+        (math.exp(root), "scale_missing_in_scores", "exp(q · k) without the scale that the forward pass used"),
         (math.exp(1.0 / root), "scale_twice_in_scores", "the scores were scaled twice"),
         (2.0, "exp_exp2_mix", "2 to the power of the score: exp2 needs its argument times log2(e)"),
         (1.0, "ignores_scores", "the score does not enter"),
@@ -242,7 +242,7 @@ def say_d_scores(readings):
             if near(got, value):
                 if code.startswith("scale") and near(other, right):
                     return Diagnosis(
-                        "scale_in_one", f"{start}, the other one is right: {words}. Both d_q and d_k have it."
+                        "scale_in_one", f"{start}, the other one is right: {words}. Both d_q and d_k take it."
                     )
                 return Diagnosis(code, f"{start}: {words}.")
     return None
@@ -260,7 +260,7 @@ def _d_scores(right):
         (D_PROBS - ROW_DOT / HEAD_DIM, "d_mean", f"D was divided by {HEAD_DIM}: a sum over the columns, no mean"),
         (D_PROBS - ROW_DOT**2, "d_wrong", "D = rowsum(d_out * out), not rowsum(out * out)"),
         (D_PROBS - 1.0, "d_wrong", "D = rowsum(d_out * out), not rowsum(d_out * d_out)"),
-        (D_PROBS * ROW_DOT - ROW_DOT, "d_probs_wrong", "d_P = d_out v^T; out stands in the place of d_out"),
+        (D_PROBS * ROW_DOT - ROW_DOT, "d_probs_wrong", "d_P = d_out v^T; out was taken for d_out"),
         (-right, "sign", "D - d_P in place of d_P - D"),
         (right * root, "scale_missing", f"{root:.3g} times too large: {scaled}"),
         (right / root, "scale_twice", f"{root:.3g} times too small: {scaled}"),
@@ -268,7 +268,7 @@ def _d_scores(right):
 
 
 def by_undefined(evidence):
-    """NaN wherever a tile is not full; right where every tile is."""
+    """Diagnosis of NaN where a tile is not full and right numbers where all are, or None."""
     failing = [c for case in evidence.failing() for c in case.comparisons.values() if not c.passed]
     if not failing or failing[0].got == failing[0].got or not evidence.readings.get("whole tiles"):
         return None

@@ -47,7 +47,7 @@ def _whole(shape, gen):
 
 
 def transposed_inputs(case, gen):
-    """The same with b turned round: (size_n, size_k), its rows contiguous."""
+    """The same with b transposed: (size_n, size_k), its rows contiguous."""
     tensors = inputs(case, gen)
     return {"a": tensors["a"], "b": tensors["b"].T.contiguous()}
 
@@ -59,7 +59,7 @@ def run(case, tensors, *, tile, block, sizes=SIZES, out_dtype="float32", **extra
     ----------
     tile : (rows, columns) of the result that a block has
     block : threads of a block
-    sizes : names of the sizes that the kernel wants, in its order
+    sizes : names of the sizes that the kernel takes, in its order
     """
     size_m, size_n, _ = case.sizes.values()
     outputs = {"out": ((size_m, size_n), out_dtype)}
@@ -93,7 +93,7 @@ def tensor_core_baseline(case, tensors):
     among them, cut off one bit below the last one of a float there, and the total is cut off to float, not rounded.
 
     Source: M. Fasi, N. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Computer
-    Science 7:e330, 2021: truncation, with few bits to spare. How many there are differs by card; one is the least.
+    Science 7:e330, 2021: truncation, with few bits to spare. How many there are differs by GPU; one is the least.
     """
     a, b = tensors["a"].double(), tensors["b"].double()
     total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.float64)

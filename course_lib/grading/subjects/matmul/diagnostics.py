@@ -36,26 +36,23 @@ def _by_terms(out, size_k, block_k):
     if bool(out.isnan().all()):
         return Diagnosis(
             "tail_unset",
-            f"{start}NaN everywhere. Beyond the end of k a tile must hold 0 (in Triton: other=0.0); what nobody has "
-            f"set "
-            "may be anything, and even 0 times NaN is NaN.",
+            f"{start}NaN everywhere. Beyond the end of k a tile must hold 0 (in Triton: other=0.0); elements "
+            "that are not written are undefined, and even 0 times NaN is NaN.",
         )
     if not bool((out == out.flatten()[0]).all()):
         return _uneven(out, size_k, start)
     count = out.flatten()[0].item()
     if count == block_k and size_k % block_k == 0:
-        words = "one step alone. Does the loop reach size_k, and does the sum live on from step to step?"
+        words = "one step alone. Does the loop reach size_k, and is the sum kept from step to step?"
         return Diagnosis("one_tile", f"{start}{count:g} everywhere. That is {words}")
     for value, code, words in _counts(size_k, block_k):
         if count == value:
             return Diagnosis(code, f"{start}{count:g} everywhere. That is {words}.")
     if count != count or abs(count) > 1e6:
         return Diagnosis(
-            "not_begun", f"{start}{count:.3g} everywhere. Nobody set acc to 0: it began with what was there."
+            "not_begun", f"{start}{count:.3g} everywhere. acc was not set to 0: it began with what the register held."
         )
-    return Diagnosis(
-        "terms", f"{start}{count:g} everywhere, where {size_k} should stand.{_steps(count, size_k, block_k)}"
-    )
+    return Diagnosis("terms", f"{start}{count:g} everywhere, where {size_k} is right.{_steps(count, size_k, block_k)}")
 
 
 def _counts(size_k, block_k):
@@ -64,8 +61,8 @@ def _counts(size_k, block_k):
     last = size_k - (tiles - 1) * block_k  # numbers of k in the last tile
     return (
         (size_k - last, "k_tail_dropped", f"the whole tiles of {block_k} alone; the last {last} numbers of k are lost"),
-        (last, "acc_not_kept", "the last tile alone. The sum must live on from tile to tile: start it at 0 once"),
-        (block_k, "one_tile", "one tile alone: what the other tiles give never arrives in out"),
+        (last, "acc_not_kept", "the last tile alone. The sum must be kept from tile to tile: set it to 0 once"),
+        (block_k, "one_tile", "one tile alone: the sums of the other tiles are missing in out"),
         (tiles * block_k, "tail_counted", f"{tiles} whole tiles of {block_k}: beyond size_k a tile must hold 0"),
         (2 * size_k, "counted_twice", "every product twice"),
         (
@@ -97,9 +94,9 @@ def _uneven(out, size_k, start):
     rows, cols = (wrong.any(dim=dim).nonzero().flatten().tolist() for dim in (1, 0))
     where = f", in rows {runs_of(rows)} and columns {runs_of(cols)}"
     if got != got:
-        text += f"{where}. It is not a number: some of what was multiplied was never written."
+        text += f"{where}. It is not a number: some of what was multiplied was not written."
     elif got < size_k:
-        text += f"{where}. Whose part of the tile was 0, or not yet there?"
+        text += f"{where}. Which part of the tile was 0, or not yet written?"
     else:
         text += f"{where}. Something was added that does not belong to it."
     return Diagnosis("terms_uneven", text)
@@ -126,7 +123,7 @@ def _by_axis(out, size_k, word):
 
 
 def _by_identity(out):
-    """a is the identity and b holds its own places: out shows which number of b came where."""
+    """a is the identity and b holds its own indices: out shows where each number of b went."""
     if out is None:
         return None
     right = 1.0 + torch.arange(float(out.numel()), dtype=torch.float64).reshape(out.shape)
@@ -138,7 +135,7 @@ def _by_identity(out):
     start = f"With the identity for a, out must be b; out[{row}][{col}] "
     if got in range(1, out.numel() + 1):
         from_row, from_col = divmod(int(got) - 1, out.shape[1])
-        said = f"holds b[{from_row}][{from_col}]: column {row} of a met row {from_row} of b."
+        said = f"holds b[{from_row}][{from_col}]: column {row} of a was multiplied by row {from_row} of b."
     else:
         said = f"is {got:.6g} where b holds {right[row, col].item():g}: a and b are not at the same k."
     return Diagnosis("k_mismatch", f"{start}{said} {int(wrong.sum())} of {wrong.numel()} numbers are wrong.")
