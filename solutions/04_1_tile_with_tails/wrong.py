@@ -107,7 +107,7 @@ ANSWERS = [
         "last tile alone",
     ),
     Wrong("assigned, not added", ((PRODUCT, PRODUCT.replace("+=", "=")),), "nothing_summed", "replaced the one before"),
-    Wrong("acc not begun", ((ACC, "float acc;\n"),), "not_begun", "acc to 0"),
+    Wrong("acc not begun", ((ACC, "float acc;\n"),), "not_begun", "acc was not set to 0"),
     Wrong(
         "added to out, tile after tile",
         ((STORE, ""), (BEFORE_LOAD, STORE.replace("= acc", "+= acc") + "\n        " + BEFORE_LOAD)),

@@ -92,7 +92,7 @@ ANSWERS = [
         "acc begun in the loop",
         ((ACC, "first = 0\n"), (K, "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)\n        " + K)),
         "acc_not_kept",
-        "start it at 0 once",
+        "set it to 0 once",
     ),
     Wrong(
         "sums in half precision",

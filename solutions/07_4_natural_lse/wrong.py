@@ -19,7 +19,7 @@ ANSWERS = [
     Wrong("l without its logarithm", ((LSE, "m_log2 * ln_2 + l_safe"),), "lse_without_log", "logarithm is missing"),
     Wrong("sign", ((LSE, "m_log2 * ln_2 - tl.log(l_safe)"),), "lse_sign", "sign"),
     Wrong("the maximum undone first", ((LSE, "tl.log(tl.exp2(m_log2) * l_safe)"),), "no_max", "add it outside"),
-    Wrong("no division", ((OUT, OUT.replace(" / l_safe[:, None]", "")),), "no_division", "never been divided"),
+    Wrong("no division", ((OUT, OUT.replace(" / l_safe[:, None]", "")),), "no_division", "was not divided"),
     Wrong("times l", ((OUT, OUT.replace("/ l_safe", "* l_safe")),), "multiplied_by_l", "in place of divided"),
     Wrong("0 / 0", ((SAFE, "l_safe = l"),), "masked_row", "0 / 0"),
     Wrong("-1e30 for -inf", ((LSE, f"tl.maximum({LSE}, -1e30)"),), "masked_row", "-inf"),

@@ -126,7 +126,7 @@ ANSWERS = [
         "tail masked by the wrong lane",
         ((KEY, KEY.replace("lane % 4 * 2", "lane / 4")),),
         "fragment_layout",
-        "who holds what",
+        "which lane holds what",
     ),
     Wrong(
         "tail dropped",
