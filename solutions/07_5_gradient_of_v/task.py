@@ -5,6 +5,7 @@ from course_lib.grading.exercise.spec import Probe, exercise
 from course_lib.grading.subjects.flash_attention.cases import BLOCK_N
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
+from course_lib.grading.subjects.flash_attention_2 import weights as weights
 
 NAMES = ("q", "k", "d_out", "lse")
 
@@ -20,7 +21,7 @@ def _diagnose(evidence):
     looks = (
         lambda: pairs.by_undefined(evidence),
         lambda: pairs.by_pairs(readings, "d_v", 0, "heads"),
-        lambda: pairs.say_weight(readings, "d_v"),
+        lambda: weights.say_weight(readings, "d_v"),
         lambda: pairs.by_large_scores(evidence),
         lambda: pairs.by_empty_rows(evidence),
     )
@@ -48,8 +49,8 @@ EXERCISE = exercise(
     probes=(
         pairs.pairs_probe("pairs", d_v=0),
         pairs.heads_probe("heads", "d_v", 0, ("d_out",)),
-        pairs.one_probe("lse", {"d_v": 0}, lse=pairs.LN_4),
-        pairs.one_probe("score", {"d_v": 0}, score=1.0),
+        weights.one_probe("lse", {"d_v": 0}, lse=weights.LN_4),
+        weights.one_probe("score", {"d_v": 0}, score=1.0),
         Probe(
             "whole tiles",
             gradients.whole_case(),

@@ -6,6 +6,7 @@ from course_lib.grading.subjects.flash_attention import masks as masks
 from course_lib.grading.subjects.flash_attention.cases import BLOCK_M, BLOCK_N
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
+from course_lib.grading.subjects.flash_attention_2 import weights as weights
 
 NAMES = ("q", "k", "v", "out", "d_out", "lse")
 
@@ -25,12 +26,12 @@ def _diagnose(evidence):
     readings = evidence.readings
     looks = (
         lambda: pairs.by_undefined(evidence),
-        lambda: pairs.say_d_scores(readings),
+        lambda: weights.say_d_scores(readings),
         lambda: pairs.say_pairs(pairs.reading_of(readings, "pairs", "d_q"), "d_q", 1, group=1),
         lambda: pairs.by_pairs(readings, "d_k", 0, "heads of d_k"),
         lambda: masks.by_heads(evidence),
-        lambda: pairs.say_weight(readings, "d_q"),
-        lambda: pairs.say_weight(readings, "d_k"),
+        lambda: weights.say_weight(readings, "d_q"),
+        lambda: weights.say_weight(readings, "d_k"),
         lambda: pairs.by_large_scores(evidence),
         lambda: pairs.by_empty_rows(evidence),
     )
@@ -58,9 +59,9 @@ EXERCISE = exercise(
         pairs.pairs_probe("pairs", **COLUMNS),
         pairs.heads_probe("heads", "d_q", 1, ("k",)),
         pairs.heads_probe("heads of d_k", "d_k", 0, ("q",)),
-        pairs.one_probe("d_S", COLUMNS, v=pairs.D_PROBS, out=pairs.ROW_DOT),
-        pairs.one_probe("lse", COLUMNS, lse=pairs.LN_4),
-        pairs.one_probe("score", COLUMNS, score=1.0),
+        weights.one_probe("d_S", COLUMNS, v=weights.D_PROBS, out=weights.ROW_DOT),
+        weights.one_probe("lse", COLUMNS, lse=weights.LN_4),
+        weights.one_probe("score", COLUMNS, score=1.0),
         Probe(
             "whole tiles",
             gradients.whole_case(),

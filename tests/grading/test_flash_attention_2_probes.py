@@ -6,6 +6,7 @@ import torch
 from course_lib.grading.exercise import inputs, registry
 from course_lib.grading.exercise.spec import Case
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
+from course_lib.grading.subjects.flash_attention_2 import weights as weights
 from course_lib.reference import attention_gradients as gradients
 from course_lib.reference.attention import attention_lse
 
@@ -32,13 +33,13 @@ def exact(case, tensors, causal=None):
 def test_right_gradients_read_right():
     for_v, for_q_k = readings("07.5", exact), readings("07.6", exact)
     assert pairs.by_pairs(for_v, "d_v", 0, "heads") is None
-    assert pairs.say_weight(for_v, "d_v") is None
+    assert weights.say_weight(for_v, "d_v") is None
     assert pairs.say_pairs(for_q_k["pairs"]["d_q"], "d_q", 1, group=1) is None
     assert pairs.by_pairs(for_q_k, "d_k", 0, "heads of d_k") is None
-    assert pairs.say_d_scores(for_q_k) is None
+    assert weights.say_d_scores(for_q_k) is None
     assert for_q_k["heads"] == [[pytest.approx(10 * b + h // 2) for h in range(4)] for b in range(2)]
     for name in ("d_q", "d_k"):
-        assert pairs.say_weight(for_q_k, name) is None
+        assert weights.say_weight(for_q_k, name) is None
     assert for_v["whole tiles"] and for_q_k["whole tiles"]
 
 
@@ -49,12 +50,12 @@ def test_gradients_without_the_mask_read_as_that():
 
 def test_d_s_without_d_reads_as_that():
     found = readings("07.6", lambda case, tensors: exact(case, tensors | {"out": torch.zeros_like(tensors["out"])}))
-    assert pairs.say_d_scores(found).code == "d_missing"
+    assert weights.say_d_scores(found).code == "d_missing"
 
 
 def test_each_diagnosis_of_d_s_has_a_value_of_its_own():
-    right = pairs.D_PROBS - pairs.ROW_DOT
-    values = [right, right + 1.0, *(value for value, _, _ in pairs._d_scores(right))]
+    right = weights.D_PROBS - weights.ROW_DOT
+    values = [right, right + 1.0, *(value for value, _, _ in weights._d_scores(right))]
     apart = [abs(a / b - 1.0) > 5e-3 for i, a in enumerate(values) for b in values[:i]]
     assert all(apart)
 
