@@ -78,7 +78,7 @@ def test_speed_has_a_row_a_variant_and_a_column_a_size(tiny_course):
 def test_speed_of_attention_has_a_table_for_each_case_and_ratios(tiny_course):
     rows = (
         "sdpa_flash,torch,forward,64,4096,1,bfloat16,283.5,1.0,\n"
-        "flash_attention_2/05_tuned,cuda,forward,64,4096,1,bfloat16,340.2,1.2,\n"
+        "flash_attention_2/10_heavy_first,cuda,forward,64,4096,1,bfloat16,340.2,1.2,\n"
         "flash_attention_2/02_mma,cuda,forward,64,1024,1,bfloat16,,,wrong\n"
         "flash_attention_2/02_mma,cuda,forward,64,1024,0,bfloat16,3.14,0.01,\n"
     )
@@ -87,7 +87,7 @@ def test_speed_of_attention_has_a_table_for_each_case_and_ratios(tiny_course):
     full, causal = text.index("head_dim 64, without a mask"), text.index("head_dim 64, causal")
     assert full < text.index("| 02_mma (cuda) | 3.1 (0.01) |") < causal
     assert causal < text.index("| sdpa_flash (torch) |  | 284 (1.00) |")
-    assert text.index("| sdpa_flash (torch)") < text.index("| 05_tuned (cuda) |  | 340 (1.20) |")
+    assert text.index("| sdpa_flash (torch)") < text.index("| 10_heavy_first (cuda) |  | 340 (1.20) |")
     assert "| 02_mma (cuda) |  |  |" in text and text.count("## Attention") == 1
 
 
@@ -96,12 +96,12 @@ def rungs(tiny_course):
     """Two kernel files of FlashAttention-2, one with a stored row; a row whose kernel is gone; the libraries."""
     folder = tiny_course / "kernels_cu" / "flash_attention_2"
     folder.mkdir(parents=True)
-    for stem in ("02_mma", "05_tuned"):
+    for stem in ("02_mma", "10_heavy_first"):
         (folder / f"{stem}.cu").touch()
     case = "forward,128,16384,1,bfloat16"
     rows = (
         f"sdpa_flash,torch,{case},300,1.0,\nsdpa_cudnn,torch,{case},600,2.0,\n"
-        f"flash_attention_2/05_tuned,cuda,{case},400,1.333,\nflash_attention_2/05_tuned,triton,{case},500,1.667,\n"
+        f"flash_attention_2/10_heavy_first,cuda,{case},400,1.333,\nflash_attention_2/10_heavy_first,triton,{case},500,1.667,\n"
         f"flash_attention_2/04_gone,cuda,{case},350,1.167,\n"
     )
     store(tiny_course, "h200", "flash_attention", ATTENTION + rows)
@@ -110,13 +110,13 @@ def rungs(tiny_course):
 
 def test_the_ladder_has_a_bar_for_each_stored_rung(rungs):
     assert [(name, tflops) for name, tflops, _, _ in ladder.bars(rungs)] == [
-        ("05_tuned, CUDA", 400),
-        ("05_tuned, Triton", 500),
+        ("10_heavy_first, CUDA", 400),
+        ("10_heavy_first, Triton", 500),
         ("PyTorch SDPA, flash backend", 300),
         ("PyTorch SDPA, cuDNN backend", 600),
     ]
     picture = ladder.picture(rungs)
-    assert "400 (1.33)" in picture and "on an NVIDIA H200: 05_tuned, CUDA 400, " in picture
+    assert "400 (1.33)" in picture and "on an NVIDIA H200: 10_heavy_first, CUDA 400, " in picture
     assert "reaches **1.33 times** the speed" in claims(rungs)
 
 
