@@ -58,6 +58,26 @@ def test_what_the_lecture_says_of_speed_is_what_the_rows_say(head_dim, causal):
     assert ratio > (1.5 if head_dim == 128 and causal else 1.3)  # "more than one and a half times" where the picture is
 
 
+def test_what_the_lecture_says_of_the_rungs_is_what_the_rows_say():
+    times = {}
+    rows = read_results("h200", "flash_attention").where(direction="forward", language="cuda").rows
+    for row in rows:
+        size = row["head_dim"], row["causal"], row["seq_len"], row["dtype"]
+        times.setdefault(size, {})[row["variant"].split("/")[1]] = row["median_us"]
+
+    def gains(rung, before, head_dims=(64, 128)):
+        return [time[before] / time[rung] for size, time in times.items() if size[0] in head_dims]
+
+    last_first = gains("07_last_keys_first", "06_lazy_rescale")
+    assert 0.955 < min(last_first) and max(last_first) < 0.99  # "by itself this costs 1 to 4 %"
+    wide = gains("08_wide_stores", "07_last_keys_first")
+    assert 0.97 < min(wide) and max(wide) < 1.03  # "within 3 %"
+    assert 0.985 < sorted(wide)[len(wide) // 2] < 0.995  # "at most sizes 1 % below it"
+    wide_heads, narrow = (gains("09_fewer_q_reads", "08_wide_stores", (d,)) for d in (128, 64))
+    assert 1.04 < min(wide_heads) and max(wide_heads) < 1.095  # "4 to 9 %"
+    assert 1.025 < min(narrow) and max(narrow) < 1.045  # "3 to 4 %"
+
+
 def test_what_the_lecture_says_of_counters_is_what_the_rows_say():
     stored = measure.read_results("h200", "flash_attention_2_rungs").where(head_dim=128).rows
     rows = {row["variant"].split("/")[-1]: row for row in stored}
