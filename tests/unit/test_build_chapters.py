@@ -68,7 +68,7 @@ def test_tags_survive(built):
         (':exercise: "42.1"\n', "", "exercise cell without its id"),
         ("# 42 Add two numbers", "no title", "has no title"),
         ("---\njupytext", "jupytext", "YAML header"),
-        ("answers.py#add", "answers.py#ad", "42_add.md.*called 'ad'"),
+        ("answers.py#add", "answers.py#ad", "42_add.md.*no region and no function 'ad'"),
     ],
 )
 def test_what_an_author_gets_wrong_is_said(tiny_course, old, new, why):

@@ -60,7 +60,7 @@ def test_what_the_lecture_says_of_speed_is_what_the_rows_say(head_dim, causal):
 
 def test_what_the_lecture_says_of_the_rungs_is_what_the_rows_say():
     times = {}
-    rows = read_results("h200", "flash_attention").where(direction="forward", language="cuda").rows
+    rows = measure.read_results("h200", "flash_attention").where(direction="forward", language="cuda").rows
     for row in rows:
         size = row["head_dim"], row["causal"], row["seq_len"], row["dtype"]
         times.setdefault(size, {})[row["variant"].split("/")[1]] = row["median_us"]
