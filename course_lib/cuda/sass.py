@@ -103,7 +103,7 @@ class AsCompiled:
     def machine_instructions(self):
         """Return the kernel's machine code, one instruction a line, without addresses and padding."""
         start = rf"\.section\s+\.text\.{re.escape(self.name)}\b"
-        section = re.search(start + r".*?(?=\.section|\Z)", self.listing, re.DOTALL)
+        section = re.search(start + r".*?(?=\.section\s|\Z)", self.listing, re.DOTALL)
         instructions = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)", section[0] if section else "")
         code = [re.sub(r"\s+", " ", instruction) for instruction in instructions]
         last = max((index for index, instruction in enumerate(code) if "EXIT" in instruction), default=len(code) - 1)

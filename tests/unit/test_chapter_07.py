@@ -90,7 +90,7 @@ def test_what_the_lecture_says_of_counters_is_what_the_rows_say():
     assert tuned["instructions"] < 0.6 * pipelined["instructions"]
     assert tuned["instructions"] < rows["sdpa_flash"]["instructions"]
     inputs = 3 * 64 * 4096 * 128 * 2
-    assert all(row["dram_read_bytes"] < 1.035 * inputs for row in (mma, swizzled, pipelined, tuned))  # "within 3 %"
+    assert all(row["dram_read_bytes"] < 1.04 * inputs for row in rows.values())  # "within 4 %"
 
 
 def test_what_the_lecture_says_of_the_two_orders_is_what_the_rows_say():
