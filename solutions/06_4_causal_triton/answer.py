@@ -36,7 +36,6 @@ def flash_attention_1_causal_kernel(
             q_offsets = (q_row_0 + rows[:, None]) * HEAD_DIM + d  # (BLOCK_M, BLOCK_D)
             q_mask = row_mask[:, None] & (d < HEAD_DIM)
             q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)
-
             scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale  # (BLOCK_M, BLOCK_N)
             ### BEGIN SOLUTION unmarked
             # GIVEN: visible = keys[None, :] < seq_len_kv

@@ -6,14 +6,11 @@ import triton.language as tl
 def d_q_d_k_kernel(
     q_ptr,  # (batch_size, num_heads, seq_len_q, HEAD_DIM) float or half, contiguous
     k_ptr, v_ptr,  # (batch_size, num_kv_heads, seq_len_kv, HEAD_DIM), like q
-    out_ptr, d_out_ptr,  # like q; out of the forward pass
-    lse_ptr,  # (batch_size, num_heads, seq_len_q) float, natural log; -inf for a row that saw no key
-    d_q_ptr, d_k_ptr,  # like q, like k
-    num_q_per_kv, seq_len_q, seq_len_kv, softmax_scale, causal,  # causal: 0 or 1; bottom-right
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,  # BLOCK_D: HEAD_DIM rounded up to a power of two, at least 16
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # BLOCK_M: query rows of a tile; BLOCK_N: keys of a tile
+    out_ptr, d_out_ptr, lse_ptr,  # like q; lse (batch_size, num_heads, seq_len_q) float, natural log, -inf: no key seen
+    d_q_ptr, d_k_ptr, num_q_per_kv, seq_len_q, seq_len_kv, softmax_scale,  # d_q like q, d_k like k
+    causal, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """d_q of a tile of queries, then d_k of a tile of keys. Grid (enough tiles for either, num_heads, batch_size)."""
+    """d_q of a tile of queries, then d_k of one of keys; causal is 0 or 1. Grid (enough tiles, num_heads, batch_size)."""
     tile, q_head = tl.program_id(0), tl.program_id(2).to(tl.int64) * tl.num_programs(1) + tl.program_id(1)
     kv_head, d = q_head // num_q_per_kv, tl.arange(0, BLOCK_D)[None, :]
     offset = tl.where(causal != 0, seq_len_kv - seq_len_q, seq_len_kv)  # query q_row sees keys up to q_row + offset
@@ -29,10 +26,8 @@ def d_q_d_k_kernel(
         keys = kv_start + tl.arange(0, BLOCK_N)
         kv_offsets = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d  # (BLOCK_N, BLOCK_D)
         kv_mask = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
-        k, v = (
-            tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0),
-            tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0),
-        )
+        k = tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0)
+        v = tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0)
         ### BEGIN SOLUTION
         row_dot = tl.sum(d_out.to(tl.float32) * out.to(tl.float32), axis=1)  # D, (BLOCK_M,)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * softmax_scale  # (BLOCK_M, BLOCK_N)
@@ -46,10 +41,8 @@ def d_q_d_k_kernel(
         keys = tile * BLOCK_N + tl.arange(0, BLOCK_N)
         kv_offsets = (kv_head * seq_len_kv + keys[:, None]) * HEAD_DIM + d
         kv_mask = (keys[:, None] < seq_len_kv) & (d < HEAD_DIM)
-        k, v = (
-            tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0),
-            tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0),
-        )
+        k = tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0)
+        v = tl.load(v_ptr + kv_offsets, mask=kv_mask, other=0.0)
         d_k = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
         for one_head in range(q_head, q_head + num_q_per_kv):
             for q_start in range(0, seq_len_q, BLOCK_M):
