@@ -10,7 +10,7 @@ def d_q_d_k_kernel(
     d_q_ptr, d_k_ptr, num_q_per_kv, seq_len_q, seq_len_kv, softmax_scale,  # d_q like q, d_k like k
     causal, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """d_q of a tile of queries, then d_k of one of keys; causal is 0 or 1. Grid (enough tiles, num_heads, batch_size)."""
+    """d_q of a tile of queries, d_k of one of keys; causal is 0 or 1. Grid (enough tiles, num_heads, batch_size)."""
     tile, q_head = tl.program_id(0), tl.program_id(2).to(tl.int64) * tl.num_programs(1) + tl.program_id(1)
     kv_head, d = q_head // num_q_per_kv, tl.arange(0, BLOCK_D)[None, :]
     offset = tl.where(causal != 0, seq_len_kv - seq_len_q, seq_len_kv)  # query q_row sees keys up to q_row + offset
