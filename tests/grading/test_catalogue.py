@@ -33,7 +33,7 @@ FORWARD = {
     ),
     "tail dropped": (
         {"tail_dropped", "keys_missing"},
-        [("05.3", "last tile dropped"), ("06.2", "last tile dropped"), ("06.3", "tail dropped behind the first tile")],
+        [("05.3", "last tile dropped"), ("06.2", "last tile dropped"), ("06.3", "tail dropped after the first tile")],
     ),
     "0 * NaN from v": (
         {"uninitialised_read", "nan_from_the_tail"},
