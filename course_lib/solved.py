@@ -18,10 +18,10 @@ from .grading.exercise import registry
 from .grading.judge.prepare import prepare
 from .grading.processes.protocol import Ref
 from .grading.processes.tensors import Bindings
+from .ops._foundation.sizes import ceil_div, row_bytes
 from .triton import aot
 
 SEED = 20
-VECTOR = 16  # bytes: ptxas loads the last floats of a shared row as one vector, which may pass the end of the row
 OPTIONS = {"num_warps", "num_stages", "num_ctas", "maxnreg"}  # of a Triton launch, not parameters of the kernel
 _TYPES = {
     **{torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.float64: "*fp64"},
@@ -42,7 +42,7 @@ class Solved:
         bound, run = Bindings(self.run, device), self.run
         if self.exercise.language == "cuda":
             kernel = cuda.compile(checklist.solution_text(self.exercise), self.exercise.entry, defines=run.constants)
-            kernel(run.grid, run.block, *bound.arguments, shared_bytes=-(-run.shared_bytes // VECTOR) * VECTOR)
+            kernel(run.grid, run.block, *bound.arguments, shared_bytes=row_bytes(ceil_div(run.shared_bytes, 4)))
         else:
             self.function()[run.grid](*bound.arguments, **run.constants)
         return bound.results()

@@ -1,6 +1,6 @@
 """Wrong answers to 10.3, each an edit of answer.cu."""
 
-from course_lib.grading.exercise.submissions import Wrong
+from course_lib.grading.exercise.submissions import Wrong, one
 
 HEADS = "const int kv_head = head / num_q_per_kv, seq_len = seq_lens[batch];"
 TABLE = "const int* pages = block_table + batch * max_pages;"
@@ -19,14 +19,6 @@ OUT, LSE = (
     "out[row * HEAD_DIM + lane] = l > 0.0f ? acc / l : 0.0f;",
     "if (lane == 0) lse[row] = l > 0.0f ? m + logf(l) : NEG_INF;",
 )
-
-
-def one(find, *replacements):
-    """One edit: some words of a line."""
-    text = find
-    for old, new in replacements:
-        text = text.replace(old, new)
-    return ((find, text),)
 
 
 def loop(end):

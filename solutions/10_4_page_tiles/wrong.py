@@ -1,6 +1,6 @@
 """Wrong answers to 10.4, each an edit of answer.py."""
 
-from course_lib.grading.exercise.submissions import Wrong
+from course_lib.grading.exercise.submissions import Wrong, one
 
 SEQ_LEN = "seq_len = tl.load(seq_lens_ptr + batch)"
 KV_OFFSET = "kv_offset = (head // num_q_per_kv).to(tl.int64) * stride_kv_head"
@@ -18,14 +18,6 @@ L = "l = l * alpha + tl.sum(probs_unnorm, axis=0)"
 ACC = "acc = acc * alpha + tl.sum(probs_unnorm[:, None] * v, axis=0)"
 OUT, LSE = "tl.store(out_ptr + row * HEAD_DIM + d, acc / l_safe)", "tl.store(lse_ptr + row, m + tl.log(l_safe))"
 L_SAFE = "l_safe = tl.where(l > 0.0, l, 1.0)"
-
-
-def one(find, *replacements):
-    """One edit: some words of a line."""
-    text = find
-    for old, new in replacements:
-        text = text.replace(old, new)
-    return ((find, text),)
 
 
 ANSWERS = [

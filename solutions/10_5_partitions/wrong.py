@@ -1,6 +1,6 @@
 """Wrong answers to 10.5, each an edit of answer.py."""
 
-from course_lib.grading.exercise.submissions import Wrong
+from course_lib.grading.exercise.submissions import Wrong, one
 
 FIRST = "first = part * partition_len"
 END = "end = tl.minimum(seq_len, first + partition_len)"
@@ -12,14 +12,6 @@ WEIGHTS = 'weights = tl.where(part_lse > -float("inf"), tl.exp(part_lse - larges
 SAFE = "total = tl.where(total > 0.0, total, 1.0)"
 OUT = "tl.store(out_ptr + row * HEAD_DIM + d, tl.sum(weights[:, None] * part_out, axis=0) / total)"
 LSE = "tl.store(lse_ptr + row, largest + tl.log(total))"
-
-
-def one(find, *replacements):
-    """One edit: some words of a line."""
-    text = find
-    for old, new in replacements:
-        text = text.replace(old, new)
-    return ((find, text),)
 
 
 ANSWERS = [

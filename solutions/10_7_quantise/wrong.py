@@ -1,6 +1,6 @@
 """Wrong answers to 10.7, each an edit of answer.cu."""
 
-from course_lib.grading.exercise.submissions import Wrong
+from course_lib.grading.exercise.submissions import Wrong, one
 
 GUARD = "if (slot < 0) return;"
 ROW = "const long long row = slot * num_kv_heads + kv_head;"
@@ -10,14 +10,6 @@ SCALE = "const float scale = largest / 127.0f;"
 SMALL = "const float small = largest > 0.0f ? rintf(value / scale) : 0.0f;"
 STORE = "pages[row * HEAD_DIM + lane] = (signed char)small;"
 STORE_SCALE = "if (lane == 0) scales[row] = scale;"
-
-
-def one(find, *replacements):
-    """One edit: some words of a line."""
-    text = find
-    for old, new in replacements:
-        text = text.replace(old, new)
-    return ((find, text),)
 
 
 ANSWERS = [

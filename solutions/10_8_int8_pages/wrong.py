@@ -1,6 +1,6 @@
 """Wrong answers to 10.8, each an edit of answer.py."""
 
-from course_lib.grading.exercise.submissions import Wrong
+from course_lib.grading.exercise.submissions import Wrong, one
 
 SCALE_OFFSETS = "scale_offsets = (page * PAGE_SIZE + slots) * num_kv_heads + kv_head"
 OFFSETS = "offsets = scale_offsets[:, None] * HEAD_DIM + d[None, :]"
@@ -12,14 +12,6 @@ SCORES = "scores = tl.sum(q[None, :] * k, axis=1) * k_scale * softmax_scale"
 MASK = 'scores = tl.where(mask, scores, -float("inf"))'
 L = "l = l * alpha + tl.sum(probs_unnorm, axis=0)"
 ACC = "acc = acc * alpha + tl.sum((probs_unnorm * v_scale)[:, None] * v, axis=0)"
-
-
-def one(find, *replacements):
-    """One edit: some words of a line."""
-    text = find
-    for old, new in replacements:
-        text = text.replace(old, new)
-    return ((find, text),)
 
 
 ANSWERS = [

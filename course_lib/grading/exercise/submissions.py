@@ -32,6 +32,20 @@ class Right:
     remark: str = ""
 
 
+def one(find, *replacements):
+    """Return the edits of an answer that change some words of one line.
+
+    Parameters
+    ----------
+    find : str, the line as it is in the solution
+    replacements : pairs (old, new), applied to the line one after the other
+    """
+    text = find
+    for old, new in replacements:
+        text = text.replace(old, new)
+    return ((find, text),)
+
+
 def edited(solution, submission):
     """The submission's text.
 
