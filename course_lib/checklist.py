@@ -100,8 +100,8 @@ def incomplete(exercise):
     require(exercise.entry in text, f"the answer must define {exercise.entry}")
     require(not not_started(exercise, text), "the solution must not read as a starter")
     require(not_started(exercise, starter(text, exercise.id, exercise.language)), "the starter must be one")
-    for kind, least in (("wrong", MIN_WRONG), ("right", MIN_RIGHT)):
+    for kind, file, least in (("wrong", "wrong.md", MIN_WRONG), ("right", "right.py", MIN_RIGHT)):
         shipped = [submission.name for submission in submissions.load(kind, exercise.id)]
-        require(len(shipped) >= least, f"at least {least} {kind} answers; {kind}.py has {len(shipped)}")
-        require(len(set(shipped)) == len(shipped), f"two answers of {kind}.py have one name")
+        require(len(shipped) >= least, f"at least {least} {kind} answers; {file} has {len(shipped)}")
+        require(len(set(shipped)) == len(shipped), f"two answers of {file} have one name")
     return sentences

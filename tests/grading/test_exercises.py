@@ -128,9 +128,9 @@ def test_its_wrong_answers_have_plain_diagnoses(exercise_id):
 
 def test_an_edit_that_no_longer_matches_is_an_error():
     with pytest.raises(CourseError, match="is 0 times"):
-        submissions.edited("a b", submissions.Wrong("x", (("c", "d"),), "code"))
+        submissions.edited("a b", submissions.Right("x", (("c", "d"),)))
     with pytest.raises(CourseError, match="is 2 times"):
-        submissions.edited("a a", submissions.Wrong("x", (("a", "d"),), "code"))
+        submissions.edited("a a", submissions.Right("x", (("a", "d"),)))
 
 
 def test_an_unknown_exercise_names_its_neighbours():

@@ -72,8 +72,9 @@ def test_an_id_belongs_to_one_exercise(folder, capsys):
 
 
 def test_a_wrong_diagnosis_and_a_thin_task_fail_the_checklist(folder, capsys):
-    wrong = folder / "90_1_double" / "wrong.py"
-    wrong.write_text(wrong.read_text().replace('"all_zeros"', '"wrong_factor"').replace('"three times"', '"a copy"'))
+    wrong = folder / "90_1_double" / "wrong.md"
+    text = wrong.read_text().replace("`all_zeros`", "`wrong_factor`")
+    wrong.write_text(text.replace("### three times", "### a copy"))
     task = folder / "90_1_double" / "task.md"
     task.write_text(
         task.read_text().replace("Multiplying by 2 and adding x to itself are the same thing.", "Multiply.")
@@ -81,7 +82,7 @@ def test_a_wrong_diagnosis_and_a_thin_task_fail_the_checklist(folder, capsys):
     assert main(["exercises", "check", str(folder)]) == 1
     printed = capsys.readouterr().out
     assert "expected FAIL wrong_factor" in printed and "killed 2/3" in printed
-    assert "two answers of wrong.py have one name" in printed and "three different hints" in printed
+    assert "two answers of wrong.md have one name" in printed and "three different hints" in printed
 
 
 def test_the_notebook_of_a_folder(folder, capsys):

@@ -162,7 +162,7 @@ def test_rooms_of_grading_import_in_one_direction():
 
 def task_modules():
     """What the judge loads of an exercise: every Python file of its folder but the answers."""
-    answers = {"answer.py", "wrong.py", "right.py"}
+    answers = {"answer.py", "right.py"}
     return [path for path in sorted(PACKAGE.parent.glob("solutions/*/*.py")) if path.name not in answers]
 
 

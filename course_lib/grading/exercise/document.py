@@ -100,7 +100,7 @@ def read(folder):
     """
     path = Path(folder).resolve() / "task.md"
     if not path.is_file():
-        raise CourseError(f"{path} is missing; the folder of an exercise holds task.md, task.py, wrong.py and right.py")
+        raise CourseError(f"{path} is missing; the folder of an exercise holds task.md, task.py, wrong.md and right.py")
     try:
         header, body = _split(path.read_text(encoding="utf-8"))
         values = _values(header)

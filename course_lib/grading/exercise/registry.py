@@ -1,6 +1,6 @@
 """Finds exercises: one folder each, `NN_k_slug`, in solutions/ and in the folders that COURSE_EXERCISES names.
 
-A folder holds task.md (what the learner reads), task.py (what the judge runs), the answer, wrong.py and right.py. Its
+A folder holds task.md (what the learner reads), task.py (what the judge runs), the answer, wrong.md and right.py. Its
 modules are loaded by path, when one of them is asked for, and import each other as `from .diagnostics import …`.
 
 May import: errors, document, exercises.

@@ -1,25 +1,15 @@
 """Answers that test the judge: known-wrong ones with the diagnosis each must get, and right ones that look different.
 
-They are in wrong.py and right.py of an exercise's folder, mostly as exact edits of the solution, so that nothing
+They are in wrong.md and right.py of an exercise's folder, mostly as exact edits of the solution, so that nothing
 drifts: an edit whose text is missing from the solution is an error.
 
-May import: errors, registry.
+May import: errors, registry, wrong_answers.
 """
 
 from dataclasses import dataclass
 
 from ...errors import CourseError
-from . import registry
-
-
-@dataclass(frozen=True)
-class Wrong:
-    """An answer that must FAIL with diagnosis `diagnosis`, in a sentence that holds `says`."""
-
-    name: str
-    edits: tuple[tuple[str, str], ...]
-    diagnosis: str
-    says: str = ""
+from . import registry, wrong_answers
 
 
 @dataclass(frozen=True)
@@ -30,20 +20,6 @@ class Right:
     edits: tuple[tuple[str, str], ...] = ()
     text: str = ""  # a whole answer, in place of edits
     remark: str = ""
-
-
-def one(find, *replacements):
-    """Return the edits of an answer that change some words of one line.
-
-    Parameters
-    ----------
-    find : str, the line as it is in the solution
-    replacements : pairs (old, new), applied to the line one after the other
-    """
-    text = find
-    for old, new in replacements:
-        text = text.replace(old, new)
-    return ((find, text),)
 
 
 def edited(solution, submission):
@@ -58,7 +34,9 @@ def edited(solution, submission):
     ------
     CourseError  a text to find is not in the solution exactly once
     """
-    text = getattr(submission, "text", "") or solution
+    if isinstance(submission, wrong_answers.Wrong):
+        return wrong_answers.applied(solution, submission)
+    text = submission.text or solution
     for find, replace in submission.edits:
         count = text.count(find)
         if count != 1:
@@ -68,5 +46,8 @@ def edited(solution, submission):
 
 
 def load(kind, exercise_id):
-    """The list ANSWERS of an exercise's "wrong" or "right" submissions."""
-    return list(registry.module(registry.folder_of(exercise_id), kind).ANSWERS)
+    """An exercise's "wrong" submissions, from its wrong.md, or its "right" ones, the list ANSWERS of its right.py."""
+    folder = registry.folder_of(exercise_id)
+    if kind == "wrong":
+        return wrong_answers.read(folder / "wrong.md")
+    return list(registry.module(folder, "right").ANSWERS)

@@ -32,7 +32,7 @@ class FirstWrong:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    code: str  # stable key, e.g. "o_not_rescaled"; an exercise's wrong.py names it
+    code: str  # stable key, e.g. "o_not_rescaled"; an exercise's wrong.md names it
     sentence: str  # what the pattern says, in numbers: "row 18 saw 36 keys, it may see 35"
     line: int | None = None
 
