@@ -126,6 +126,12 @@ def test_its_wrong_answers_have_plain_diagnoses(exercise_id):
         assert len(wrong) >= 8 and len(right) >= 3
 
 
+@pytest.mark.parametrize("exercise_id", ALL)
+def test_its_wrong_answers_say_what_they_are_edits_of(exercise_id):
+    path, own = ALL[exercise_id].solution.partition("#")[0], f"solutions/{registry.folder_of(exercise_id).name}/"
+    assert f"`{path.removeprefix(own)}`; " in (registry.folder_of(exercise_id) / "wrong.md").read_text()
+
+
 def test_an_edit_that_no_longer_matches_is_an_error():
     with pytest.raises(CourseError, match="is 0 times"):
         submissions.edited("a b", submissions.Right("x", (("c", "d"),)))

@@ -115,7 +115,7 @@ def test_an_answer_without_anything_is_a_slip(read):
         ("-    y = x + 1", "-    y = x + 3", 0, "line 14: hunk 1 of 'one more' is 0 times in the solution"),
         ("-    y = x + 1", "-   y = x + 1", 0, "copy its context and '-' lines from there"),
         ("-    return -z", "-        return z", 1, "line 29: hunk 2 of .* is 2 times in the solution"),
-        ("-    return -z", "-def f(x):", 1, "line 29: hunk 2 of .* stands before the one above it"),
+        ("-    return -z", "-def f(x):", 1, "line 29: hunk 2 of .* begins before the end of the one above it"),
     ],
 )
 def test_a_hunk_that_is_not_once_in_the_solution_is_an_error(read, find, replace, answer, sentence):

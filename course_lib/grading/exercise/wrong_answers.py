@@ -11,15 +11,15 @@
     `merge_incomplete`: "lanes 16 to 31"       or the code alone, if its sentence may say anything
 
     ```diff
-     a line of the solution, as context
-    -a line that the answer lacks
-    +a line that it has instead
+    -    for (int offset = WARP_SIZE / 2; offset > 0; offset /= 2) {
+    +    for (int offset = WARP_SIZE / 4; offset > 0; offset /= 2) {
     @@
-    +the old side of each hunk, context and `-`, is once in the solution, as whole lines
-     so what only adds lines has context
+         if (lane == 0) {
+    +        sum += 0.0f;
     ```
 
-No line of a diff begins with `#` or a fence, so headings and fences are found without reading the diff.
+The old side of a hunk, its context and `-` lines, is in the solution exactly once, as whole lines; so a hunk that only
+adds has context. No line of a diff begins with `#` or a fence: headings and fences are found without reading it.
 
 May import: errors, document.
 """
@@ -108,7 +108,7 @@ def applied(solution, wrong):
             remedy = "add a neighbouring line as context" if found else "copy its context and '-' lines from there"
             raise CourseError(f"{place} is {len(found)} times in the solution; expected exactly once: {remedy}")
         if found[0] < end:
-            raise CourseError(f"{place} stands before the one above it in the solution; put them in its order")
+            raise CourseError(f"{place} begins before the end of the one above it; put hunks in the solution's order")
         text += [*lines[end : found[0]], *hunk.new]
         end = found[0] + size
     return "\n".join([*text, *lines[end:]])
