@@ -13,8 +13,9 @@ from .. import device
 from .kernel import Kernel, launch_count
 from .ledgers import compare
 from .source import KERNELS_ROOT, included_files, normalise_defines, read, stamp, with_headers_digest
+from .tensor_map import TensorMap, tensor_map
 
-__all__ = ["KERNELS_ROOT", "Kernel", "compare", "compile", "launch_count", "load"]
+__all__ = ["KERNELS_ROOT", "Kernel", "TensorMap", "compare", "compile", "launch_count", "load", "tensor_map"]
 
 _MAX_KERNELS = 256
 _kernels = {}  # what a kernel is made of -> Kernel

@@ -3,7 +3,7 @@
 A tensor must have the element type that the kernel declares; a number must be representable in the declared type. Every
 error names the kernel and the parameter, and describes the value received.
 
-May import: errors, scalars.
+May import: errors, scalars, tensor_map.
 """
 
 import math
@@ -14,6 +14,7 @@ import torch
 
 from ..errors import ArgumentError
 from .scalars import SCALARS, VECTORS
+from .tensor_map import TensorMap
 
 # element type of a pointer -> torch dtypes that hold it
 _DTYPES = {
@@ -52,12 +53,13 @@ def check(kernel_name, parameters, args, *, device=None):
     kernel_name : str, for messages
     parameters : list of Parameter
     args : sequence; a torch tensor or None (a null pointer) for a pointer, a number for a scalar, a sequence of numbers
-        for a vector (float4), bytes for a struct
+        for a vector (float4), a TensorMap for a TensorMap, bytes for any other struct
     device : "cpu", "cuda" or None (any): where tensors must be
 
     Returns
     -------
-    values : list of torch.Tensor, None, bool, int, float, or bytes (half, bfloat16, fp8, vectors, structs by value)
+    values : list of torch.Tensor, TensorMap, None, bool, int, float, or bytes (half, bfloat16, fp8, vectors, structs by
+        value)
 
     Raises
     ------
@@ -98,6 +100,8 @@ def _convert(kernel_name, parameter, value, device):
     where = f"{kernel_name}: parameter {parameter.name} ({parameter.ctype})"
     if parameter.is_pointer:
         return _tensor(where, parameter, value, device)
+    if parameter.is_tensor_map:
+        return _tensor_map(where, parameter, value, device)
     if isinstance(value, torch.Tensor):
         raise ArgumentError(f"{where} wants a number, got {_describe(value)}. Pass {parameter.name}.item().")
     if parameter.is_struct or isinstance(value, (bytes, bytearray)):
@@ -118,12 +122,7 @@ def _tensor(where, parameter, value, device):
         return None
     if not isinstance(value, torch.Tensor):
         raise ArgumentError(f"{where} wants a torch tensor, got {_describe(value)}.")
-    if device is not None and value.device.type != device:
-        owner, move = ("the GPU", "cuda") if device == "cuda" else ("the CPU", "cpu")
-        raise ArgumentError(
-            f"{where} wants a tensor on {owner}, where this kernel runs, got {_describe(value)}. "
-            f"Pass {parameter.name}.{move}()."
-        )
+    _check_device(where, parameter, value, device)
     scalar, count = VECTORS.get(parameter.element, (parameter.element, 1))
     dtypes = _DTYPES.get(scalar)
     got = str(value.dtype).removeprefix("torch.")
@@ -140,6 +139,26 @@ def _tensor(where, parameter, value, device):
             f"{value.data_ptr() % alignment} bytes after one. Pass a whole tensor."
         )
     return value
+
+
+def _tensor_map(where, parameter, value, device):
+    """Check a tensor map: made by cuda.tensor_map, of a tensor that is where the kernel runs."""
+    if not isinstance(value, TensorMap):
+        raise ArgumentError(
+            f"{where} wants a tensor map, got {_describe(value)}. Pass cuda.tensor_map(tensor, box=(…))."
+        )
+    _check_device(where, parameter, value.tensor, device)
+    return value
+
+
+def _check_device(where, parameter, tensor, device):
+    """Refuse a tensor that is not on `device`, "cpu" or "cuda"."""
+    if device is not None and tensor.device.type != device:
+        owner, move = ("the GPU", "cuda") if device == "cuda" else ("the CPU", "cpu")
+        what = f"Map the tensor's .{move}()." if parameter.is_tensor_map else f"Pass {parameter.name}.{move}()."
+        raise ArgumentError(
+            f"{where} wants a tensor on {owner}, where this kernel runs, got {_describe(tensor)}. {what}"
+        )
 
 
 def _number(where, element, value):
@@ -214,6 +233,8 @@ def _describe(value):
     if isinstance(value, torch.Tensor):
         dtype = str(value.dtype).removeprefix("torch.")
         return f"a tensor of {dtype}, shape {tuple(value.shape)}, on {value.device}"
+    if isinstance(value, TensorMap):
+        return f"a map of {_describe(value.tensor)}"
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)
     kind = type(value)

@@ -3,7 +3,7 @@
 Imported only on a machine with a GPU; no other module imports cupy. Machine code is cached on disk, so a notebook that
 is run again does not compile again.
 
-May import: errors, device, nvrtc.
+May import: errors, device, nvrtc, tensor_map.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ import torch
 from .. import device
 from ..errors import KernelFault, LaunchError, ToolchainError
 from . import nvrtc
+from .tensor_map import TensorMap
 
 MAX_WATCHED = 64  # configurations of one kernel that are synchronised; a loop over growing sizes must not always wait
 _REPLAY = "On the SIMT machine kernel.profile(…) with the same arguments names the line."
@@ -85,7 +86,7 @@ class CupyModule:
         cupy = _cupy()
         if (block, shared_bytes) not in self._fitting:
             self._check_resources(block, shared_bytes)
-        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        tensors = [value if isinstance(value, torch.Tensor) else value.tensor for value in values if _has_memory(value)]
         index = tensors[0].device.index if tensors else torch.cuda.current_device()
         packed = tuple(_pack(parameter, value) for parameter, value in zip(self.parameters, values, strict=True))
         stream = torch.cuda.current_stream(index)
@@ -93,7 +94,7 @@ class CupyModule:
             grid,
             block,
             shared_bytes,
-            tuple(tuple(value.shape) if isinstance(value, torch.Tensor) else value for value in values),
+            tuple(_key(value) for value in values),
         )
         try:
             with cupy.cuda.Device(index), self._stream(stream.cuda_stream):
@@ -153,8 +154,22 @@ class _TorchStream:
         return 0, self._pointer
 
 
+def _has_memory(value):
+    """True for an argument with memory on the GPU: a tensor or a map of one."""
+    return isinstance(value, (torch.Tensor, TensorMap))
+
+
+def _key(value):
+    """What of an argument makes another configuration: a tensor's shape, a map without its address, or the value."""
+    if isinstance(value, torch.Tensor):
+        return tuple(value.shape)
+    return value.key if isinstance(value, TensorMap) else value
+
+
 def _pack(parameter, value):
     """Return one argument as a numpy scalar of exactly its bytes, which CuPy passes unchanged."""
+    if isinstance(value, TensorMap):
+        value = value.driver_bytes()  # the driver copies them at the launch
     if isinstance(value, torch.Tensor) or value is None:
         return numpy.uint64(0 if value is None else value.data_ptr())
     if isinstance(value, bytes):

@@ -11,6 +11,7 @@ from .. import device
 from ..errors import LaunchError
 from . import arguments, signature
 from .source import define_options, normalise_defines, with_headers_digest
+from .tensor_map import TensorMap
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
@@ -106,7 +107,9 @@ class Kernel:
         values = arguments.check(self.name, self.parameters, args)
         copies = _for_simt(values)
         marked = tuple(
-            copy for copy, value in zip(copies, values, strict=True) if any(value is output for output in outputs)
+            _memory_of(copy)
+            for copy, value in zip(copies, values, strict=True)
+            if any(_memory_of(value) is output for output in outputs)
         )
         _count()
         module = self._engine_module("checked")
@@ -114,8 +117,9 @@ class Kernel:
             grid, block, copies, shared_bytes, schedule=schedule, seed=seed, step_limit=step_limit, outputs=marked
         )
         for copy, value, parameter in zip(copies, values, self.parameters, strict=True):
-            if isinstance(value, torch.Tensor) and copy is not value and not parameter.is_const:
-                value.copy_(copy)
+            writable = parameter.is_tensor_map or not parameter.is_const
+            if isinstance(_memory_of(value), torch.Tensor) and copy is not value and writable:
+                _memory_of(value).copy_(_memory_of(copy))
         return report
 
     def as_compiled(self, arch="sm_90"):
@@ -200,6 +204,9 @@ def _for_simt(values):
     def moved(value):
         if value is None:
             return 0  # a null pointer
+        if isinstance(value, TensorMap):
+            copy = moved(value.tensor)
+            return value if copy is value.tensor else value.of(copy)
         if not isinstance(value, torch.Tensor) or value.device.type == "cpu":
             return value
         storage = value.untyped_storage()
@@ -209,6 +216,11 @@ def _for_simt(values):
         return moved_view.set_(storages[storage.data_ptr()], value.storage_offset(), value.shape, value.stride())
 
     return [moved(value) for value in values]
+
+
+def _memory_of(value):
+    """The tensor of a tensor map; any other argument itself."""
+    return value.tensor if isinstance(value, TensorMap) else value
 
 
 def _count():

@@ -44,6 +44,11 @@ class Parameter:
         return not self.is_pointer and self.element not in SCALARS and self.element not in VECTORS
 
     @property
+    def is_tensor_map(self):
+        """True for ``const __grid_constant__ TensorMap``, whose argument cuda.tensor_map makes."""
+        return not self.is_pointer and self.element == "TensorMap"
+
+    @property
     def format(self):
         """str or None: the value's `struct` format character; None for pointers, vectors, bfloat16, fp8 and structs."""
         return None if self.is_pointer else SCALARS.get(self.element, (0, None))[1]
@@ -211,6 +216,11 @@ def _parameter(text, index, names, where):
         element = "void"  # a pointer to pointers: a tensor of any dtype
     if element == "void" and not stars:
         raise SignatureError(f'{where}: parameter {index + 1} "{text}" is void, which has no value.')
+    if element == "TensorMap" and (stars or "__grid_constant__" not in words):
+        raise SignatureError(
+            f'{where}: parameter {index + 1} "{text}" must be "const __grid_constant__ TensorMap {name}": TMA '
+            "reads the map from the arguments of the launch, not from a thread's copy of it."
+        )
     size = 8 if stars else _size(element)
     ctype = f"{'const ' if is_const else ''}{element}{'*' * stars}"
     return Parameter(name, ctype, bool(stars), element, is_const, size)

@@ -56,7 +56,7 @@ def test_numbers_that_fit(declaration, value, expected):
         ("float s", torch.tensor(1.0), r"Pass s.item\(\)"),
         ("__half h", 70000.0, "numbers up to 65504"),
         ("float4 v", (1, 2, 3), "wants 4 numbers"),
-        ("TensorMap map", 3, "give its bytes"),
+        ("Pair pair", 3, "give its bytes"),
         ("int n", None, "wants a number, got None"),
     ],
 )
@@ -123,7 +123,7 @@ def test_values_without_a_python_type_become_bytes():
     assert check("float4 v", (1, 2, 3, 4)) == [struct.pack("<4f", 1, 2, 3, 4)]
     assert check("__half h", 1.5) == [struct.pack("<e", 1.5)]
     assert check("__nv_bfloat16 z", 1.0) == [b"\x80\x3f"]
-    assert check("TensorMap map", b"\0" * 128) == [b"\0" * 128]
+    assert check("Pair pair", b"\0" * 12) == [b"\0" * 12]
 
 
 def test_a_missing_argument_is_named():

@@ -13,7 +13,7 @@ using index_t = long long;
 template <int N> __device__ int helper(int x) { return x + N; }
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
 many_kernel(const float* __restrict__ x, /* in, */ real* out, int num_rows, unsigned flags, size_t count,
-            const ELEMENT* t, float4 const * v, TensorMap map, bool causal, const T* typed, index_t offset,
+            const ELEMENT* t, float4 const * v, Pair map, bool causal, const T* typed, index_t offset,
             __nv_bfloat16 z, const int lengths[], double* volatile d, float2 pair) {}
 extern "C" { __global__ void none_kernel() { } }
 """
@@ -37,7 +37,7 @@ def test_names_in_order_without_those_in_comments():
         ("count", "unsigned long long", False, "unsigned long long", False, 8),
         ("t", "const half*", True, "half", True, 8),
         ("v", "const float4*", True, "float4", True, 8),
-        ("map", "TensorMap", False, "TensorMap", False, 0),
+        ("map", "Pair", False, "Pair", False, 0),
         ("causal", "bool", False, "bool", False, 1),
         ("typed", "const bfloat16*", True, "bfloat16", True, 8),
         ("offset", "long long", False, "long long", False, 8),
@@ -65,8 +65,19 @@ def test_no_parameters():
 
 
 def test_struct_is_known_as_bytes():
-    [parameter] = parse("const __grid_constant__ TensorMap map")
-    assert parameter.is_struct and parameter.element == "TensorMap"
+    [parameter] = parse("const __grid_constant__ Pair map")
+    assert parameter.is_struct and parameter.element == "Pair" and not parameter.is_tensor_map
+
+
+def test_a_tensor_map_is_known():
+    [first, second] = parse("const __grid_constant__ TensorMap map, const __grid_constant__ Pair pair")
+    assert first.is_tensor_map and first.is_struct and not second.is_tensor_map
+
+
+@pytest.mark.parametrize("declaration", ["TensorMap map", "const TensorMap map", "const TensorMap* map"])
+def test_a_tensor_map_elsewhere_is_refused(declaration):
+    with pytest.raises(SignatureError, match='must be "const __grid_constant__ TensorMap map": TMA reads'):
+        parse(declaration)
 
 
 def test_const_pointer_is_not_a_pointer_to_const():

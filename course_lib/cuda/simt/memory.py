@@ -1,6 +1,6 @@
 """The arguments of a launch in the form that the runtime takes: memory extents, values as bytes, the C structures.
 
-May import: errors.
+May import: errors, tensor_map.
 """
 
 import ctypes
@@ -8,6 +8,7 @@ import ctypes
 import torch
 
 from ...errors import ArgumentError
+from ..tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 
 OBJECT_KINDS = ("shared", "device", "constant")  # the order is that of ObjectKind in runtime/state.h
 
@@ -75,15 +76,18 @@ class Memory:
         self._extent_of_storage = {}
         marked = {id(output) for output in outputs}
         lows = []
-        for parameter, value in zip(parameters, arguments, strict=True):
+        for parameter, argument in zip(parameters, arguments, strict=True):
+            value, writable = argument, not parameter.is_const
+            if isinstance(argument, TensorMap):
+                value, writable = argument.tensor, True  # a kernel may store through any map
             is_tensor = isinstance(value, torch.Tensor)
-            self.piece_of.append(self._add(parameter, value, id(value) in marked) if is_tensor else -1)
+            self.piece_of.append(self._add(parameter, value, writable, id(value) in marked) if is_tensor else -1)
             lows.append(value.data_ptr() if is_tensor else 0)
         self.offset_of = [
             low - self.extents[piece][0] if piece >= 0 else 0 for low, piece in zip(lows, self.piece_of, strict=True)
         ]
 
-    def _add(self, parameter, tensor, is_output):
+    def _add(self, parameter, tensor, writable, is_output):
         """Add a tensor to the extent of its storage. Returns the extent's number."""
         if tensor.device.type != "cpu":
             raise ArgumentError(f"{parameter.name} is a tensor on {tensor.device}; the SIMT machine runs on the CPU.")
@@ -97,7 +101,7 @@ class Memory:
         piece = self._extent_of_storage[storage]
         extent = self.extents[piece]
         extent[0], extent[1] = min(extent[0], low), max(extent[1], low + num_bytes)
-        self.writable[piece] |= not parameter.is_const
+        self.writable[piece] |= writable
         self.fresh[piece] &= is_output
         self.shown.append((parameter.name, piece, low, num_bytes, tensor.element_size()))
         return piece
@@ -139,8 +143,16 @@ def _span(tensor):
     return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
+def _aligned(map_bytes):
+    """Return a tensor map's bytes in an aligned ctypes buffer; the launch rebases the address in them."""
+    room = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
+    buffer = (ctypes.c_char * MAP_BYTES).from_buffer(room, -ctypes.addressof(room) % MAP_ALIGNMENT)
+    buffer.raw = map_bytes
+    return buffer
+
+
 def value_buffers(parameters, arguments):
-    """Return a list with a ctypes buffer for every plain value and None for every tensor."""
+    """Return a list with a ctypes buffer for every plain value and tensor map, and None for every tensor."""
     return [
         None if isinstance(value, torch.Tensor) else value_bytes(parameter, value)
         for parameter, value in zip(parameters, arguments, strict=True)
@@ -150,6 +162,8 @@ def value_buffers(parameters, arguments):
 def value_bytes(parameter, value):
     """Return a plain argument as the bytes of its declared type, in a ctypes buffer of at least 16 bytes."""
     types = {"float": ctypes.c_float, "double": ctypes.c_double, "bool": ctypes.c_bool}
+    if isinstance(value, TensorMap):
+        return _aligned(value.simt_bytes())
     if isinstance(value, (bytes, bytearray, memoryview)):
         raw = bytes(value)
     elif parameter.element in types:

@@ -34,7 +34,7 @@ struct SimtObject {
 struct SimtTask {
     void* entry;            // simt_entry of the kernel's library
     void* dynamic_base;     // simt_dynamic_base, or null when it has no dynamic shared memory
-    void** arguments;       // addresses of the values
+    void** arguments;       // addresses of the values; null for a pointer to a tensor
     SimtTensor* tensors;
     uint64_t num_tensors;
     int* tensor_of_argument;       // -1: a plain value
@@ -223,7 +223,8 @@ static std::vector<Placement> read_tensors(const SimtTask& spec) {
     return tensors;
 }
 
-// The kernel's arguments as addresses of values, with each tensor replaced by the address of its copy.
+// The kernel's arguments as addresses of values, with each tensor replaced by the address of its copy. A tensor with a
+// value is a tensor map, which begins with the tensor's address (SimtTensorMap).
 struct Arguments {
     std::vector<unsigned char*> pointers;  // into the copies; `values` points to these
     std::vector<void*> values;
@@ -233,7 +234,8 @@ struct Arguments {
         for (uint64_t i = 0; i < spec.num_arguments; ++i) {
             if (spec.tensor_of_argument[i] < 0) continue;
             pointers[i] = tensors[static_cast<size_t>(spec.tensor_of_argument[i])].device + spec.offset_of_argument[i];
-            values[i] = &pointers[i];
+            if (values[i]) std::memcpy(values[i], &pointers[i], sizeof pointers[i]);
+            else values[i] = &pointers[i];
         }
     }
 };
