@@ -1,8 +1,9 @@
 """The runtime's findings as sentences: code addresses become lines, memory addresses become elements of tensors.
 
-May import: simt.lines, simt.report.
+May import: simt.lines, simt.report, simt.async_findings.
 """
 
+from .async_findings import AsyncSentences
 from .report import KINDS, Finding
 
 DYNAMIC_BYTES = 240 * 1024  # of the buffer in build.py, _dynamic_shared_object
@@ -17,7 +18,7 @@ def _thread_text(thread, block):
     return f"thread {_triple_text(thread)} of block {_triple_text(block)}"
 
 
-class Reader:
+class Reader(AsyncSentences):
     """Turns raw findings into Finding objects.
 
     Parameters
@@ -85,6 +86,9 @@ class Reader:
         )
 
     def _race(self, raw, space, other):
+        sentence = self.async_race(raw, space, other)
+        if sentence:
+            return sentence
         same_block = raw["block"] == raw["other_block"]
         verb = "writes" if raw["is_write"] else "reads"
         earlier = "wrote" if raw["other_is_write"] else "read"

@@ -18,6 +18,10 @@ KINDS = (
     "bad_shuffle",
     "stack_overflow",
     "trap",
+    "missing_fence",
+    "bad_barrier",
+    "bad_copy",
+    "bad_registers",
 )
 
 

@@ -53,14 +53,17 @@ static uint8_t flags_of(bool is_write, Order order, Space space) {
                                 (order == Order::matrix ? FLAG_MATRIX : 0) | (space == Space::shared ? FLAG_SHARED : 0));
 }
 
+bool is_inside_shared(uintptr_t address, unsigned bytes) {
+    auto low = reinterpret_cast<uintptr_t>(worker->shared_low), dynamic = reinterpret_cast<uintptr_t>(worker->dynamic_low);
+    // The dynamic buffer comes last in the segment and is larger than what the launch asked for.
+    if (dynamic && address >= dynamic) return address + bytes <= dynamic + launch->shared_bytes;
+    return object_at(launch->shared_objects, address - low, bytes) != nullptr;
+}
+
 // Shared memory: of every thread's block, the only block whose bytes are in the segment now.
 static void shared_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
     auto low = reinterpret_cast<uintptr_t>(worker->shared_low);
-    auto dynamic = reinterpret_cast<uintptr_t>(worker->dynamic_low);
-    // The dynamic buffer comes last in the segment and is larger than what the launch asked for.
-    bool inside = dynamic && address >= dynamic ? address + bytes <= dynamic + launch->shared_bytes
-                                                : object_at(launch->shared_objects, address - low, bytes) != nullptr;
-    if (!inside) {
+    if (!is_inside_shared(address, bytes)) {
         report_access(Kind::out_of_bounds, Space::shared, code, address, bytes, is_write);
         return;
     }
@@ -88,20 +91,56 @@ static void device_access(uintptr_t address, unsigned bytes, bool is_write, Orde
     update_cells(device_cells.data(), launch->library.data_low, access);
 }
 
-// Tensors, by element and with their red zones. A tensor marked as an output starts uninitialised.
-static void tensor_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
+// The tensor that holds the byte at `address`, or null: the address is in a red zone.
+static const Region* region_at(uintptr_t address) {
     static size_t last = 0;  // the region of the previous access; launches have a handful of tensors
     if (last >= regions.size() || address < regions[last].low || address >= regions[last].high) {
         for (last = 0; last < regions.size(); ++last)
             if (address >= regions[last].low && address < regions[last].high) break;
     }
-    if (last >= regions.size() || address + bytes > regions[last].high) {
+    return last < regions.size() ? &regions[last] : nullptr;
+}
+
+// Tensors, by element and with their red zones. A tensor marked as an output starts uninitialised.
+static void tensor_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
+    const Region* region = region_at(address);
+    if (!region || address + bytes > region->high) {
         report_access(Kind::out_of_bounds, Space::global, code, address, bytes, is_write);
         return;  // the red zone is accessible: the launch goes on
     }
     if (order != Order::copy_landing) record_access(code, address, bytes, flags_of(is_write, order, Space::global));
     Access access = make_access(address, bytes, is_write, order, Space::global, code);
-    access.starts_uninitialised = regions[last].starts_uninitialised;
+    access.starts_uninitialised = region->starts_uninitialised;
+    update_cells(tensor_cells, tensors_low, access);
+}
+
+bool is_inside_global(uintptr_t address, unsigned bytes) {
+    const Library& library = launch->library;
+    if (address >= library.data_low && address < library.data_high)
+        return object_at(launch->device_objects, address, bytes) != nullptr;
+    const Region* region = region_at(address);
+    return region && address + bytes <= region->high;
+}
+
+void agent_access(uintptr_t address, unsigned bytes, bool is_write, Space space, const Stamp& left) {
+    Access access = make_access(address, bytes, is_write, is_write ? Order::copy_issue : Order::plain, space, left.code);
+    access.stamp.strong = left.strong;
+    access.is_atomic = left.strong != 0;
+    access.left = &left;
+    if (space == Space::shared) {
+        SharedShadow& shadow = *current->block->shared_shadow;
+        auto low = reinterpret_cast<uintptr_t>(worker->shared_low);
+        if (const Stamp* copy = copy_in_flight(shadow, address - low, bytes)) {
+            report_race(space, access.stamp, address, bytes, is_write, *copy, true);
+            return;  // the cells belong to a cp.async
+        }
+        access.split = &shadow.split;
+        return update_cells(shadow.cells.data(), low, access);
+    }
+    if (address >= launch->library.data_low && address < launch->library.data_high)
+        return update_cells(device_cells.data(), launch->library.data_low, access);
+    const Region* region = region_at(address);
+    access.starts_uninitialised = region && region->starts_uninitialised;
     update_cells(tensor_cells, tensors_low, access);
 }
 

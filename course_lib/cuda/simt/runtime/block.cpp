@@ -58,6 +58,10 @@ static void start_fiber(Block& block, unsigned number) {
     fiber.clock = 1;
     fiber.acquired.reset();
     fiber.released.reset();
+    fiber.known.reset();
+    fiber.proxy_fences.clear();
+    fiber.init_fences.clear();
+    fiber.waited = 0;
     fiber.pending_race.open = false;
     fiber.copies.clear();
     fiber.copy_group = 0;
@@ -77,6 +81,7 @@ void start_block(Block& block, uint32_t id, size_t slot) {
     block.done = block.divergence_reported = false;
     block.acquired.reset();
     block.released.reset();
+    block.agents.clear();
     block.waiting_at_barrier = 0;
     block.live = n;
     start_warps(block, n);

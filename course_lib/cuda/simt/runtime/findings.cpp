@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "shadow.h"
+#include "async_proxy.h"
 
 namespace simt {
 
@@ -70,6 +70,16 @@ size_t report_access(Kind kind, Space space, uintptr_t code, uintptr_t address, 
     return report(finding);
 }
 
+// What an agent's access is, for the sentence: "agent KIND", "mbarrier", or nothing.
+static std::string agent_text(const Stamp& stamp) {
+    if (stamp.copied == Copied::mbarrier) return "mbarrier";
+    const Block& block = *current->block;
+    if (!is_agent(stamp.linear)) return "";
+    // Of another block: its agents may be gone. Only stores reach memory that blocks share.
+    auto kind = stamp.block == block.id ? agent_at(block, stamp.linear).kind : static_cast<uint8_t>(AgentKind::tma_store_write);
+    return "agent " + std::to_string(kind);
+}
+
 // threadIdx of a linear thread number; blockIdx of a linear block number.
 static SimtIndex thread_index(unsigned linear) {
     const SimtIndex& size = launch->block;
@@ -91,7 +101,9 @@ size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned by
     finding.is_write = is_write;
     finding.other_is_write = other_is_write;
     finding.other_code = other.code;
-    finding.other_thread = thread_index(other.linear);
+    bool by_agent = is_agent(other.linear);
+    if (!by_agent) finding.other_thread = thread_index(other.linear);
+    else if (other.block == current->block->id) finding.other_thread = thread_index(agent_at(*current->block, other.linear).thread);
     finding.other_block = block_index(other.block);
     const Stamp &write = is_write ? now : other, &read = is_write ? other : now;
     // Kept until the end of the launch: whether the read began a compare-and-swap loop is known only at the swap.
@@ -99,7 +111,20 @@ size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned by
     if (is_write != other_is_write && plain_read_of_atomic) finding.plain_read = read.code;
     if (other.copied == Copied::landed) finding.detail = "landed";
     if (other.copied == Copied::in_flight) finding.detail = "in flight";
+    if (by_agent || other.copied == Copied::mbarrier) finding.detail = agent_text(other);
     return report(finding);
+}
+
+void report_missing_fence(uintptr_t code, uintptr_t address, unsigned bytes, const Stamp& write, const char* detail) {
+    Finding finding = finding_of_current(Kind::missing_fence, code);
+    finding.space = Space::shared;
+    finding.address = address;
+    finding.bytes = bytes;
+    finding.other_code = write.code;
+    finding.other_thread = thread_index(write.linear);
+    finding.other_block = block_index(write.block);
+    finding.detail = detail;
+    report(finding);
 }
 
 // Threads wait at different barriers, or some have returned; each is a finding of its own. detail: "RETURNED WAITING".

@@ -14,7 +14,7 @@ namespace simt {
 // The order is that of KINDS in report.py.
 enum class Kind : int {
     race, out_of_bounds, misaligned, uninitialised_read, divergent_barrier, deadlock, step_limit, bad_shuffle,
-    stack_overflow, trap
+    stack_overflow, trap, missing_fence, bad_barrier, bad_copy, bad_registers
 };
 enum class Space : int { none, shared, global };
 
@@ -45,6 +45,8 @@ size_t report(const Finding& finding);
 size_t report_access(Kind kind, Space space, uintptr_t code, uintptr_t address, unsigned bytes, bool is_write);
 size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned bytes, bool is_write, const Stamp& other,
                    bool other_is_write);
+// What a thread wrote (`write`) is used by the async proxy without a fence of that thread. detail: "proxy" or "init".
+void report_missing_fence(uintptr_t code, uintptr_t address, unsigned bytes, const Stamp& write, const char* detail);
 void report_divergent_barrier(Block& block);
 void report_deadlock(Block& block);
 void report_inactive_source(Block& block, const Fiber& fiber, int source);  // of a shuffle

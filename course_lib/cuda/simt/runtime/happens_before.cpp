@@ -9,6 +9,8 @@
 // classic error of a last-block reduction, and it must be found.
 #include "happens_before.h"
 
+#include "async_proxy.h"
+
 namespace simt {
 
 // By address of an atomic or volatile variable: the union of what was released through it.
@@ -30,6 +32,10 @@ void release_fence() {
         for (unsigned lane = 0; lane < warp.lanes; ++lane)
             if (uint32_t clock = warp.clocks[self.lane][lane])
                 released->add_thread(VectorClock::thread_key(block.id, warp.first + lane), clock);
+    if (self.known)  // and what it knows of other threads and of asynchronous operations
+        for (size_t i = 0; i < self.known->size(); ++i)
+            if (uint32_t clock = (*self.known)[i])
+                released->add_thread(VectorClock::thread_key(block.id, static_cast<unsigned>(i)), clock);
     self.released = std::move(released);  // a superset of the thread's earlier releases
     ++self.clock;                         // accesses after the fence are not in it
 }
@@ -79,12 +85,17 @@ static void collect(Block& block, ClockPtr& into, ClockPtr Fiber::*member) {
 void join_at_barrier(Block& block) {
     collect(block, block.acquired, &Fiber::acquired);
     collect(block, block.released, &Fiber::released);
+    KnownPtr known;  // of asynchronous operations: the epoch orders those of threads only
+    for (const Fiber& fiber : block.fibers) join_known(known, fiber.known);
+    if (known)
+        for (Fiber& fiber : block.fibers) fiber.known = known;
     ++block.epoch;  // orders every access of the block so far; no per-thread work is needed
 }
 
 void join_lanes(Block& block, Warp& warp, unsigned mask) {
     uint32_t joined[LANES] = {};
     ClockPtr acquired, released;
+    KnownPtr known;
     for (unsigned lane = 0; lane < warp.lanes; ++lane) {
         if (!(mask >> lane & 1)) continue;
         Fiber& fiber = block.fibers[warp.first + lane];
@@ -93,6 +104,7 @@ void join_lanes(Block& block, Warp& warp, unsigned mask) {
             joined[other] = std::max(joined[other], warp.clocks[lane][other]);
         join(acquired, fiber.acquired);
         join(released, fiber.released);
+        join_known(known, fiber.known);
     }
     for (unsigned lane = 0; lane < warp.lanes; ++lane) {
         if (!(mask >> lane & 1)) continue;
@@ -100,6 +112,7 @@ void join_lanes(Block& block, Warp& warp, unsigned mask) {
         std::copy(joined, joined + LANES, warp.clocks[lane]);
         fiber.acquired = acquired;
         fiber.released = released;
+        fiber.known = known;
         ++fiber.clock;  // later accesses need another __syncwarp
     }
     warp.exchanged = true;

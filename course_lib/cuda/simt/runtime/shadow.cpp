@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "async_proxy.h"
 #include "happens_before.h"
 
 namespace simt {
@@ -25,10 +26,15 @@ static bool ordered_in_block(const Stamp& stamp, const Fiber& self, const Block&
 // Did the stamped access happen before the current thread's next one? Tested from the cheapest relation to the dearest.
 static bool ordered(const Stamp& stamp, const Fiber& self) {
     const Block& block = *self.block;
-    if (stamp.block == block.id && ordered_in_block(stamp, self, block)) return true;
+    if (stamp.block == block.id) {
+        if (ordered_in_block(stamp, self, block)) return true;
+        if (self.known && stamp.linear < self.known->size() && (*self.known)[stamp.linear] >= stamp.clock) return true;
+    }
     if (self.acquired && self.acquired->covers(stamp.block, stamp.linear, stamp.epoch, stamp.clock)) return true;
     return block.acquired && block.acquired->covers(stamp.block, stamp.linear, stamp.epoch, stamp.clock);
 }
+
+bool is_ordered(const Stamp& stamp) { return ordered(stamp, *current); }
 
 // Two volatile accesses to shared memory by lanes of one warp: code that relies on lock step instead of __syncwarp,
 // which Volta's independent thread scheduling no longer guarantees. Volatile flags between warps or blocks are polled:
@@ -95,7 +101,8 @@ static void update_cell(Cell& cell, const Access& access) {
         else report_race(access.space, now, access.address, access.bytes, false, cell.write, true);
     }
     if (!access.is_write) {
-        remember_read(cell, now);
+        if (access.left) check_proxy(cell, access);
+        remember_read(cell, access.left ? *access.left : now);
         return;
     }
     if (races_with(cell.read)) {
@@ -105,7 +112,7 @@ static void update_cell(Cell& cell, const Access& access) {
     }
     // A later access that is ordered after this write is ordered after the reads before it, or the race is reported
     // now.
-    cell.write = now;
+    cell.write = access.left ? *access.left : now;
     cell.read.clock = cell.other_read.clock = 0;
     cell.state |= 1;
 }

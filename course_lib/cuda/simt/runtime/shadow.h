@@ -21,13 +21,14 @@ namespace simt {
 enum class Order : uint8_t { plain, relaxed, atomic, matrix, copy_issue, copy_landing };
 
 // What a stamp says about an asynchronous copy: nothing; the write is its landing and `code` its wait; the copy is in
-// flight and `code` its issue.
-enum class Copied : uint8_t { no, landed, in_flight };
+// flight and `code` its issue. bulk and after: written by a TMA load under swizzle 0, 1, … (async_proxy.h). mbarrier: the
+// bytes are an mbarrier, which only its own operations may touch.
+enum class Copied : uint8_t { no, landed, in_flight, mbarrier, bulk };
 
 // Who accessed the bytes, and when in terms of happens_before.h. clock 0: no access yet.
 struct Stamp {
     uint32_t block;   // id
-    uint16_t linear;  // thread of the block
+    uint16_t linear;  // thread of the block, or agent
     uint8_t strong;   // Order::relaxed or Order::atomic; 0 for a weak access
     Copied copied;
     uint32_t epoch;   // of the block: barriers passed
@@ -68,6 +69,7 @@ struct Access {
     Space space;
     Stamp stamp;
     SplitCells* split;
+    const Stamp* left = nullptr;  // the stamp that stays in the cells when it is not the thread's own: an agent's
 };
 
 // shadow.cpp
@@ -76,6 +78,10 @@ void settle_pending_race(Fiber& fiber);  // withdraws the racing write's finding
 
 // access.cpp
 void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code);
+// An access that the current thread starts and an agent makes: checked as the thread's, stamped as `left`. Not counted.
+void agent_access(uintptr_t address, unsigned bytes, bool is_write, Space space, const Stamp& left);
+bool is_inside_shared(uintptr_t address, unsigned bytes);  // all of it in one variable or in the dynamic buffer
+bool is_inside_global(uintptr_t address, unsigned bytes);  // all of it in one tensor or __device__ variable
 // before a compare-and-swap: the plain read that began its loop is no race
 void excuse_recent_reads(uintptr_t address);
 void start_shared_shadow(Block& block);       // shared memory starts uninitialised in every block

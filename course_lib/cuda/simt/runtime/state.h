@@ -39,7 +39,24 @@ enum class Stop : int { none, kernel_fault, step_limit, time_limit, interrupted,
 
 struct VectorClock;  // happens_before.h
 using ClockPtr = std::shared_ptr<const VectorClock>;
+// What a thread knows of its block, besides what __syncthreads and __syncwarp order: by number of a thread or an agent
+// (async_proxy.h), its accesses up to this clock. Null: nothing.
+using Known = std::vector<uint32_t>;
+using KnownPtr = std::shared_ptr<const Known>;
 struct Block;
+
+// A fence of a thread: its accesses up to `clock`, of the block's epoch at the time, are before the fence.
+struct FenceMark {
+    uint32_t clock, epoch;
+};
+
+// What accesses memory in a block besides its threads. See async_proxy.h.
+struct Agent {
+    uint8_t kind;     // an AgentKind
+    uint32_t owner;
+    uint32_t clock;   // of its last access
+    uint16_t thread;  // that issued the last access
+};
 
 // What one lane did since the last flush; requests.cpp defines the entries and turns them into warp requests.
 struct Recording {
@@ -91,6 +108,10 @@ struct Fiber {
     // happens_before.h. The thread's own clock counts its releases: fences and __syncwarp.
     uint32_t clock = 1;
     ClockPtr acquired, released;  // learned through atomics; published by its fences
+    KnownPtr known;               // learned through mbarriers, named barriers and waits for asynchronous operations
+    std::vector<FenceMark> proxy_fences, init_fences;  // fence_proxy_async, fence_mbarrier_init; oldest first
+
+    uint64_t waited = 0;  // of the timeline: what waits add to `steps`
 
     // The last plain reads: a compare-and-swap loop begins with one, which is no race (excuse_recent_reads).
     struct {
@@ -133,6 +154,7 @@ struct Block {
     ClockPtr acquired, released;  // what its threads had at the last barrier, joined
     std::vector<unsigned char> saved_shared;  // its shared memory while another block of this worker runs
     std::shared_ptr<SharedShadow> shared_shadow;
+    std::vector<Agent> agents;
     size_t slot = 0;  // of the worker's resident blocks; its stacks and recordings are found by it
 };
 
@@ -173,6 +195,7 @@ struct Launch {
     double time_limit_s = 0;   // of the launch; 0: none
     size_t max_resident = 1;   // blocks of a worker alive at once
     bool preempt = false;      // yield at random accesses
+    bool timeline = false;     // record events (timeline.h)
     std::mt19937 random;       // used by the checked build, which has one worker
     std::vector<Object> shared_objects, device_objects;  // sorted by address
     std::vector<uint32_t> block_order;                   // empty: 0, 1, 2, …
