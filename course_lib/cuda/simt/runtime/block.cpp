@@ -65,6 +65,7 @@ static void start_fiber(Block& block, unsigned number) {
     fiber.pending_race.open = false;
     fiber.copies.clear();
     fiber.copy_group = 0;
+    fiber.wgmma.reset();
     fiber.stack = worker->stacks->stack(block.slot * launch->num_threads + number);
     if (!fiber.stack) stop_launch(Stop::no_memory, 0);
     fiber.stack_pointer = prepare_stack(fiber.stack, fiber_main, number);
@@ -83,6 +84,7 @@ void start_block(Block& block, uint32_t id, size_t slot) {
     block.released.reset();
     block.agents.clear();
     block.waiting_at_barrier = 0;
+    block.warpgroups.reset();
     block.live = n;
     start_warps(block, n);
     if (block.fibers.size() != n) block.fibers = std::vector<Fiber>(n);  // else reused: their vectors keep their memory

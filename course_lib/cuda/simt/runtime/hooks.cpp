@@ -11,6 +11,7 @@
 #include <x86intrin.h>
 #endif
 
+#include "async_copy.h"
 #include "findings.h"
 #include "happens_before.h"
 #include "requests.h"
@@ -29,6 +30,14 @@ SIMT_EXPORT const SimtIndex* simt_block_dim() { return &launch->block; }
 SIMT_EXPORT const SimtIndex* simt_grid_dim() { return &launch->grid; }
 SIMT_EXPORT unsigned simt_lane() { return current->lane; }
 SIMT_EXPORT unsigned char* simt_dynamic_shared() { return worker->dynamic_low; }
+
+// __cvta_generic_to_shared. The segment, and in it the dynamic buffer, are aligned to 1024, so addresses of the window are
+// aligned as pointers are.
+SIMT_EXPORT size_t simt_shared_address(const void* pointer) {
+    auto address = reinterpret_cast<uintptr_t>(pointer);
+    if (!is_shared_memory(address)) stop_launch(Stop::trap, SIMT_CODE(), 0, "__cvta_generic_to_shared takes a pointer to shared memory");
+    return address - reinterpret_cast<uintptr_t>(worker->shared_low);
+}
 
 // __syncthreads and its reducing forms.
 SIMT_EXPORT int simt_barrier(int op, int predicate) {

@@ -28,9 +28,9 @@ namespace simt {
 constexpr unsigned LANES = 32;
 constexpr unsigned RECENT_READS = 8;
 
-// ready: may run. barrier, collective, active_mask: stopped in __syncthreads, in a warp-wide operation, in
-// __activemask.
-enum class Wait : uint8_t { ready, barrier, collective, active_mask, done };
+// ready: may run. barrier, collective, active_mask, warpgroup: stopped in __syncthreads, in a warp-wide operation, in
+// __activemask, in a wgmma.
+enum class Wait : uint8_t { ready, barrier, collective, active_mask, warpgroup, done };
 enum class Schedule : int { forward, reverse, random, resident };  // order of SCHEDULES in machine.py
 // gather: a matrix instruction, which takes registers of all lanes.
 enum class Collective : uint8_t { syncwarp, shuffle, ballot, reduce, match, gather };
@@ -44,6 +44,8 @@ using ClockPtr = std::shared_ptr<const VectorClock>;
 using Known = std::vector<uint32_t>;
 using KnownPtr = std::shared_ptr<const Known>;
 struct Block;
+struct WgmmaLane;  // wgmma.h
+struct Warpgroup;  // wgmma.h
 
 // A fence of a thread: its accesses up to `clock`, of the block's epoch at the time, are before the fence.
 struct FenceMark {
@@ -102,6 +104,8 @@ struct Fiber {
     std::vector<AsyncCopy> copies;  // in flight, oldest first
     uint32_t copy_group = 0;        // groups committed so far
 
+    std::shared_ptr<WgmmaLane> wgmma;  // null until the thread's first wgmma, fence or commit
+
     uint64_t steps = 0;       // basic blocks executed (checked build); compared with the step limit
     uintptr_t last_code = 0;  // the last code address seen: the line of a crash inside library code
 
@@ -155,6 +159,7 @@ struct Block {
     std::vector<unsigned char> saved_shared;  // its shared memory while another block of this worker runs
     std::shared_ptr<SharedShadow> shared_shadow;
     std::vector<Agent> agents;
+    std::shared_ptr<std::vector<Warpgroup>> warpgroups;  // null until the block's first wgmma
     size_t slot = 0;  // of the worker's resident blocks; its stacks and recordings are found by it
 };
 

@@ -23,3 +23,5 @@
 #include "timeline.cpp"
 #include "traffic.cpp"
 #include "warp.cpp"
+#include "wgmma.cpp"
+#include "wgmma_operand.cpp"

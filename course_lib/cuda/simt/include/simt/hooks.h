@@ -26,6 +26,7 @@ const uint3* simt_block_idx();
 const dim3* simt_block_dim();
 const dim3* simt_grid_dim();
 unsigned char* simt_dynamic_shared();  // the block's dynamic shared memory
+SIMT_OWN_LINE size_t simt_shared_address(const void* pointer);  // in the block's window of shared memory, from 0
 
 // Block barrier. op: 0 plain, 1 count, 2 and, 3 or. Returns the reduced predicate.
 int simt_barrier(int op, int predicate);
@@ -58,6 +59,15 @@ SIMT_OWN_LINE void simt_copy_async(void* destination, const void* source, unsign
 void simt_copy_commit();
 SIMT_OWN_LINE void simt_copy_wait(unsigned num_groups);  // until at most the last num_groups committed groups are in flight
 SIMT_OWN_LINE void simt_copy_wait_all();                 // until none is in flight, committed or not
+
+// wgmma: 128 lanes call it together. d: num_regs accumulators; a_regs: the four registers of a, or null when a is in shared
+// memory and `a` its descriptor; item_bytes: of an element of a and b, which to_floats converts.
+SIMT_OWN_LINE void simt_wgmma(float* d, unsigned num_regs, const unsigned* a_regs, unsigned long long a, unsigned long long b,
+                              unsigned item_bytes, int trans_a, int trans_b, int scale_d,
+                              void (*to_floats)(const void* from, float* to, unsigned count));
+SIMT_OWN_LINE void simt_wgmma_fence();
+SIMT_OWN_LINE void simt_wgmma_commit();
+SIMT_OWN_LINE void simt_wgmma_wait(unsigned num_groups);  // until at most the last num_groups committed groups are in flight
 
 // Atomics: one call, one recorded atomic access. kind: see SimtAtomicType. op: 0 add, 1 sub, 2 exch, 3 min, 4 max, 5 and,
 // 6 or, 7 xor, 8 inc, 9 dec, 10 cas. Writes the old value to `old`.

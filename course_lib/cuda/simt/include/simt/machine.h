@@ -74,6 +74,8 @@ SIMT_INLINE void __threadfence_block() { simt_fence(0); }
 SIMT_INLINE void __threadfence() { simt_fence(1); }
 SIMT_INLINE void __threadfence_system() { simt_fence(2); }
 
+SIMT_INLINE size_t __cvta_generic_to_shared(const void* pointer) { return simt_shared_address(pointer); }
+
 // ---- warp shuffles, votes, reductions, matches ----
 #define SIMT_FOR_SHUFFLED(F) F(int) F(unsigned int) F(long) F(unsigned long) F(long long) F(unsigned long long) \
     F(float) F(double)
