@@ -14,13 +14,49 @@
 #include "common/constants.cuh"
 #include "common/fast_exp2.cuh"
 #include "common/half_types.cuh"
-#include "common/lazy_softmax.cuh"   // MAX_GROWTH
+#include "common/lazy_softmax.cuh"  // MAX_GROWTH
+#include "common/tma.cuh"
 #include "common/wgmma.cuh"
 #define PANEL_COLS 64         // of 16-bit numbers
 #define PANEL_ROW_BYTES 128   // the width of the swizzle
 #define WARPGROUP_ROWS 64     // m of a wgmma
 #define K_STEP_BYTES 32       // 16 numbers further along a row
 #define V_STEP_BYTES 2048     // 16 rows further down
+
+// region: query_tile
+// The queries that a block computes, and the keys that they see.
+struct QueryTile {
+    int q_start, head, kv_head, batch;
+    int num_kv_tiles;  // walked from the last to the first; 0 when no row sees a key
+    int full_end;      // keys below it are seen by every row: tiles that end there need no mask
+};
+
+__device__ __forceinline__ QueryTile query_tile(int q_start, int block_m, int block_n, int batch_head, int num_heads,
+                                                int num_q_per_kv, int seq_len_q, int seq_len_kv, int causal) {
+    const int offset = seq_len_kv - seq_len_q;  // causal: query q_row sees the keys up to q_row + offset
+    const int kv_end = causal ? min(seq_len_kv, min(q_start + block_m, seq_len_q) + offset) : seq_len_kv;
+    QueryTile tile;
+    tile.q_start = q_start;
+    tile.head = batch_head % num_heads;
+    tile.kv_head = tile.head / num_q_per_kv;
+    tile.batch = batch_head / num_heads;
+    tile.num_kv_tiles = max(0, CEIL_DIV(kv_end, block_n));
+    tile.full_end = causal ? min(seq_len_kv, q_start + 1 + offset) : seq_len_kv;
+    return tile;
+}
+// endregion
+
+// region: load_panels
+// Rows `row` to row + ROWS - 1 of a head into a tile, one TMA load a panel; their bytes complete on `full`.
+template <int HEAD_DIM_, int ROWS>
+__device__ __forceinline__ void load_panels(unsigned char* tile_smem, const TensorMap* map, mbarrier_t* full, int row, int head,
+                                            int batch) {
+#pragma unroll
+    for (int panel = 0; panel < HEAD_DIM_ / PANEL_COLS; ++panel) {
+        tma_load_4d(tile_smem + panel * ROWS * PANEL_ROW_BYTES, map, full, panel * PANEL_COLS, row, head, batch);
+    }
+}
+// endregion
 
 // region: multiply_q_k
 // scores = q k^T, issued and committed. Panels of Q have Q_ROWS rows, those of K as many as the tile has keys.
@@ -185,6 +221,37 @@ __device__ __forceinline__ void stage_out(unsigned char* out_smem, const float (
         for (int j = 0; j < REGS / 4; ++j) {
             const int chunk = j % 8 ^ row % 8;  // of 16 bytes: the swizzle that the TMA store undoes
             *reinterpret_cast<unsigned*>(out_smem + j / 8 * PANEL_BYTES + row * PANEL_ROW_BYTES + chunk * 16 + lane % 4 * 4) =
+                pack_pair(acc[4 * j + 2 * half] * inv_l, acc[4 * j + 2 * half + 1] * inv_l, T());
+        }
+    }
+}
+// endregion
+
+// region: store_lse
+// lse = m ln 2 + log(l) of this lane's two rows; lse points at the head's row 0, first_row is this lane's first, num_rows exist.
+__device__ __forceinline__ void store_lse(float* lse, const float (&m)[2], const float (&l_row)[2], int first_row, int num_rows,
+                                          int lane) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int row = first_row + 8 * half;
+        if (lane % 4 == 0 && row < num_rows) lse[row] = m[half] * LN_2 + logf(l_row[half]);  // no key: -inf + log(0) = -inf
+    }
+}
+// endregion
+
+// region: store_rows
+// out = acc / l from the registers, 4 bytes a lane; out points at the head's row 0. Fully masked row: 0.
+template <typename T, int REGS>
+__device__ __forceinline__ void store_rows(T* out, const float (&acc)[REGS], const float (&l_row)[2], int first_row, int num_rows,
+                                           int lane) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const float inv_l = l_row[half] > 0.0f ? 1.0f / l_row[half] : 0.0f;
+        const int row = first_row + 8 * half;
+        if (row >= num_rows) continue;
+#pragma unroll
+        for (int j = 0; j < REGS / 4; ++j) {
+            *reinterpret_cast<unsigned*>(out + row * (REGS * 2) + j * 8 + lane % 4 * 2) =
                 pack_pair(acc[4 * j + 2 * half] * inv_l, acc[4 * j + 2 * half + 1] * inv_l, T());
         }
     }

@@ -1,0 +1,208 @@
+"""Launchers of FlashAttention-3 forward, step by step: validate, make tensor maps, pick grid, tiles and shared memory.
+
+May import: errors, cuda, cuda.steps, device, ops._foundation, torch.
+"""
+
+import math
+from functools import cache, partial
+
+import torch
+
+from ... import device
+from ...cuda.steps import names
+from ...errors import CourseError, ShapeError, UnsupportedError
+from .._foundation.checks import positive_scale, require_attention, require_capability, require_step
+from .._foundation.launch import cuda_launch
+from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
+
+FAMILY = "flash_attention_3"
+VARIANTS = names(FAMILY, without=("fp8",))
+FASTEST = "07_persistent"
+BLOCK_N = {"01_wgmma": 64, "02_tma_ring": 64}  # keys of a tile; 128 in the other steps
+NUM_STAGES = 2
+WARPGROUP_ROWS, PANEL_COLS = 64, 64  # rows of a wgmma; columns of 16 bits in the 128 bytes of the swizzle
+L2_BYTES = 50 << 20  # of an H100, where the device in hand does not say
+CAPABILITY = (9, 0)
+
+
+def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST, language="cuda"):
+    """Exact attention forward on Hopper's own instructions, one launch.
+
+    The products are asynchronous wgmmas of whole warpgroups; from 02 on TMA brings the tiles, from 03 on a producer
+    warpgroup runs it, from 04 on the softmax of one tile runs under the products of two. 07 is the fastest.
+
+    Parameters
+    ----------
+    q : tensor, (batch_size, num_heads, seq_len_q, head_dim), half or bfloat16, head_dim 64 or 128; any strides of
+        batch, head and row that are multiples of 16 bytes; rows contiguous
+    k, v : tensor, (batch_size, num_kv_heads, seq_len_kv, head_dim), dtype of `q`; num_kv_heads divides num_heads
+    causal : bool; bottom-right aligned. seq_len_q=2, seq_len_kv=5 keeps
+        1 1 1 1 0
+        1 1 1 1 1
+    softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
+    variant : one of VARIANTS
+    language : "cuda"
+
+    Returns
+    -------
+    out : tensor, shape and dtype of `q`, contiguous; zero for a fully masked row
+    lse : tensor, (batch_size, num_heads, seq_len_q), float32, natural log; -inf for a fully masked row
+
+    Raises
+    ------
+    ShapeError        shapes, dtypes or layouts that do not fit the step or each other
+    UnsupportedError  no such variant; a head_dim or scale that the step does not take; a GPU that is not a Hopper
+
+    Notes
+    -----
+    Cost      4 * B * H * Nq * Nkv * D FLOP in the two products, half of it when causal and Nq == Nkv
+    Numerics  scores, m, l and acc in float32; the weights rounded to the dtype of `q` before the second product
+
+    Source: J. Shah et al., "FlashAttention-3", 2024, algorithms 1 and 2, arXiv:2407.08608
+    """
+    launch = plan(q, k, v, causal=causal, softmax_scale=softmax_scale, variant=variant, language=language)
+    launch.run()
+    return launch.outputs
+
+
+def plan(
+    q,
+    k,
+    v,
+    *,
+    causal=False,
+    softmax_scale=None,
+    variant=FASTEST,
+    language="cuda",
+    block_n=None,
+    heads_together=None,
+    num_blocks=None,
+):
+    """The launch that `flash_attention_3` would make, with fresh outputs (out, lse), not yet run.
+
+    Parameters
+    ----------
+    block_n : int or None; keys of a tile, a multiple of 16
+    heads_together : int or None; heads whose tiles are taken side by side, from 06 on
+    num_blocks : int or None; blocks of 07; None: one a multiprocessor, two on the SIMT machine
+
+    Returns
+    -------
+    launch : Launch; ``launch.traffic()`` counts its bytes, ``launch.run()`` executes it
+    """
+    require_step(FAMILY, variant, VARIANTS, language)
+    require_attention(q, k, v)
+    _require_hopper_rows(q, k, v)
+    if math.prod(q.shape[:3]) >= 2**31:
+        raise UnsupportedError(f"q has {math.prod(q.shape[:3])} rows in all; these kernels number them with 31 bits.")
+    scale_log2 = positive_scale(q, softmax_scale) * math.log2(math.e)
+    block_n = block_n or BLOCK_N.get(variant, 128)
+    block_m = _block_m(variant, q.shape[3])
+    out, lse = attention_outputs(q)
+    sizes = (q.shape[1], q.shape[1] // k.shape[1], q.shape[2], k.shape[2])
+    tiles = ceil_div(q.shape[2], block_m) * q.shape[0] * q.shape[1]
+    constants = {"HEAD_DIM": q.shape[3], "ELEMENT": ELEMENTS[q.dtype], "BLOCK_N": block_n}
+    step = VARIANTS.index(variant) + 1
+    together = heads_together or _heads_together(q, k, causal)
+    if step == 1:
+        strides = [stride for x in (q, k, v) for stride in steps_of(x)]
+        arguments = (q, k, v, out, lse, *sizes, *strides)
+    else:
+        maps = _tensor_maps(q, k, v, out if step >= 6 else None, block_m, block_n)
+        arguments = (*maps, *(() if step >= 6 else (out,)), lse, *sizes)
+    if step >= 6:
+        arguments = (*arguments, together)
+    if step >= 7:
+        counters = _counters(q)
+        maps, rest = arguments[:4], arguments[5:]
+        arguments = (*maps, lse, counters, q.shape[0] * q.shape[1], *rest)
+        tiles = min(tiles, num_blocks or _num_slots(q))
+    launch = partial(cuda_launch, f"{FAMILY}/{variant}", (tiles,), _num_threads(step, block_m))
+    shared_bytes = _shared_bytes(step, q, block_m, block_n)
+    return launch((*arguments, scale_log2, int(causal)), (out, lse), defines=constants, shared_bytes=shared_bytes)
+
+
+def runs_on(q, k, v):
+    """Whether the fastest step takes these tensors on their device: a Hopper GPU, half or bfloat16, rows that TMA takes."""
+    if not q.is_cuda or torch.cuda.get_device_capability(q.device) != CAPABILITY:
+        return False
+    try:
+        _require_hopper_rows(q, k, v)
+    except CourseError:
+        return False
+    return all(_aligned(x) for x in (q, k, v))
+
+
+def _block_m(variant, head_dim):
+    """Query rows of a block: one warpgroup's in 01 and 02, then two consumers' or, at head_dim 64, three."""
+    if variant in BLOCK_N:
+        return WARPGROUP_ROWS
+    return 192 if head_dim == 64 else 128
+
+
+def _num_threads(step, block_m):
+    """Threads of a block: a warpgroup for 64 rows, from 03 on one more that loads."""
+    return 128 * (block_m // WARPGROUP_ROWS + (step >= 3))
+
+
+def _shared_bytes(step, q, block_m, block_n):
+    """Dynamic shared memory: Q, the stages of K and V, and in 07 a tile of out."""
+    row_bytes = q.shape[3] * q.element_size()
+    stages = 1 if step == 1 else NUM_STAGES
+    return (block_m * (2 if step >= 7 else 1) + 2 * stages * block_n) * row_bytes
+
+
+def _tensor_maps(q, k, v, out, block_m, block_n):
+    """Maps with boxes of 64 columns, the swizzle's 128 bytes; out, where it is given, by 64 rows."""
+    from ...cuda import tensor_map
+
+    boxes = [(q, block_m), (k, block_n), (v, block_n)] + ([(out, WARPGROUP_ROWS)] if out is not None else [])
+    return tuple(tensor_map(tensor, box=(1, 1, rows, PANEL_COLS), swizzle="128B") for tensor, rows in boxes)
+
+
+def _counters(q):
+    """Two zeros for the persistent kernel, which leaves zeros: one pair a stream, since launches of one follow each other."""
+    if not q.is_cuda:
+        return torch.zeros(2, dtype=torch.int32)
+    return _stream_counters(q.device, torch.cuda.current_stream(q.device).cuda_stream)
+
+
+@cache
+def _stream_counters(on_device, _stream):
+    return torch.zeros(2, dtype=torch.int32, device=on_device)
+
+
+def _num_slots(q):
+    """Blocks of the persistent grid: one a multiprocessor; on the SIMT machine two, so that each takes several tiles."""
+    return torch.cuda.get_device_properties(q.device).multi_processor_count if q.is_cuda else 2
+
+
+def _heads_together(q, k, causal):
+    """Heads whose tiles are taken side by side: under a causal mask as many as L2 holds half of their K and V, in turns
+    of equal size; without a mask one, whose tiles share K and V best. As in FlashAttention-2's last step."""
+    if not causal:
+        return 1
+    kv_bytes = 2 * k.shape[2] * k.shape[3] * k.element_size()
+    fitting = max(1, (device.current().l2_bytes or L2_BYTES) // 2 // kv_bytes) * (q.shape[1] // k.shape[1])
+    num_heads = q.shape[0] * q.shape[1]
+    return ceil_div(num_heads, ceil_div(num_heads, fitting))
+
+
+def _require_hopper_rows(q, k, v):
+    """What every step asks of device, dtype, head_dim and layout."""
+    if q.dtype not in ELEMENTS:
+        raise ShapeError(f"q is {q.dtype}; these kernels take float16 and bfloat16.")
+    if q.shape[3] not in HEAD_DIMS:
+        raise UnsupportedError(f"head_dim={q.shape[3]}; these kernels take 64 and 128.")
+    require_capability(q, "flash_attention_2 runs on cards of 8.0 and newer; wgmma needs", CAPABILITY)
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.stride(3) != 1 or not _aligned(tensor):
+            raise ShapeError(
+                f"{name} has the strides {tensor.stride()} and starts {tensor.data_ptr() % 16} bytes past a multiple "
+                f"of 16; TMA takes contiguous rows that start at such multiples: strides of {CHUNK} elements."
+            )
+
+
+def _aligned(tensor):
+    """Whether every row starts at a multiple of 16 bytes."""
+    return tensor.data_ptr() % 16 == 0 and all(stride % CHUNK == 0 for stride in steps_of(tensor))
