@@ -1,4 +1,4 @@
-"""Time every FlashAttention-3 kernel of the course beside SDPA's cuDNN and flash backends and FlashAttention-2, forward.
+"""Time every FlashAttention-3 kernel of the course beside SDPA's cuDNN and flash backends, forward.
 
     python3 -m benchmarks.flash_attention_3 --out benchmarks/results/h200/flash_attention_3.csv
     python3 -m benchmarks.flash_attention_3 --dry      tiny sizes on a CPU, to try the script
@@ -22,11 +22,8 @@ SEQ_LENS = fa2.SEQ_LENS
 
 def loads(dry):
     """Every size: all lengths in bfloat16, one length in float16."""
-    if dry:
-        return [
-            load | {"head_dim": 64, "dtype": "float16"} for load in fa2.loads(True) if load["direction"] == "forward"
-        ]
-    return [load for load in fa2.loads(False) if load["direction"] == "forward"]
+    forward = [load for load in fa2.loads(dry) if load["direction"] == "forward"]
+    return [load | {"head_dim": 64, "dtype": "float16"} for load in forward] if dry else forward
 
 
 def forwards(causal, dry):
@@ -36,16 +33,12 @@ def forwards(causal, dry):
         call = flash_attention_3.flash_attention_3 if ops == 3 else flash_attention_2.flash_attention_2
         return call(q, k, v, causal=causal, variant=variant)[0]
 
-    ladder = {
-        (f"flash_attention_3/{variant}", "cuda"): partial(course, ops=3, variant=variant)
+    before = flash_attention_2.VARIANTS[-1]
+    ladder = {f"flash_attention_2/{before}": partial(course, ops=2, variant=before)} | {
+        f"flash_attention_3/{variant}": partial(course, ops=3, variant=variant)
         for variant in flash_attention_3.VARIANTS
     }
-    before = flash_attention_2.VARIANTS[-1]
-    return (
-        fa2.peers(causal, dry)
-        | {(f"flash_attention_2/{before}", "cuda"): partial(course, ops=2, variant=before)}
-        | ladder
-    )
+    return fa2.peers(causal, dry) | {(name, "cuda"): call for name, call in ladder.items()}
 
 
 def rows_of(load, options):

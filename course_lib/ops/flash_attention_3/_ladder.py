@@ -123,7 +123,7 @@ def plan(
 
 
 def runs_on(q, k, v):
-    """Whether the fastest step takes these tensors on their device: a Hopper GPU, half or bfloat16, rows that TMA takes."""
+    """Whether the fastest step takes these tensors where they are: on a Hopper GPU, with rows that TMA takes."""
     if not q.is_cuda or torch.cuda.get_device_capability(q.device) != CAPABILITY:
         return False
     try:
@@ -161,7 +161,7 @@ def _tensor_maps(q, k, v, out, block_m, block_n):
 
 
 def _counters(q):
-    """Two zeros for the persistent kernel, which leaves zeros: one pair a stream, since launches of one follow each other."""
+    """Two zeros for the persistent kernel, which leaves zeros: a pair a stream, whose launches follow each other."""
     if not q.is_cuda:
         return torch.zeros(2, dtype=torch.int32)
     return _stream_counters(q.device, torch.cuda.current_stream(q.device).cuda_stream)
@@ -173,7 +173,7 @@ def _stream_counters(on_device, _stream):
 
 
 def _num_slots(q):
-    """Blocks of the persistent grid: one a multiprocessor; on the SIMT machine two, so that each takes several tiles."""
+    """Blocks of the persistent grid: one a multiprocessor; on the SIMT machine two, so that each takes tiles."""
     return torch.cuda.get_device_properties(q.device).multi_processor_count if q.is_cuda else 2
 
 
