@@ -3,7 +3,7 @@
 Imported only on a machine with a GPU; no other module imports cupy. Machine code is cached on disk, so a notebook that
 is run again does not compile again.
 
-May import: errors, device, nvrtc, tensor_map.
+May import: errors, device, notes, nvrtc, tensor_map.
 """
 
 import hashlib
@@ -19,8 +19,10 @@ import torch
 from .. import device
 from ..errors import KernelFault, LaunchError, ToolchainError
 from . import nvrtc
+from .notes import explained
 from .tensor_map import TensorMap
 
+_HOW = Path(nvrtc.__file__).read_text(encoding="utf-8")  # options, and what of the log is kept
 MAX_WATCHED = 64  # configurations of one kernel that are synchronised; a loop over growing sizes must not always wait
 _REPLAY = "On the SIMT machine kernel.profile(…) with the same arguments names the line."
 _LOST = "The GPU takes no more work from this process: restart it."
@@ -56,13 +58,14 @@ class CupyModule:
 
     Attributes
     ----------
-    compile_log : str, the compiler's notes and warnings ("setmaxnreg ignored …")
+    compile_log : str, the compiler's notes and warnings ("setmaxnreg ignored …"), those on wgmma explained
     """
 
     def __init__(self, source, name, parameters, *, defines, filename, first_line):
         self.name, self.parameters = name, parameters
         self._seen, self._fitting, self._streams = set(), set(), {}
-        path, self.compile_log = _cubin(source, defines, filename, first_line)
+        path, notes = _cubin(source, defines, filename, first_line)
+        self.compile_log = explained(notes)
         self._module = _cupy().RawModule(path=str(path))
         self.function = self._module.get_function(name)
         if self.compile_log:
@@ -181,7 +184,7 @@ def _pack(parameter, value):
 def _cubin(source, defines, filename, first_line):
     """Return (path of the machine code, the compiler's notes), from the disk cache or newly compiled."""
     arch = device.current().arch
-    parts = (source, arch, repr(sorted(defines.items())), filename, str(first_line), nvrtc.version())
+    parts = (source, arch, repr(sorted(defines.items())), filename, str(first_line), nvrtc.version(), _HOW)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     root = os.environ.get("COURSE_CACHE_DIR") or Path.home() / ".cache" / "attention-kernel-by-kernel"
     path = Path(root) / "cubin" / f"{key}.cubin"

@@ -5,11 +5,14 @@ What a file promises, it says in its own header (steps.py, kernels_cu/README.md)
 
     python -m course_lib.cuda.gate [FAMILY/STEP …]      prints registers, shared memory and spills of every kernel
 
+A kernel is refused when it does not compile, when it spills, and when ptxas notes that wgmma or setmaxnreg does not run
+as written (notes.py): the values stay right then, so no test on a GPU finds it.
+
 Compiling all takes minutes, so kernels_cu/compiled.csv keeps a digest of what was compiled, of every step and language;
 `make test` compiles what has another digest: a changed file or header, or everything with another compiler.
 ``python -m course_lib.ops.gate --write`` stores the digests, those of the Triton twins as well.
 
-May import: errors, source, nvrtc, signature, simt, steps.
+May import: errors, notes, source, nvrtc, signature, simt, steps.
 """
 
 import ast
@@ -21,7 +24,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import nvrtc, signature, simt
+from . import notes, nvrtc, signature, simt
 from .nvrtc import Resources, compile_cubin
 from .source import KERNELS_ROOT, with_headers_digest
 from .steps import ARCHITECTURES, architectures, kernel_files, variants
@@ -142,14 +145,31 @@ def store(digests):
 
 
 def compiled_before(path):
-    """Whether exactly this has been compiled for every architecture and for the SIMT machine, without a spill."""
+    """Whether exactly this has been compiled for every architecture and for the SIMT machine, without a problem."""
     return stored().get((step_of(path), "cuda")) == digest(path)
 
 
-def is_clean(path, rows):
-    """Whether `rows` of `check_file` cover all that a file promises, without a spill."""
-    promised = set(architectures(path.read_text(encoding="utf-8")))
-    return {row.arch for row in rows} == promised and not any(row.resources.spill_bytes for row in rows)
+def problems(path, rows):
+    """What of `rows` of `check_file` a file may not land with.
+
+    Returns
+    -------
+    sentences : list of str; empty when the rows cover all that the file promises, without a spill and without a note on
+        wgmma or setmaxnreg
+    """
+    built = {row.arch for row in rows}
+    missing = [arch for arch in architectures(path.read_text(encoding="utf-8")) if arch not in built]
+    found = [f"{path.name} promises {arch}, for which nothing was compiled." for arch in missing]
+    for row in rows:
+        where = f"{row.path} {row.kernel} {row.defines}".strip() + f" on {row.arch}"
+        spilled, used = row.resources.spill_bytes, row.resources.registers
+        if spilled:
+            found.append(
+                f"{where} spills {spilled} bytes: {used} registers a thread do not hold its values. Take a smaller "
+                "tile, fewer threads a block, or more registers for this warpgroup (setmaxnreg)."
+            )
+        found += [f"{where}: {notes.meaning(code)}" for code in notes.codes(row.notes)]
+    return found
 
 
 def table(rows):
@@ -176,7 +196,7 @@ def main():
     print(table(rows))
     for row in rows:
         if row.notes:
-            print(f"{row.path} {row.arch}: {row.notes}")
+            print(f"{row.path} {row.arch}: {notes.explained(row.notes)}")
     print(f"{len(rows)} compilations of {len(chosen)} files in {time.perf_counter() - start:.1f} s")
 
 

@@ -3,7 +3,7 @@
 So the code that runs is the code that was checked and disassembled. NVRTC is called directly because CuPy's own compile
 step adds -ftz=true after every other option, which would flush small numbers to zero on the GPU and nowhere else.
 
-May import: errors, source, signature.
+May import: errors, notes, source, signature.
 """
 
 import re
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import ToolchainError
 from . import signature
+from .notes import is_about_wgmma
 from .source import (
     KERNELS_ROOT,
     compile_error,
@@ -44,7 +45,7 @@ class Cubin:
     code : bytes, an ELF file
     arch : str
     resources : dict of kernel name to Resources
-    notes : str, warnings of the compiler; empty when there are none
+    notes : str, warnings of the compiler and ptxas's notes on wgmma and setmaxnreg (notes.py); empty without any
     ptx : str, the same source as PTX, the step before machine code
     """
 
@@ -93,8 +94,13 @@ def compile_cubin(source, *, arch, defines=None, filename="<cell>", first_line=1
         ptx = _read(nvrtc, program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).decode().rstrip("\x00")
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    notes = [line for line in log.splitlines() if not re.match(r"\s*(ptxas\s+(info\s*)?[:.]|$)", line)]
+    notes = [line for line in log.splitlines() if is_about_wgmma(line) or not _is_bookkeeping(line)]
     return Cubin(code, arch, _resources(log), "\n".join(notes), ptx)
+
+
+def _is_bookkeeping(line):
+    """True for an empty line and for what ptxas -v tells about every kernel."""
+    return re.match(r"\s*(ptxas\s+(info\s*)?[:.]|$)", line) is not None
 
 
 def _options(arch, defines, line_info):

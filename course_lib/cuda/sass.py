@@ -3,7 +3,7 @@
 The SIMT machine counts accesses as written; the compiler merges, widens, narrows and drops some.
 ``compare(report, compiled)`` shows both side by side.
 
-May import: errors, nvrtc, signature.
+May import: errors, notes, nvrtc, signature.
 """
 
 import importlib.util
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..errors import ToolchainError
 from . import nvrtc, signature
+from .notes import explained
 
 # opcode -> (space, kind)
 _OPCODES = {
@@ -82,6 +83,7 @@ class AsCompiled:
     accesses : tuple of Access, in order of lines
     ptx : str, NVRTC's output: assembly for a virtual GPU with unlimited registers
     listing : str, the machine code as nvdisasm prints it
+    notes : str, the compiler's notes and warnings, those on wgmma explained
     """
 
     name: str
@@ -93,6 +95,7 @@ class AsCompiled:
     accesses: tuple
     ptx: str = ""
     listing: str = ""
+    notes: str = ""
 
     def ptx_instructions(self):
         """Return the kernel's PTX without declarations and line marks, one instruction a line."""
@@ -127,7 +130,7 @@ class AsCompiled:
             f"{access.kind}, {access.bytes} bytes a thread"
             for access in self.accesses
         ]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *self.notes.splitlines(), *lines])
 
 
 def as_compiled(source, name, *, arch="sm_90", defines=None, filename="<cell>", first_line=1):
@@ -165,6 +168,7 @@ def as_compiled(source, name, *, arch="sm_90", defines=None, filename="<cell>", 
         accesses_of(listing, name, filename),
         cubin.ptx,
         listing,
+        explained(cubin.notes),
     )
 
 

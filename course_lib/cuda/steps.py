@@ -143,7 +143,7 @@ def promised(words):
     smallest = int(major) * 10 + int(minor)
     if exact:
         return (f"sm_{smallest}a",)
-    return tuple(arch for arch in ARCHITECTURES if int(re.sub(r"\D", "", arch)) >= smallest)
+    return tuple(arch for arch in ARCHITECTURES if _number(arch) >= smallest)
 
 
 def support(words, machine, on_cpu="emulated"):
@@ -157,13 +157,21 @@ def support(words, machine, on_cpu="emulated"):
 
     Returns
     -------
-    (state, note) : ("emulated", ""), ("compiles", "") or ("refused", "needs compute capability 8.0"); the gates build
-        every step for all of these
+    (state, note) : ("emulated", ""), ("compiles", "") or ("refused", "needs compute capability 8.0"), with the reason
+        where it is not that the machine is too old; the gates build every step for all that compiles
     """
     if machine == "cpu":
         return on_cpu, ""
     compiled = {arch.removesuffix("a") for arch in promised(words)}
-    return ("compiles", "") if machine in compiled else ("refused", f"needs {words}")
+    if machine in compiled:
+        return "compiles", ""
+    older = _number(machine) < min(map(_number, compiled))
+    return "refused", f"needs {words}" + ("" if older else ", whose own instructions newer GPUs do not have")
+
+
+def _number(arch):
+    """90 for "sm_90"."""
+    return int(re.sub(r"\D", "", arch))
 
 
 def variants(text):

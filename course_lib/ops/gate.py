@@ -113,9 +113,10 @@ def digest(stem, launches):
 
 
 def _check_cuda(path):
-    """The digest of a file that compiles without a spill for all it promises; else an AssertionError."""
+    """The digest of a file that compiles without a problem for all it promises; else an AssertionError."""
     cuda_gate.build_on_cpu(path)
-    assert cuda_gate.is_clean(path, cuda_gate.check_file(path)), f"{path} spills, or misses an architecture"
+    problems = cuda_gate.problems(path, cuda_gate.check_file(path))
+    assert not problems, "\n".join(problems)
     return cuda_gate.digest(path)
 
 

@@ -1,9 +1,9 @@
 // setmaxnreg — moves registers from one warpgroup of a block to another
 //
 // A launch gives every thread the same number of registers, at most 65,536 / threads, rounded down to a multiple of 8
-// (__launch_bounds__ must name the threads, or the compiler ignores setmaxnreg). A warpgroup that needs few gives its share back,
-// another takes more and waits until enough are free. NUM_REGISTERS: 24 to 256, a multiple of 8; all warps of a warpgroup (128
-// threads) execute the same setmaxnreg.
+// (__launch_bounds__ must name the threads and the blocks an SM, or the compiler ignores setmaxnreg). A warpgroup that needs few
+// gives its share back, another takes more and waits until enough are free. NUM_REGISTERS: 24 to 256, a multiple of 8; all warps of
+// a warpgroup (128 threads) execute the same setmaxnreg.
 // Needs     compute capability 9.0a · device code only, no host headers
 // Source    PTX ISA, "setmaxnreg"
 #pragma once

@@ -38,8 +38,8 @@ __device__ __forceinline__ unsigned long long wgmma_descriptor(const void* tile_
 
 #ifndef __CUDA_ARCH__
 #include <simt/wgmma.h>  // the same functions on the SIMT machine
-#elif __CUDA_ARCH__ < 900
-#error "common/wgmma.cuh: wgmma needs compute capability 9.0 (sm_90a)"
+#elif !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#error "common/wgmma.cuh: wgmma needs compute capability 9.0a (sm_90a); neither older nor newer GPUs have it"
 #else
 
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
