@@ -110,7 +110,8 @@ def tensor_map(tensor, box, swizzle=None):
         element's address multiples of 16 bytes. Views are welcome: a (B, S, H, D) tensor permuted to (B, H, S, D) too
     box : tuple of int, elements that one copy moves, by dimension of the tensor, outermost first: (1, 1, 128, 64).
         Coordinates in the kernel have the other order, innermost first
-    swizzle : None, "32B", "64B" or "128B"; the innermost box side has at most so many bytes
+    swizzle : None, "32B", "64B" or "128B"; the innermost box side has so many bytes. The hardware takes narrower ones
+        too, but how their rows lie in shared memory is not specified
 
     Returns
     -------
@@ -209,10 +210,10 @@ def _checked_box(tensor, box, swizzle):
     if inner % ALIGNMENT:
         raise ShapeError(f"{row}; it must be a multiple of {ALIGNMENT} bytes.")
     limit = SWIZZLES[swizzle][0]
-    if limit and inner > limit:
+    if limit and inner != limit:
+        advice = "and several copies side by side" if inner > limit else "or a narrower swizzle"
         raise ShapeError(
-            f'{row}; with swizzle "{swizzle}" it has at most {limit}. Take {limit // tensor.element_size()} elements, '
-            "and several copies side by side."
+            f'{row}; with swizzle "{swizzle}" it has {limit}. Take {limit // tensor.element_size()} elements, {advice}.'
         )
     return tuple(box)
 

@@ -59,12 +59,11 @@ def cpu(monkeypatch):
 
 @pytest.mark.parametrize("swizzle", [None, "32B", "64B", "128B"])
 def test_the_fields_are_where_the_machine_reads_them(swizzle):
-    x = torch.zeros(2, 3, 5, 7, 32, dtype=torch.int8)
-    made = cuda.tensor_map(x, (1, 2, 3, 4, 32), swizzle)
+    width, number = {None: (48, 0), "128B": (128, 1), "64B": (64, 2), "32B": (32, 3)}[swizzle]
+    made = cuda.tensor_map(torch.zeros(2, 3, 5, 7, 32, dtype=torch.int8), (1, 2, 3, 4, width), swizzle)
     out = torch.zeros(19, dtype=torch.int64)
     cuda.compile(FIELDS)(1, 1, made, out)
-    number = {None: 0, "128B": 1, "64B": 2, "32B": 3}[swizzle]
-    assert out.tolist() == [32, 224, 1120, 3360, 32, 7, 5, 3, 2, 32, 4, 3, 2, 1, 5, 1, number, 0x5A, 0]
+    assert out.tolist() == [32, 224, 1120, 3360, 32, 7, 5, 3, 2, width, 4, 3, 2, 1, 5, 1, number, 0x5A, 0]
 
 
 def test_the_fields_of_one_dimension():

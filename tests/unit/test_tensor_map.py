@@ -51,9 +51,10 @@ def tensor(*shape, strides=None, dtype=torch.float16):
         (tensor(512, 8), (257, 8), None, r"side 0 of box \(257, 8\) is 257; a side has 1 to 256 elements"),
         (tensor(8, 8), (0, 8), None, "side 0 .* is 0; a side has 1"),
         (tensor(8, 64), (8, 12), None, "12 elements of float16, 24 bytes; it must be a multiple of 16 bytes"),
-        (tensor(8, 128), (8, 128), "128B", '256 bytes; with swizzle "128B" it has at most 128. Take 64 elements'),
-        (tensor(8, 128), (8, 64), "64B", '128 bytes; with swizzle "64B" it has at most 64. Take 32 elements'),
-        (tensor(8, 128), (8, 32), "32B", '64 bytes; with swizzle "32B" it has at most 32. Take 16 elements'),
+        (tensor(8, 128), (8, 128), "128B", '256 bytes; with swizzle "128B" it has 128. Take 64 elements, and several'),
+        (tensor(8, 128), (8, 64), "64B", '128 bytes; with swizzle "64B" it has 64. Take 32 elements, and several'),
+        (tensor(8, 128), (8, 32), "128B", '64 bytes; with swizzle "128B" it has 128. Take 64 elements, or a narrower'),
+        (tensor(8, 128), (8, 32), "32B", '64 bytes; with swizzle "32B" it has 32. Take 16 elements, and several'),
     ],
 )
 def test_a_broken_rule_is_a_sentence(mapped, box, swizzle, sentence):
