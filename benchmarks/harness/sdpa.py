@@ -20,7 +20,7 @@ def sdpa(backend, causal=False):
     def run(q, k, v):
         lengths, grouped = (q.shape[-2], k.shape[-2]), q.shape[1] != k.shape[1]
         mask = _lower_right(*lengths) if causal and lengths[0] != lengths[1] else None
-        flags = {"is_causal": causal and mask is None, "enable_gqa": grouped}
+        flags = {"is_causal": bool(causal) and mask is None, "enable_gqa": grouped}
         with sdpa_kernel(backend):
             return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, **flags)
 
