@@ -16,7 +16,7 @@ ITEM = {"f16": 2, "bf16": 2, "e4m3": 1}
 def defines(n, kind, trans_a, trans_b, in_registers):
     product = f"wgmma_m64k{32 // ITEM[kind]}_f32_{kind}"
     trans = "" if kind == "e4m3" else f"<{trans_b}>" if in_registers else f"<{trans_a}, {trans_b}>"
-    return {"BLOCK_N": n, "PRODUCT": product, "TRANS": trans, "IN_REGISTERS": int(in_registers), "FENCE": ""}
+    return {"BLOCK_N": n, "PRODUCT": product, "TRANS": trans, "IN_REGISTERS": int(in_registers)}
 
 
 def arguments(a_bits, b_bits, out, *, width=128, trans=(0, 0), scale_d=0):

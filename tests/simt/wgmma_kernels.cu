@@ -1,6 +1,12 @@
 // Test kernels of common/wgmma.cuh: one product d = a b + d of 64 x BLOCK_N x K, K in steps of one instruction.
 // -D BLOCK_N, PRODUCT (the function's name without its ending), TRANS ("<1, 0>" …), IN_REGISTERS 0 or 1 (of a)
 #include "common/wgmma.cuh"
+#ifdef __CUDA_ARCH__
+#include "common/tma.cuh"
+#else
+extern "C" void simt_fence_proxy_async();
+#define fence_proxy_async simt_fence_proxy_async
+#endif
 
 #if IN_REGISTERS
 #define MULTIPLY(d, a, a_desc, b_desc, scale) WGMMA_NAME(PRODUCT, _rs) TRANS(d, a, b_desc, scale)
@@ -21,7 +27,7 @@ product_kernel(const float4* image, const unsigned* a_regs, const int* steps, co
     for (int i = threadIdx.x; i < num_chunks; i += 128) {
         reinterpret_cast<float4*>(smem)[i] = image[i];
     }
-    FENCE;
+    fence_proxy_async();
     __syncthreads();
     float d[BLOCK_N / 2];
 #pragma unroll

@@ -81,6 +81,15 @@ def a_registers(bits):
     return out
 
 
+def matrix(registers):
+    """The accumulators of 128 threads, (128, n / 2) -> (64, n)."""
+    thread, i = np.indices(registers.shape)
+    out = np.zeros((64, 2 * registers.shape[1]), registers.dtype)
+    row = 16 * (thread // 32) + thread % 32 // 4 + 8 * (i // 2 % 2)
+    out[row, 8 * (i // 4) + 2 * (thread % 4) + i % 2] = registers
+    return out
+
+
 def aligned(image):
     """Zeros to the next multiple of 1024."""
     return np.concatenate([image, np.zeros(-len(image) % 1024, np.uint8)])

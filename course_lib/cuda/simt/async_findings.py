@@ -44,6 +44,8 @@ class AsyncSentences:
         )
 
     def _missing_fence(self, raw, space, other):
+        if raw["detail"].startswith("wgmma"):
+            return self.wgmma_fence(raw, other)
         writer = thread_text(raw, "other_thread")
         return (
             f"{self.object(raw)} was written by threads ({writer} at {other}) and is read by the async proxy here "

@@ -1,10 +1,11 @@
 """The runtime's findings as sentences: code addresses become lines, memory addresses become elements of tensors.
 
-May import: simt.lines, simt.report, simt.async_findings.
+May import: simt.lines, simt.report, simt.async_findings, simt.wgmma_findings.
 """
 
 from .async_findings import AsyncSentences
 from .report import KINDS, Finding
+from .wgmma_findings import WgmmaSentences
 
 DYNAMIC_BYTES = 240 * 1024  # of the buffer in build.py, _dynamic_shared_object
 SPACES = (None, "shared", "global")  # the order is that of Space in runtime/findings.h
@@ -18,7 +19,7 @@ def _thread_text(thread, block):
     return f"thread {_triple_text(thread)} of block {_triple_text(block)}"
 
 
-class Reader(AsyncSentences):
+class Reader(AsyncSentences, WgmmaSentences):
     """Turns raw findings into Finding objects.
 
     Parameters
@@ -67,6 +68,8 @@ class Reader(AsyncSentences):
         kind, space = KINDS[raw["kind"]], SPACES[raw["space"]]
         location, other = self.lines.location(raw["code"]), self.lines.location(raw["other_code"])
         call, other_call = self.lines.caller(raw["code"]), self.lines.caller(raw["other_code"])
+        if raw["detail"] == "unequal|line" and (location, call) == (other, other_call):
+            return None  # one call of the source that the compiler duplicated
         if kind == "divergent_barrier" and raw["other_code"] and (location, call) == (other, other_call):
             return None  # one barrier of the source that the compiler duplicated
         message = getattr(self, "_" + kind)(raw, space, _where(other, other_call))
@@ -140,6 +143,8 @@ class Reader(AsyncSentences):
         )
 
     def _deadlock(self, raw, space, other):
+        if raw["detail"].startswith("wgmma|"):
+            return self.wgmma_deadlock(raw, other)
         if "|" in raw["detail"]:
             return self._bad_shuffle(raw, space, other)
         return f"{_thread_text(raw['thread'], raw['block'])} waits forever."

@@ -22,6 +22,8 @@ KINDS = (
     "bad_barrier",
     "bad_copy",
     "bad_registers",
+    "in_flight",
+    "bad_wgmma",
 )
 
 

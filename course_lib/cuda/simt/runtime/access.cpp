@@ -10,6 +10,7 @@
 #include "async_copy.h"
 #include "requests.h"
 #include "shadow.h"
+#include "wgmma.h"
 
 namespace simt {
 
@@ -159,7 +160,10 @@ void excuse_recent_reads(uintptr_t address) {
 // return.
 void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code) {
     Fiber& self = *current;
-    if (is_local(self, address)) return;  // registers and local arrays of the thread itself
+    if (is_local(self, address)) {  // registers and local arrays of the thread itself
+        if (self.wgmma) local_access(self, address, bytes, is_write, code);
+        return;
+    }
     settle_pending_race(self);  // the previous write has happened by now
     self.last_code = code;
     const Library& library = launch->library;

@@ -11,6 +11,7 @@
 #include "scheduler.h"
 #include "shadow.h"
 #include "warp.h"
+#include "wgmma.h"
 
 namespace simt {
 
@@ -26,6 +27,7 @@ static void fiber_main() {
     Block& block = *self.block;
     --block.live;
     if (launch->checked) settle_pending_race(self);
+    if (launch->checked && self.wgmma && !self.wgmma->pending.empty()) report_unfinished(self);
     lane_returned(block, block.warps[self.warp]);
     yield_to_scheduler();
     __builtin_unreachable();
@@ -65,7 +67,7 @@ static void start_fiber(Block& block, unsigned number) {
     fiber.pending_race.open = false;
     fiber.copies.clear();
     fiber.copy_group = 0;
-    fiber.wgmma.reset();
+    start_wgmma(fiber);
     fiber.stack = worker->stacks->stack(block.slot * launch->num_threads + number);
     if (!fiber.stack) stop_launch(Stop::no_memory, 0);
     fiber.stack_pointer = prepare_stack(fiber.stack, fiber_main, number);

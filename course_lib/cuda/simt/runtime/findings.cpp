@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "async_proxy.h"
+#include "wgmma.h"
 
 namespace simt {
 
@@ -156,8 +157,7 @@ void report_divergent_barrier(Block& block) {
     report(finding);
 }
 
-// "0-3, 7"
-static std::string lane_list(unsigned lanes) {
+std::string lane_list(unsigned lanes) {
     std::string text;
     for (unsigned lane = 0; lane < LANES;) {
         if (!(lanes >> lane & 1)) {
@@ -190,6 +190,7 @@ static const char* collective_name(Collective kind) {
 // its detail is "OPERATION|ARRIVED LANES|MISSING LANES|WARP|OPERATION OF A MISSING LANE". Without one, any waiting
 // thread.
 void report_deadlock(Block& block) {
+    if (report_missing_lanes(block)) return;
     for (const Fiber& waiter : block.fibers) {
         if (waiter.wait != Wait::collective) continue;
         const Warp& warp = block.warps[waiter.warp];

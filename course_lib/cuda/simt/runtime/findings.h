@@ -14,7 +14,7 @@ namespace simt {
 // The order is that of KINDS in report.py.
 enum class Kind : int {
     race, out_of_bounds, misaligned, uninitialised_read, divergent_barrier, deadlock, step_limit, bad_shuffle,
-    stack_overflow, trap, missing_fence, bad_barrier, bad_copy, bad_registers
+    stack_overflow, trap, missing_fence, bad_barrier, bad_copy, bad_registers, in_flight, bad_wgmma
 };
 enum class Space : int { none, shared, global };
 
@@ -48,6 +48,7 @@ size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned by
 // What a thread wrote (`write`) is used by the async proxy without a fence of that thread. detail: "proxy" or "init".
 void report_missing_fence(uintptr_t code, uintptr_t address, unsigned bytes, const Stamp& write, const char* detail);
 void report_divergent_barrier(Block& block);
+std::string lane_list(unsigned lanes);  // "0-3, 7"
 void report_deadlock(Block& block);
 void report_inactive_source(Block& block, const Fiber& fiber, int source);  // of a shuffle
 void report_not_in_mask(const Fiber& fiber, unsigned mask);

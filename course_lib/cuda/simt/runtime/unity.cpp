@@ -24,4 +24,6 @@
 #include "traffic.cpp"
 #include "warp.cpp"
 #include "wgmma.cpp"
+#include "wgmma_findings.cpp"
 #include "wgmma_operand.cpp"
+#include "wgmma_registers.cpp"

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "findings.h"
+#include "async_proxy.h"
+#include "timeline.h"
 
 namespace simt {
 
@@ -18,6 +19,15 @@ static Warpgroup& warpgroup_of(const Fiber& fiber) {
 static WgmmaLane& lane_of(Fiber& fiber) {
     if (!fiber.wgmma) fiber.wgmma = std::make_shared<WgmmaLane>();
     return *fiber.wgmma;
+}
+
+void start_wgmma(Fiber& fiber) {
+    if (!fiber.wgmma) return;
+    WgmmaLane& lane = *fiber.wgmma;
+    lane.pending.clear();
+    lane.group = 0;
+    lane.fences_at_start = lane.fences;
+    release_registers(lane, ~uint64_t(0));
 }
 
 static Fiber& fiber_of(Block& block, unsigned group, unsigned lane) { return block.fibers[group * WARPGROUP + lane]; }
@@ -120,6 +130,24 @@ static void make_products(Warpgroup& group, uint64_t number) {
     }
 }
 
+// What the product means for each lane: it is in flight, and so are its registers.
+static void enter_lanes(Block& block, unsigned which, const WgmmaProduct& product) {
+    const Warpgroup& group = (*block.warpgroups)[which];
+    uint64_t read = 0, start = 0;
+    if (launch->checked) {
+        report_unequal_calls(block, which, group);
+        read = check_operands(block, which, *group.calls[0], product);
+    }
+    for (unsigned lane = 0; lane < WARPGROUP; ++lane) start = std::max(start, time_of(fiber_of(block, which, lane)));
+    for (unsigned lane = 0; lane < WARPGROUP; ++lane) {
+        Fiber& fiber = fiber_of(block, which, lane);
+        WgmmaLane& its = lane_of(fiber);
+        its.pending.push_back({product.number, read, start, product.code, its.group});
+        advance_time(fiber, start);
+        if (launch->checked) hold_registers(fiber, its, *group.calls[lane], product.number, product.code);
+    }
+}
+
 // All 128 lanes have arrived.
 static void issue(Block& block, unsigned which, uintptr_t code) {
     Warpgroup& group = (*block.warpgroups)[which];
@@ -133,13 +161,10 @@ static void issue(Block& block, unsigned which, uintptr_t code) {
     if (call.a_regs) product.a_bytes = a_of_registers(group);
     else product.a = wgmma_operand(call.a, WGMMA_ROWS, call.trans_a);
     product.b = wgmma_operand(call.b, 2 * call.num_regs, call.trans_b);
+    enter_lanes(block, which, product);
     product.tile = tile_of(group);
     product.tile->last_product = product.number;
     group.in_flight.push_back(std::move(product));
-    for (unsigned lane = 0; lane < WARPGROUP; ++lane) {
-        WgmmaLane& its = lane_of(fiber_of(block, which, lane));
-        its.pending.push_back({group.issued, its.group});
-    }
     bool at_once = launch->schedule == Schedule::reverse || (launch->schedule == Schedule::random && launch->random() % 2);
     if (at_once) make_products(group, group.issued);
 }
@@ -156,8 +181,9 @@ static void wait_for_warpgroup(const WgmmaCall& call, uintptr_t code) {
     self.wait = Wait::warpgroup;
     self.atomics_since_switch = 0;
     if (++group.arrived < WARPGROUP) return yield_to_scheduler();
-    group.arrived = 0;
     issue(block, which, code);
+    group.arrived = 0;
+    std::fill(group.calls, group.calls + WARPGROUP, nullptr);
     for (unsigned lane = 0; lane < WARPGROUP; ++lane) fiber_of(block, which, lane).wait = Wait::ready;
 }
 
@@ -171,6 +197,12 @@ static void complete_before(uint32_t group) {
     if (!done) return;
     uint64_t last = lane.pending[done - 1].product;
     make_products(warps, last);
+    if (launch->checked) {
+        end_async_read(self, lane.pending[done - 1].read);
+        release_registers(lane, last);
+        for (size_t i = 0; i < done; ++i)
+            add_event(EventKind::wgmma, self, lane.pending[i].start, time_of(self), lane.pending[i].code, lane.pending[i].product);
+    }
     lane.pending.erase(lane.pending.begin(), lane.pending.begin() + static_cast<long>(done));
     unsigned number = self.linear % WARPGROUP;
     for (auto& tile : warps.tiles)
@@ -189,12 +221,15 @@ SIMT_EXPORT void simt_wgmma(float* d, unsigned num_regs, const unsigned* a_regs,
     wait_for_warpgroup(call, SIMT_CODE());
 }
 
-SIMT_EXPORT void simt_wgmma_fence() {}
+SIMT_EXPORT void simt_wgmma_fence() {
+    if (launch->checked) note_wgmma_fence(*current, lane_of(*current));
+}
 
 SIMT_EXPORT void simt_wgmma_commit() { ++lane_of(*current).group; }
 
 // Waits until at most `num_groups` committed groups are in flight.
 SIMT_EXPORT void simt_wgmma_wait(unsigned num_groups) {
     uint32_t committed = lane_of(*current).group;
+    if (launch->checked && !num_groups) report_uncovered_wait(*current, SIMT_CODE());
     if (committed > num_groups) complete_before(committed - num_groups);
 }

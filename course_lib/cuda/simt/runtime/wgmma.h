@@ -3,10 +3,11 @@
 // A product is issued when the last of the 128 lanes calls it. It is made as late as the PTX ISA allows, at the first wait
 // that covers it (forward, resident), at its issue (reverse), or at either (random). From its issue to its own wait a
 // lane finds NaN in its accumulators. wgmma.cpp has lanes, groups and time; wgmma_operand.cpp descriptors and the
-// operands in shared memory.
+// operands in shared memory; wgmma_registers.cpp registers in flight and fences; wgmma_findings.cpp the other findings.
 #pragma once
 #include <deque>
 
+#include "findings.h"
 #include "state.h"
 
 namespace simt {
@@ -63,25 +64,62 @@ struct WgmmaProduct {
 };
 
 struct Warpgroup {
-    unsigned arrived = 0;                  // lanes that wait in a product
+    unsigned arrived = 0;                  // lanes that wait in a product; `calls` of the others are null
     const WgmmaCall* calls[WARPGROUP] = {};
     uint64_t issued = 0;                   // products so far; the first has number 1
     std::deque<WgmmaProduct> in_flight;    // not made yet, oldest first
     std::vector<std::shared_ptr<WgmmaTile>> tiles;
 };
 
+// Registers of a lane that a product in flight owns.
+struct HeldRegisters {
+    uintptr_t low, high;
+    uint64_t product;  // the newest one that owns them
+    uintptr_t code;    // of its issue
+    bool is_a;
+};
+
+struct LocalWrite;  // wgmma_registers.cpp
+
 // What a lane has in flight, oldest first, by commit group.
 struct WgmmaLane {
     struct Pending {
-        uint64_t product;
+        uint64_t product, read;  // read: of its operands, as async_proxy.h numbers it
+        uint64_t start;          // of the timeline
+        uintptr_t code;
         uint32_t group;
     };
     std::vector<Pending> pending;
     uint32_t group = 0;  // groups committed so far
+    // Checked build only. fences: executed so far; counts on from block to block, so `writes` needs no clearing.
+    std::vector<HeldRegisters> held;
+    uintptr_t held_low = ~uintptr_t(0), held_high = 0;  // all of `held` is between them
+    uint32_t fences = 0, fences_at_start = 0;
+    std::shared_ptr<LocalWrite> writes;  // by word of the stack
 };
+
+// wgmma.cpp
+void start_wgmma(Fiber& fiber);  // the thread of a new block
 
 // wgmma_operand.cpp
 WgmmaOperand wgmma_operand(uint64_t descriptor, unsigned rows, bool is_mn_major);
 void read_operand(const WgmmaOperand& operand, unsigned item_bytes, unsigned char* rows_of_32_bytes);
+// At the issue, checked build: the descriptors, then the reads of all four warps. Returns the read's number.
+uint64_t check_operands(Block& block, unsigned warpgroup, const WgmmaCall& call, const WgmmaProduct& product);
+
+// wgmma_registers.cpp, checked build
+void note_wgmma_fence(Fiber& fiber, WgmmaLane& lane);
+// An access of a thread to its own stack.
+void local_access(Fiber& fiber, uintptr_t address, unsigned bytes, bool is_write, uintptr_t code);
+// At the issue: the fence must have come after the last write of d and a; from now on they are in flight.
+void hold_registers(Fiber& fiber, WgmmaLane& lane, const WgmmaCall& call, uint64_t product, uintptr_t code);
+void release_registers(WgmmaLane& lane, uint64_t product);         // and of all products before it
+
+// wgmma_findings.cpp, checked build
+Finding wgmma_finding(const Fiber& fiber, Kind kind, uintptr_t code, uintptr_t other_code, std::string detail);
+void report_uncovered_wait(const Fiber& fiber, uintptr_t code);  // a wait for all that leaves out what is not committed
+void report_unfinished(const Fiber& fiber);                      // the thread returns with products in flight
+void report_unequal_calls(Block& block, unsigned warpgroup, const Warpgroup& group);  // the first lane that differs
+bool report_missing_lanes(Block& block);  // of a deadlock: a product waits for lanes that never come; false: none does
 
 }  // namespace simt

@@ -6,6 +6,7 @@
 // 16 bytes are those of CUTLASS, mma_traits_sm90_gmma.hpp.
 #include <cstring>
 
+#include "async_proxy.h"
 #include "wgmma.h"
 
 namespace simt {
@@ -74,6 +75,78 @@ void read_operand(const WgmmaOperand& operand, unsigned item_bytes, unsigned cha
         for (unsigned r = 0; r < 8; ++r)
             std::memcpy(to + (row + r) * WGMMA_ROW_BYTES + k * item_bytes, piece + r * item_bytes, item_bytes);
     }
+}
+
+// ---- checks at the issue ----
+
+// The swizzled patterns are of 8 rows, and begin at multiples of their size: 1024, 512 or 256 bytes. A descriptor may begin
+// further along the first row (the steps of k), not in another row. detail: "descriptor|WHICH|FIELD|VALUE|MULTIPLE".
+static void check_descriptor(const Fiber& fiber, uint64_t bits, const char* which, unsigned rows, bool is_mn_major, uintptr_t code) {
+    WgmmaDescriptor at(bits);
+    unsigned width = at.swizzle_bytes, pattern = 8 * width;
+    auto wrong = [&](const char* field, unsigned value, unsigned multiple) {
+        report(wgmma_finding(fiber, Kind::bad_wgmma, code, 0,
+                             std::string("descriptor|") + which + "|" + field + "|" + std::to_string(value) + "|" +
+                                 std::to_string(multiple)));
+    };
+    if (at.base_offset) return wrong("base offset", at.base_offset, 0);
+    if (width == 16) return;
+    if (at.start % pattern >= width) return wrong("start", at.start, pattern);
+    if (!is_mn_major && at.start % WGMMA_ROW_BYTES) return wrong("step", at.start % width, WGMMA_ROW_BYTES);
+    if (at.stride_bytes % pattern) return wrong("stride_bytes", at.stride_bytes, pattern);
+    if (is_mn_major && rows * 2 > width && at.leading_bytes % pattern) wrong("leading_bytes", at.leading_bytes, pattern);
+}
+
+// Bytes that a TMA load wrote under another swizzle than the descriptor's. detail: "swizzle|WHICH|DESCRIPTOR'S|WRITTEN".
+static void check_swizzle(const Fiber& fiber, uint64_t bits, const char* which, const WgmmaOperand& operand, uintptr_t code) {
+    auto field = static_cast<int>(bits >> 62);
+    for (uint32_t offset : operand.offsets) {
+        auto address = reinterpret_cast<uintptr_t>(worker->shared_low) + offset;
+        int written = is_inside_shared(address, 16) ? written_swizzle(address) : -1;
+        if (written < 0 || written == field) continue;
+        report(wgmma_finding(fiber, Kind::bad_wgmma, code, 0,
+                             std::string("swizzle|") + which + "|" + std::to_string(field) + "|" + std::to_string(written)));
+        return;
+    }
+}
+
+// The pieces that one warp reads: of a its own 16 rows, of b all.
+static std::vector<Range> pieces_of_warp(const WgmmaProduct& product, unsigned warp) {
+    std::vector<Range> ranges;
+    auto low = reinterpret_cast<uintptr_t>(worker->shared_low);
+    const WgmmaOperand& a = product.a;
+    for (unsigned i = 0; i < a.offsets.size(); ++i) {
+        unsigned row = a.is_mn_major ? i % (a.rows / 8) * 8 : i / 2;
+        if (row / 16 == warp) ranges.push_back({low + a.offsets[i], 16});
+    }
+    for (uint32_t offset : product.b.offsets) ranges.push_back({low + offset, 16});
+    return ranges;
+}
+
+// A warp's last lane checks for it: all four warps must be ordered after the writes of what they read. What one lane
+// waited for, the others of its warp know after a __syncwarp only.
+uint64_t check_operands(Block& block, unsigned warpgroup, const WgmmaCall& call, const WgmmaProduct& product) {
+    Fiber* issuing = current;
+    if (!call.a_regs) {
+        check_descriptor(*issuing, call.a, "a", WGMMA_ROWS, call.trans_a, product.code);
+        check_swizzle(*issuing, call.a, "a", product.a, product.code);
+    }
+    check_descriptor(*issuing, call.b, "b", product.b.rows, call.trans_b, product.code);
+    check_swizzle(*issuing, call.b, "b", product.b, product.code);
+    uint16_t agent = agent_of(block, AgentKind::wgmma, warpgroup);
+    uint64_t number = 0;
+    for (unsigned warp = 0; warp < WARPGROUP / LANES; ++warp) {
+        current = &block.fibers[warpgroup * WARPGROUP + warp * LANES + LANES - 1];
+        std::vector<Range> ranges = pieces_of_warp(product, warp);
+        if (warp == 0) {
+            number = begin_async_read(agent, ranges.data(), ranges.size(), product.code);
+            continue;
+        }
+        for (const Range& range : ranges)
+            async_shared_access(agent, static_cast<uint32_t>(number), range, false, 0, product.code);
+    }
+    current = issuing;
+    return number;
 }
 
 }  // namespace simt
