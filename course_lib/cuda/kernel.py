@@ -88,7 +88,18 @@ class Kernel:
             f"{self.name}(grid, block, …)."
         )
 
-    def profile(self, grid, block, *args, shared_bytes=0, schedule="forward", seed=0, step_limit=None, outputs=()):
+    def profile(
+        self,
+        grid,
+        block,
+        *args,
+        shared_bytes=0,
+        schedule="forward",
+        seed=0,
+        step_limit=None,
+        outputs=(),
+        timeline=False,
+    ):
         """Run the kernel on the SIMT machine and count what it does; meant for small sizes.
 
         Parameters
@@ -98,6 +109,7 @@ class Kernel:
         seed : int, for schedule="random"
         step_limit : int or None; basic blocks of one thread before a loop counts as endless
         outputs : tensors among `args` that count as uninitialised
+        timeline : bool; record waits and asynchronous copies in report.timeline
 
         Returns
         -------
@@ -113,9 +125,8 @@ class Kernel:
         )
         _count()
         module = self._engine_module("checked")
-        report = module.profile(
-            grid, block, copies, shared_bytes, schedule=schedule, seed=seed, step_limit=step_limit, outputs=marked
-        )
+        options = {"schedule": schedule, "seed": seed, "step_limit": step_limit, "timeline": timeline}
+        report = module.profile(grid, block, copies, shared_bytes, outputs=marked, **options)
         for copy, value, parameter in zip(copies, values, self.parameters, strict=True):
             writable = parameter.is_tensor_map or not parameter.is_const
             if isinstance(_memory_of(value), torch.Tensor) and copy is not value and writable:

@@ -44,6 +44,7 @@ struct Task {
     int num_workers;
     uint64_t step_limit;
     double time_limit_s;
+    int timeline;
 };
 using Bytes = std::vector<unsigned char>;
 

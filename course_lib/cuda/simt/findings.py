@@ -44,6 +44,7 @@ class Reader(AsyncSentences, WgmmaSentences):
     def resolve(self):
         """Look up all code addresses of the result in one call of addr2line."""
         codes = [row[0] for row in self.result["counters"]] + [self.result["stop_code"]]
+        codes += [row[5] for row in self.result["timeline"]]
         for raw in self.result["findings"]:
             codes += [raw["code"], raw["other_code"]]
         self.lines.resolve(codes)
@@ -95,12 +96,13 @@ class Reader(AsyncSentences, WgmmaSentences):
         same_block = raw["block"] == raw["other_block"]
         verb = "writes" if raw["is_write"] else "reads"
         earlier = "wrote" if raw["other_is_write"] else "read"
-        thread = f"thread {_triple_text(raw['thread'])}"
+        thread = self.actor(raw)
         other_thread = f"thread {_triple_text(raw['other_thread'])}"
         if not same_block:
             thread += f" of block {_triple_text(raw['block'])}"
             other_thread += f" of block {_triple_text(raw['other_block'])}"
-        missing = "with no barrier between" if same_block else "with nothing that orders the two blocks"
+        missing = "with no barrier between them" if raw["is_async"] else "with no barrier between"
+        missing = missing if same_block else "with nothing that orders the two blocks"
         if raw["detail"] == "in flight":
             return (
                 f"{thread} {verb} {self.object(raw)} while the asynchronous copy that {other_thread} started at "
@@ -128,7 +130,8 @@ class Reader(AsyncSentences, WgmmaSentences):
         )
 
     def _uninitialised_read(self, raw, space, other):
-        return f"{_thread_text(raw['thread'], raw['block'])} reads {self.object(raw)}, which has not been written."
+        actor = self.actor(raw) if raw["is_async"] else _thread_text(raw["thread"], raw["block"])
+        return f"{actor} reads {self.object(raw)}, which has not been written."
 
     def _divergent_barrier(self, raw, space, other):
         if raw["other_code"]:
@@ -145,6 +148,9 @@ class Reader(AsyncSentences, WgmmaSentences):
     def _deadlock(self, raw, space, other):
         if raw["detail"].startswith("wgmma|"):
             return self.wgmma_deadlock(raw, other)
+        sentence = self.async_deadlock(raw)
+        if sentence:
+            return sentence
         if "|" in raw["detail"]:
             return self._bad_shuffle(raw, space, other)
         return f"{_thread_text(raw['thread'], raw['block'])} waits forever."
@@ -170,6 +176,8 @@ class Reader(AsyncSentences, WgmmaSentences):
         variable = self._variable(address)
         if variable:
             name, offset, whole = variable
+            if raw["is_async"]:  # the size of an element is not known
+                return f"{size} bytes of {name} from byte {offset:,} on"
             if offset == 0 and whole == size:
                 return name
             return f"{name}[{offset // size}]" if offset % size == 0 else f"{name} + {offset} bytes"

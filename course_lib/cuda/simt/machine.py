@@ -15,7 +15,7 @@ from .findings import Reader, stop_findings
 from .inactive_lanes import drop_discarded
 from .lines import LineTable, variables
 from .memory import OBJECT_KINDS, Memory, Object, Task, value_buffers
-from .report import Line, Report
+from .report import EVENTS, Event, Line, Report
 from .source import AUTHOR
 
 SCHEDULES = ("forward", "reverse", "random", "resident")  # the order is that of Schedule in runtime/state.h
@@ -94,7 +94,17 @@ class Module:
             raise KernelFault(f"{self.name}: {message}", findings)
 
     def profile(
-        self, grid, block, arguments, shared_bytes=0, *, schedule="forward", seed=0, step_limit=None, outputs=()
+        self,
+        grid,
+        block,
+        arguments,
+        shared_bytes=0,
+        *,
+        schedule="forward",
+        seed=0,
+        step_limit=None,
+        outputs=(),
+        timeline=False,
     ):
         """Run the kernel with every access checked and counted.
 
@@ -105,6 +115,7 @@ class Module:
         seed : int, for random and resident
         step_limit : int or None; basic blocks of one thread before its loop counts as endless (default 10 million)
         outputs : tensors among the arguments that count as uninitialised
+        timeline : bool, record report.timeline
 
         Returns
         -------
@@ -114,7 +125,7 @@ class Module:
             raise LaunchError(f"schedule is {schedule!r}; it must be one of {', '.join(SCHEDULES)}.")
         self._need("checked")
         options = {"schedule": SCHEDULES.index(schedule), "seed": seed, "step_limit": step_limit or STEP_LIMIT}
-        options |= {"outputs": outputs, "checked": True}
+        options |= {"outputs": outputs, "checked": True, "timeline": timeline}
         with _lock:
             before = Memory(self.parameters, arguments, outputs).copy()
             result, memory, printed = self._run(grid, block, arguments, shared_bytes, **options)
@@ -129,7 +140,10 @@ class Module:
                 drop_discarded(result, printed, memory, before, run_again, self._set_inactive_byte)
         _show(printed)
         report = Report(kernel=self.name, schedule=schedule, exact=result["exact"], printed=printed)
-        report.findings = self._findings(result, memory)
+        findings = self._findings(result, memory)
+        report.findings = [one for one in findings if one.kind != "remark"]
+        report.remarks = [one.message for one in findings if one.kind == "remark"]
+        report.timeline = [self._event(row) for row in result["timeline"]]
         self._count(report, result["counters"])
         return report
 
@@ -147,7 +161,20 @@ class Module:
         findings = reader.findings(result["findings"])
         return findings + [last for last in stop_findings(reader) if not _is_consequence(findings, last)]
 
-    def _run(self, grid, block, arguments, shared_bytes, *, checked, schedule=0, seed=0, step_limit=0, outputs=()):
+    def _run(
+        self,
+        grid,
+        block,
+        arguments,
+        shared_bytes,
+        *,
+        checked,
+        schedule=0,
+        seed=0,
+        step_limit=0,
+        outputs=(),
+        timeline=False,
+    ):
         """Launch once. Returns the runtime's result (a dict), the Memory of the launch and what the kernel printed."""
         self._check_shared(shared_bytes)
         memory = Memory(self.parameters, arguments, outputs)
@@ -167,6 +194,7 @@ class Module:
             num_workers=1 if checked else _num_workers(),
             step_limit=step_limit,
             time_limit_s=float(os.environ.get("COURSE_TIME_LIMIT_S", TIME_LIMIT_S)),
+            timeline=timeline,
             **memory.task_fields(buffers),
         )
         result, text = self._call(task)
@@ -192,6 +220,11 @@ class Module:
                 f"{self.name}: it declares {self.static_shared:,} bytes of shared memory and is launched with "
                 f"{shared_bytes:,} more; a block may have {BLOCK_SHARED_LIMIT:,} together."
             )
+
+    def _event(self, row):
+        block, warp, kind, start, end, code, _ = row
+        location = self._lines.location(code)
+        return Event(block, warp, EVENTS[kind], start, end, location[1] if location else None)
 
     def _count(self, report, counters):
         """Add the counters of code addresses to the report's lines and totals."""

@@ -54,6 +54,7 @@ class Task(ctypes.Structure):
         ("num_workers", ctypes.c_int),
         ("step_limit", ctypes.c_uint64),
         ("time_limit_s", ctypes.c_double),
+        ("timeline", ctypes.c_int),
     ]
 
 

@@ -24,7 +24,28 @@ KINDS = (
     "bad_registers",
     "in_flight",
     "bad_wgmma",
+    "remark",
 )
+
+
+# The order is that of EventKind in runtime/timeline.h.
+EVENTS = ("mbarrier_wait", "barrier_wait", "tma_load", "tma_store", "wgmma")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One wait of a warp, or one asynchronous operation that a warp issued; see Report.timeline.
+
+    block : int, linear; warp : int, of the block; kind : str, one of EVENTS; start, end : int, logical time;
+    line : int or None, the author's
+    """
+
+    block: int
+    warp: int
+    kind: str
+    start: int
+    end: int
+    line: int | None
 
 
 @dataclass(frozen=True)
@@ -117,6 +138,9 @@ class Report(Line):
     findings : list of Finding, and by kind: races, out_of_bounds, uninitialised_reads, misaligned, divergent_barriers
     exact : bool; False when a launch was so long that some requests were counted in two parts
     printed : str, what the kernel printed
+    remarks : list of str, what is unusual and not wrong
+    timeline : list of Event, when it was asked for. Time is logical: the basic blocks that a thread executed; a wait
+        ends no earlier than what it waits for. A bulk load is taken to last 32, and 1 for every 512 bytes
     """
 
     line: int | None = None
@@ -126,6 +150,8 @@ class Report(Line):
     findings: list = field(default_factory=list)
     exact: bool = True
     printed: str = ""
+    remarks: list = field(default_factory=list)
+    timeline: list = field(default_factory=list)
 
     def of_kind(self, kind):
         """The findings of one kind."""

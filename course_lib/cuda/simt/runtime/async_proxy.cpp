@@ -55,11 +55,13 @@ static Stamp stamp_of_agent(uint16_t agent, uint32_t clock, bool strong, uintptr
 // In pieces that do not cross a multiple of 16 bytes.
 template <class F>
 static void for_each_chunk(Range range, F&& access) {
+    current->issues_async = true;
     for (uintptr_t at = range.address, end = range.address + range.bytes; at < end;) {
         uintptr_t next = std::min(end, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
         access(at, static_cast<unsigned>(next - at));
         at = next;
     }
+    current->issues_async = false;
 }
 
 bool async_shared_access(uint16_t agent, uint32_t clock, Range range, bool is_write, unsigned swizzle, uintptr_t code) {

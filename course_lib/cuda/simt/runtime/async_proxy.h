@@ -21,6 +21,7 @@ enum class AgentKind : uint8_t { tma_load, tma_store_read, tma_store_write, wgmm
 
 // The agent of this kind that belongs to `owner`, made at its first use: an mbarrier's number in the block, a thread's
 // linear number, a warpgroup's number. Returns its number, which stamps hold as `linear`.
+constexpr uint16_t NO_AGENT = 0xffff;  // in stamps of mbarriers: nothing is ordered after them
 uint16_t agent_of(Block& block, AgentKind kind, uint32_t owner);
 bool is_agent(unsigned linear);  // of a stamp: not a thread
 const Agent& agent_at(const Block& block, unsigned linear);

@@ -10,6 +10,8 @@
 #include "requests.h"
 #include "scheduler.h"
 #include "shadow.h"
+#include "timeline.h"
+#include "tma.h"
 #include "warp.h"
 #include "wgmma.h"
 
@@ -63,10 +65,11 @@ static void start_fiber(Block& block, unsigned number) {
     fiber.known.reset();
     fiber.proxy_fences.clear();
     fiber.init_fences.clear();
+    fiber.issues_async = false;
     fiber.waited = 0;
     fiber.pending_race.open = false;
     fiber.copies.clear();
-    fiber.copy_group = 0;
+    fiber.copy_group = fiber.bulk_group = 0;
     start_wgmma(fiber);
     fiber.stack = worker->stacks->stack(block.slot * launch->num_threads + number);
     if (!fiber.stack) stop_launch(Stop::no_memory, 0);
@@ -91,6 +94,7 @@ void start_block(Block& block, uint32_t id, size_t slot) {
     start_warps(block, n);
     if (block.fibers.size() != n) block.fibers = std::vector<Fiber>(n);  // else reused: their vectors keep their memory
     for (unsigned i = 0; i < n; ++i) start_fiber(block, i);
+    start_async(block);
     if (launch->checked) start_block_recording(block), start_shared_shadow(block);
     block.started = true;
 }
@@ -148,6 +152,7 @@ static void release_barrier(Block& block) {
         join_at_barrier(block);
         flush_if_large(block);
     }
+    if (launch->timeline) meet_at_barrier(block);
     for (Fiber& fiber : block.fibers) {
         if (fiber.wait != Wait::barrier) continue;
         const int results[] = {0, count, all, any};  // by barrier_op
@@ -175,6 +180,7 @@ Turn run_block(Block& block, bool one_round) {
             progress |= run_warp(block, warp, lanes);
             // Another worker or a signal stopped the launch. Relaxed: the flag orders nothing, it only has to arrive.
             if (launch->stop.load(std::memory_order_relaxed)) siglongjmp(worker->escape, 1);
+            if (launch->schedule == Schedule::random) land_at_random(block);
         }
         if (block.live == 0) return Turn::done;
         // A returned thread counts as arrived, as on the hardware; release_barrier reports it.
@@ -182,6 +188,8 @@ Turn run_block(Block& block, bool one_round) {
             release_barrier(block);
             progress = true;
         }
+        // As late as possible: a copy lands when no thread can do without it.
+        if (!progress) progress = land_oldest_load(block) || time_out_polls(block);
         if (!progress) {
             for (Fiber& fiber : block.fibers)
                 if (fiber.wait == Wait::ready) return Turn::spinning;
@@ -193,6 +201,7 @@ Turn run_block(Block& block, bool one_round) {
 
 // Counts what is left of the recording; the slot is free for the next block.
 void finish_block(Block& block) {
+    finish_async(block);
     if (launch->checked) finish_block_recording(block);
     block.done = true;
     block.saved_shared.clear();

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "async_proxy.h"
+#include "tma.h"
 #include "wgmma.h"
 
 namespace simt {
@@ -59,6 +60,7 @@ static Finding finding_of_current(Kind kind, uintptr_t code) {
     finding.code = code;
     finding.thread = current->index;
     finding.block = current->block->index;
+    finding.is_async = current->issues_async;
     return finding;
 }
 
@@ -103,7 +105,8 @@ size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned by
     finding.other_is_write = other_is_write;
     finding.other_code = other.code;
     bool by_agent = is_agent(other.linear);
-    if (!by_agent) finding.other_thread = thread_index(other.linear);
+    if (other.copied == Copied::mbarrier) by_agent = false;
+    else if (!by_agent) finding.other_thread = thread_index(other.linear);
     else if (other.block == current->block->id) finding.other_thread = thread_index(agent_at(*current->block, other.linear).thread);
     finding.other_block = block_index(other.block);
     const Stamp &write = is_write ? now : other, &read = is_write ? other : now;
@@ -186,11 +189,20 @@ static const char* collective_name(Collective kind) {
     }
 }
 
+static bool waits_for_async(const Fiber& fiber) {
+    return fiber.wait == Wait::mbarrier || fiber.wait == Wait::mbarrier_poll || fiber.wait == Wait::named_barrier ||
+           fiber.wait == Wait::registers;
+}
+
 // No thread of the block can go on. The first warp operation that waits for a lane which waits elsewhere is the cause;
 // its detail is "OPERATION|ARRIVED LANES|MISSING LANES|WARP|OPERATION OF A MISSING LANE". Without one, any waiting
 // thread.
 void report_deadlock(Block& block) {
-    if (report_missing_lanes(block)) return;
+    bool lanes_are_missing = report_missing_lanes(block);
+    report_blocked(block);
+    report_blocked_at_named(block);
+    report_blocked_on_registers(block);
+    if (lanes_are_missing) return;
     for (const Fiber& waiter : block.fibers) {
         if (waiter.wait != Wait::collective) continue;
         const Warp& warp = block.warps[waiter.warp];
@@ -205,7 +217,7 @@ void report_deadlock(Block& block) {
                 if (!first_missing) first_missing = &fiber;
             }
         }
-        if (!first_missing) continue;
+        if (!first_missing || waits_for_async(*first_missing)) continue;
         Finding finding;
         finding.kind = waiter.collective == Collective::syncwarp ? Kind::deadlock : Kind::bad_shuffle;
         finding.code = waiter.wait_code;
@@ -219,6 +231,8 @@ void report_deadlock(Block& block) {
         report(finding);
         return;
     }
+    for (const Fiber& fiber : block.fibers)
+        if (waits_for_async(fiber)) return;  // reported above
     Finding finding;
     finding.kind = Kind::deadlock;
     for (const Fiber& fiber : block.fibers)

@@ -12,9 +12,10 @@
 namespace simt {
 
 // The order is that of KINDS in report.py.
+// remark: nothing is wrong; kept apart from the findings.
 enum class Kind : int {
     race, out_of_bounds, misaligned, uninitialised_read, divergent_barrier, deadlock, step_limit, bad_shuffle,
-    stack_overflow, trap, missing_fence, bad_barrier, bad_copy, bad_registers, in_flight, bad_wgmma
+    stack_overflow, trap, missing_fence, bad_barrier, bad_copy, bad_registers, in_flight, bad_wgmma, remark
 };
 enum class Space : int { none, shared, global };
 
@@ -24,6 +25,7 @@ struct Finding {
     uintptr_t code = 0, other_code = 0;  // other_code 0: there is no second location
     uint64_t count = 0;  // 0: withdrawn
     bool is_write = false, other_is_write = false;
+    bool is_async = false;  // the thread starts an asynchronous operation that makes the access
     SimtIndex thread{}, block{}, other_thread{}, other_block{};
     uint64_t address = 0;
     unsigned bytes = 0;

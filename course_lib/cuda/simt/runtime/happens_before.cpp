@@ -40,6 +40,22 @@ void release_fence() {
     ++self.clock;                         // accesses after the fence are not in it
 }
 
+void release_into(Knowledge& sum) {
+    Fiber& self = *current;
+    const Warp& warp = self.block->warps[self.warp];
+    auto add = [&](size_t number, uint32_t clock) {
+        if (sum.known.size() <= number) sum.known.resize(number + 1, 0);
+        sum.known[number] = std::max(sum.known[number], clock);
+    };
+    if (self.known)
+        for (size_t i = self.known->size(); i-- > 0;) add(i, (*self.known)[i]);
+    if (warp.exchanged)
+        for (unsigned lane = 0; lane < warp.lanes; ++lane) add(warp.first + lane, warp.clocks[self.lane][lane]);
+    add(self.linear, self.clock++);
+    join(sum.acquired, self.acquired);
+    join(sum.released, self.released);
+}
+
 void atomic_acquire_release(uintptr_t address) {
     Fiber& self = *current;
     ClockPtr& here = released_at[address];

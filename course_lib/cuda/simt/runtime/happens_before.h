@@ -52,6 +52,13 @@ inline void join(ClockPtr& into, const ClockPtr& more) {
     into = std::move(both);
 }
 
+// What arrivals at an mbarrier or a named barrier have released so far.
+struct Knowledge {
+    Known known;  // by number of a thread or an agent of the block
+    ClockPtr acquired, released;
+};
+void release_into(Knowledge& sum);  // adds all that happened before the current thread's next access
+
 void release_fence();                                         // __threadfence of the current thread
 void atomic_acquire_release(uintptr_t address);               // an atomic of the current thread
 void volatile_synchronise(uintptr_t address, bool is_write);  // a volatile read acquires, a volatile write releases

@@ -19,6 +19,7 @@
 #include "result.h"
 #include "scheduler.h"
 #include "shadow.h"
+#include "timeline.h"
 
 // The structures of the call. The same fields in the same order are in memory.py and tests/simt/aarch64_driver.cpp.
 extern "C" {
@@ -49,6 +50,7 @@ struct SimtTask {
     int num_workers;
     uint64_t step_limit;
     double time_limit_s;
+    int timeline;
 };
 // Of the dynamic linker: the address of a module's thread-local segment in the calling thread (ELF TLS ABI).
 typedef struct {
@@ -194,6 +196,7 @@ static void read_task(Launch& task, const SimtTask& spec) {
     task.schedule = static_cast<Schedule>(spec.schedule);
     task.step_limit = spec.step_limit;
     task.time_limit_s = spec.time_limit_s;
+    task.timeline = task.checked && spec.timeline != 0;
     // All workers together keep at most MAX_RESIDENT_THREADS threads alive.
     task.max_resident = std::min({task.num_blocks, static_cast<uint64_t>(MAX_RESIDENT_BLOCKS),
                                   static_cast<uint64_t>(MAX_RESIDENT_THREADS / task.num_threads)});
@@ -244,6 +247,7 @@ struct Arguments {
 static bool start_checks(const Launch& task, const SimtTask& spec, const std::vector<Placement>& tensors) {
     reset_happens_before();
     reset_requests();
+    reset_timeline();
     if (!start_shadow(task, arena.low(), arena.high())) return false;
     for (size_t i = 0; i < tensors.size(); ++i) {
         auto low = reinterpret_cast<uintptr_t>(tensors[i].device);

@@ -169,6 +169,12 @@ void flush_if_large(Block& block) {
     if (recorded_entries > FLUSH_ENTRIES) finish_block_recording(block);
 }
 
+Counters& counters_of(uintptr_t code, uint8_t flags) {
+    Counters& sum = counters[uint64_t(flags) << 56 | (code & 0xffffffff)];
+    sum.flags = flags;
+    return sum;
+}
+
 bool counts_are_exact() { return exact; }
 
 const std::unordered_map<uint64_t, Counters>& all_counters() { return counters; }

@@ -8,6 +8,7 @@
 
 #include "findings.h"
 #include "requests.h"
+#include "timeline.h"
 
 namespace simt {
 
@@ -48,7 +49,8 @@ static std::string field(const char* name, bool value) { return field(name, std:
 static std::string text_of(const Finding& f) {
     return "{" + field("kind", static_cast<uint64_t>(f.kind)) + field("space", static_cast<uint64_t>(f.space)) +
            field("code", f.code) + field("other_code", f.other_code) + field("count", f.count) +
-           field("is_write", f.is_write) + field("other_is_write", f.other_is_write) + field("thread", list(f.thread)) +
+           field("is_write", f.is_write) + field("other_is_write", f.other_is_write) +
+           field("is_async", f.is_async) + field("thread", list(f.thread)) +
            field("block", list(f.block)) + field("other_thread", list(f.other_thread)) +
            field("other_block", list(f.other_block)) + field("address", f.address) +
            field("bytes", static_cast<uint64_t>(f.bytes)) + "\"detail\":" + quoted(f.detail) + "}";
@@ -89,6 +91,7 @@ std::string result_text(const Launch& task, const std::vector<Placement>& tensor
            field("shared", list({reinterpret_cast<uintptr_t>(first.shared_low),
                                  reinterpret_cast<uintptr_t>(first.dynamic_low)})) +
            field("tensors", tensors_text(tensors)) + field("findings", findings_text()) +
+           field("timeline", task.timeline ? timeline_text() : std::string("[]")) +
            "\"counters\":" + (task.checked ? counters_text() : std::string("[]")) + "}";
 }
 

@@ -26,11 +26,15 @@ extern "C" struct SimtIndex {
 namespace simt {
 
 constexpr unsigned LANES = 32;
+constexpr unsigned WARPGROUP = 128;  // threads
 constexpr unsigned RECENT_READS = 8;
 
 // ready: may run. barrier, collective, active_mask, warpgroup: stopped in __syncthreads, in a warp-wide operation, in
-// __activemask, in a wgmma.
-enum class Wait : uint8_t { ready, barrier, collective, active_mask, warpgroup, done };
+// __activemask, in a wgmma. mbarrier: until a phase completes; mbarrier_poll: the same, but gives up when no thread can
+// go on. named_barrier, registers: in a named barrier, in setmaxnreg.
+enum class Wait : uint8_t {
+    ready, barrier, collective, active_mask, warpgroup, mbarrier, mbarrier_poll, named_barrier, registers, done
+};
 enum class Schedule : int { forward, reverse, random, resident };  // order of SCHEDULES in machine.py
 // gather: a matrix instruction, which takes registers of all lanes.
 enum class Collective : uint8_t { syncwarp, shuffle, ballot, reduce, match, gather };
@@ -90,6 +94,7 @@ struct Fiber {
 
     // Of the barrier or collective that the thread waits in. Set by the hook, read by the thread that completes it.
     uintptr_t wait_code = 0;  // its code address
+    uint32_t wait_number = 0, wait_parity = 0;  // of the mbarrier or named barrier
     int barrier_op = 0, predicate = 0;
     Collective collective = Collective::syncwarp;
     unsigned mask = 0;
@@ -103,6 +108,7 @@ struct Fiber {
 
     std::vector<AsyncCopy> copies;  // in flight, oldest first
     uint32_t copy_group = 0;        // groups committed so far
+    uint32_t bulk_group = 0;        // bulk groups committed so far (tma.cpp)
 
     std::shared_ptr<WgmmaLane> wgmma;  // null until the thread's first wgmma, fence or commit
 
@@ -115,6 +121,7 @@ struct Fiber {
     KnownPtr known;               // learned through mbarriers, named barriers and waits for asynchronous operations
     std::vector<FenceMark> proxy_fences, init_fences;  // fence_proxy_async, fence_mbarrier_init; oldest first
 
+    bool issues_async = false;  // the access being checked is that of a copy or of a wgmma which the thread starts
     uint64_t waited = 0;  // of the timeline: what waits add to `steps`
 
     // The last plain reads: a compare-and-swap loop begins with one, which is no race (excuse_recent_reads).
@@ -145,6 +152,7 @@ struct Warp {
 };
 
 struct SharedShadow;  // shadow.h
+struct AsyncState;    // tma.h
 
 struct Block {
     SimtIndex index{};   // blockIdx
@@ -160,6 +168,7 @@ struct Block {
     std::shared_ptr<SharedShadow> shared_shadow;
     std::vector<Agent> agents;
     std::shared_ptr<std::vector<Warpgroup>> warpgroups;  // null until the block's first wgmma
+    std::shared_ptr<AsyncState> async;  // mbarriers, TMA copies, named barriers, registers
     size_t slot = 0;  // of the worker's resident blocks; its stacks and recordings are found by it
 };
 

@@ -41,6 +41,18 @@ void add_event(EventKind kind, const Fiber& fiber, uint64_t start, uint64_t end,
     events.push_back({fiber.block->id, fiber.warp, kind, start, end, code, number});
 }
 
+void meet_at_barrier(Block& block) {
+    uint64_t last = 0;
+    for (const Fiber& fiber : block.fibers)
+        if (fiber.wait == Wait::barrier) last = std::max(last, time_of(fiber));
+    for (Fiber& fiber : block.fibers) {
+        if (fiber.wait != Wait::barrier) continue;
+        uint64_t start = time_of(fiber);
+        advance_time(fiber, last);
+        add_event(EventKind::barrier_wait, fiber, start, last, fiber.wait_code, uint64_t(block.epoch) << 4);
+    }
+}
+
 void reset_timeline() {
     events.clear();
     last_of_warp.clear();

@@ -11,10 +11,14 @@
 namespace simt {
 
 // The order is that of EVENTS in report.py.
-enum class EventKind : uint8_t { mbarrier_wait, named_barrier_wait, tma_load, tma_store, wgmma };
+enum class EventKind : uint8_t { mbarrier_wait, barrier_wait, tma_load, tma_store, wgmma };
+
+// A TMA load takes 32 units and one for every 512 bytes: an assumption, so that a picture shows that it takes time.
+inline uint64_t load_time(uint64_t bytes) { return 32 + bytes / 512; }
 
 uint64_t time_of(const Fiber& fiber);
 void advance_time(Fiber& fiber, uint64_t time);  // the thread goes on at `time` if that is later
+void meet_at_barrier(Block& block);  // __syncthreads: its threads go on at the time of the last one
 // An event of the fiber's warp. Events of equal kind, line and `number` (a phase, a group) of one warp are merged into
 // one, from the first start to the last end.
 void add_event(EventKind kind, const Fiber& fiber, uint64_t start, uint64_t end, uintptr_t code, uint64_t number);

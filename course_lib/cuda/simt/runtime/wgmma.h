@@ -12,7 +12,6 @@
 
 namespace simt {
 
-constexpr unsigned WARPGROUP = 128;      // threads
 constexpr unsigned WGMMA_ROWS = 64;      // of a and d
 constexpr unsigned WGMMA_ROW_BYTES = 32; // of a row of a, or of a column of b: k is 16 or 32
 constexpr unsigned WGMMA_MAX_REGS = 128; // accumulators of a lane, n / 2

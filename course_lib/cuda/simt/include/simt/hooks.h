@@ -69,6 +69,28 @@ SIMT_OWN_LINE void simt_wgmma_fence();
 SIMT_OWN_LINE void simt_wgmma_commit();
 SIMT_OWN_LINE void simt_wgmma_wait(unsigned num_groups);  // until at most the last num_groups committed groups are in flight
 
+// mbarriers: 8 bytes of shared memory. A wait returns when the phase of this parity has completed; try_wait also, with 0,
+// when no thread of the block can go on.
+SIMT_OWN_LINE void simt_mbarrier_init(void* barrier, unsigned num_arrivals);
+void simt_mbarrier_init_fence();
+SIMT_OWN_LINE void simt_mbarrier_arrive(void* barrier);
+SIMT_OWN_LINE void simt_mbarrier_arrive_expect_tx(void* barrier, unsigned num_bytes);
+SIMT_OWN_LINE int simt_mbarrier_try_wait(void* barrier, unsigned parity);
+SIMT_OWN_LINE void simt_mbarrier_wait(void* barrier, unsigned parity);
+
+// TMA: a box of `rank` dimensions at its coordinates, innermost first. Plain bulk copies: `num_bytes` in one piece.
+SIMT_OWN_LINE void simt_tma_load(void* shared, const void* map, void* barrier, unsigned rank, const int* coordinates);
+SIMT_OWN_LINE void simt_tma_store(const void* map, const void* shared, unsigned rank, const int* coordinates);
+SIMT_OWN_LINE void simt_bulk_load(void* shared, const void* global, unsigned num_bytes, void* barrier);
+SIMT_OWN_LINE void simt_bulk_reduce_add_f32(void* global, const void* shared, unsigned num_bytes);
+void simt_bulk_commit_group();
+SIMT_OWN_LINE void simt_bulk_wait_group(unsigned num_groups, int reads_only);
+SIMT_OWN_LINE void simt_prefetch_tensormap(const void* map);
+void simt_fence_proxy_async();
+
+SIMT_OWN_LINE void simt_named_barrier(int number, int num_threads, int waits);  // waits 0: only arrives
+SIMT_OWN_LINE void simt_setmaxnreg(int num_registers, int increases);
+
 // Atomics: one call, one recorded atomic access. kind: see SimtAtomicType. op: 0 add, 1 sub, 2 exch, 3 min, 4 max, 5 and,
 // 6 or, 7 xor, 8 inc, 9 dec, 10 cas. Writes the old value to `old`.
 void simt_atomic(int op, int type, void* address, const void* operand, const void* compare, void* old);

@@ -1,0 +1,59 @@
+// TMA copies: boxes of tensors and plain pieces of memory, between global and shared memory.
+//
+// A load takes its destination and its source at issue, as accesses of an agent (async_proxy.h), and lands later: global
+// memory is read, shared memory is written and the bytes are counted on the mbarrier at once. Forward and resident land a
+// copy only when no thread of the block can go on, reverse lands it at issue, random at a random time, in any order.
+// A store or reduction reads shared memory and writes global memory as late as its thread's wait for the bulk group, or at the end
+// of the block. A block that ends without bulk_wait_group_read or bulk_wait_group is a finding: its shared memory may be
+// given to another block while the copy reads it.
+#pragma once
+#include <array>
+
+#include "../include/simt/tensor_map.h"
+#include "mbarrier.h"
+#include "named_barrier.h"
+#include "register_pool.h"
+
+namespace simt {
+
+// A box at its coordinates; or `bytes` of contiguous memory when there is no map.
+struct Bulk {
+    bool has_map = false;
+    SimtTensorMap map{};
+    int coordinates[5]{};
+    unsigned char* global = nullptr;
+    unsigned char* shared = nullptr;
+    uint64_t bytes = 0;      // of the whole box
+    uintptr_t code = 0;      // of the issue
+    uint16_t thread = 0;
+    uint64_t issue_time = 0;
+};
+
+struct BulkLoad {
+    Bulk bulk;
+    unsigned barrier = 0;  // number
+};
+
+struct BulkStore {
+    Bulk bulk;
+    uint32_t group = 0;  // of its thread
+    bool adds = false;   // a reduction
+};
+
+// Of a block.
+struct AsyncState {
+    std::vector<Mbarrier> mbarriers;
+    std::vector<BulkLoad> loads;    // in flight, oldest first
+    std::vector<BulkStore> stores;  // in flight, oldest first
+    std::array<NamedBarrier, 16> named{};
+    RegisterPool registers;
+    uint64_t events = 0;     // of copies, on the timeline
+    unsigned time_outs = 0;  // of try_wait, since a phase has completed
+};
+
+void start_async(Block& block);
+bool land_oldest_load(Block& block);  // false: none is in flight
+void land_at_random(Block& block);    // random schedule: any copy, or none
+void finish_async(Block& block);      // the block has ended: lands what is in flight, reports what was not waited for
+
+}  // namespace simt
