@@ -68,7 +68,7 @@ class AsyncSentences:
                 f"fence_mbarrier_init(): that thread calls it after mbarrier_init and before the barrier of the block."
             )
         return (
-            f"{self.object(raw)} was written by threads ({writer} at {other}) and is read by the async proxy without "
+            f"{self.object(raw)}, written by {writer} at {other}, is read by the async proxy here without "
             f"fence_proxy_async(): the thread that writes calls it after the write and before the barrier."
         )
 
