@@ -1,7 +1,7 @@
 // 07_persistent — FlashAttention-3 forward: a block an SM, which takes tile after tile from a counter
 //
-// Idea      the producer loads the next tile of queries while the consumers still store the last one, and a block that is done early takes
-//           more tiles: the short walks, which come last, even out the long ones
+// Idea      the producer loads the next tile of queries while the consumers still work on the last one, and a block that is done early
+//           takes more tiles: the short walks, which come last, even out the long ones
 // Builds on 06_tuned. Changed regions: heads, produce, next_tile, store.
 // Contract  q (B, H, Nq, D), k, v (B, Hkv, Nkv, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · any Nq, Nkv >= 1
 //           as tensor maps with the swizzle of 128 bytes; boxes (1, 1, BLOCK_M, 64) of q and (1, 1, BLOCK_N, 64) of k and v
@@ -12,7 +12,7 @@
 //           heads_together >= 1: heads whose tiles are taken side by side: the last of each, then the one before of each, …
 //           counters (2) int: zero on entry; zeroed on exit
 // Launch    grid: any number of blocks, one an SM is best · block 128 * (BLOCK_M / 64 + 1)
-//           dynamic shared memory (2 * BLOCK_M + 2 * NUM_STAGES * BLOCK_N) * D * 2 bytes
+//           dynamic shared memory ((NUM_STAGES + 1) * BLOCK_M + 2 * NUM_STAGES * BLOCK_N) * D * 2 bytes
 // Needs     compute capability 9.0a · compiled by NVRTC: device code only, no host headers
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=64 -DELEMENT=__nv_bfloat16
@@ -46,19 +46,19 @@ static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head
 static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "wgmma: n is a multiple of 16 here, at most 256");
 
 struct Barriers {
-    mbarrier_t q_full, q_empty;
+    mbarrier_t q_full[NUM_STAGES], q_empty[NUM_STAGES];
     mbarrier_t k_full[NUM_STAGES], k_empty[NUM_STAGES];
     mbarrier_t v_full[NUM_STAGES], v_empty[NUM_STAGES];
 };
 
 // region: barriers
 __device__ __forceinline__ void init_barriers(Barriers& barriers) {
-    mbarrier_init(&barriers.q_full, 1);
-    mbarrier_init(&barriers.q_empty, 128 * NUM_CONSUMERS);  // every thread that reads next_tile
     for (int stage = 0; stage < NUM_STAGES; ++stage) {
-        mbarrier_init(&barriers.k_full[stage], 1);  // the producer, which expects the bytes
+        mbarrier_init(&barriers.q_full[stage], 1);  // the producer, which expects the bytes
+        mbarrier_init(&barriers.k_full[stage], 1);
         mbarrier_init(&barriers.v_full[stage], 1);
-        mbarrier_init(&barriers.k_empty[stage], NUM_CONSUMERS);  // one thread of each consumer
+        mbarrier_init(&barriers.q_empty[stage], 128 * NUM_CONSUMERS);  // every thread that reads next_tile
+        mbarrier_init(&barriers.k_empty[stage], NUM_CONSUMERS);        // one thread of each consumer
         mbarrier_init(&barriers.v_empty[stage], NUM_CONSUMERS);
     }
     fence_mbarrier_init();
@@ -88,20 +88,20 @@ __device__ __forceinline__ void produce(unsigned char* q_smem, unsigned char* k_
                                         Barriers& barriers, const TensorMap* q_map, const TensorMap* k_map, const TensorMap* v_map,
                                         int* counters, const Problem& problem) {
     const int num_tiles = problem.num_q_tiles * problem.num_batch_heads;
-    Ring<NUM_STAGES> ring;
-    unsigned q_parity = 1;  // Q is empty before the first tile
+    Ring<NUM_STAGES> q_ring, ring;
     for (int tile_idx = blockIdx.x;; tile_idx = gridDim.x + atomicAdd(&counters[0], 1)) {
-        mbarrier_wait_parity(&barriers.q_empty, q_parity);
-        q_parity ^= 1;
-        *next_tile = tile_idx;
+        mbarrier_t* q_full = &barriers.q_full[q_ring.stage];
+        mbarrier_wait_parity(&barriers.q_empty[q_ring.stage], q_ring.parity ^ 1);
+        next_tile[q_ring.stage] = tile_idx;  // the arrival at q_full releases it
         if (tile_idx >= num_tiles) break;
         const QueryTile tile = tile_in_order(tile_idx, problem);
         if (tile.num_kv_tiles > 0) {
-            mbarrier_arrive_expect_tx(&barriers.q_full, Q_BYTES);  // releases next_tile as well
-            load_panels<HEAD_DIM, BLOCK_M>(q_smem, q_map, &barriers.q_full, tile.q_start, tile.head, tile.batch);
+            mbarrier_arrive_expect_tx(q_full, Q_BYTES);
+            load_panels<HEAD_DIM, BLOCK_M>(q_smem + q_ring.stage * Q_BYTES, q_map, q_full, tile.q_start, tile.head, tile.batch);
         } else {
-            mbarrier_arrive(&barriers.q_full);
+            mbarrier_arrive(q_full);
         }
+        q_ring.advance();
         for (int j = tile.num_kv_tiles - 1; j >= 0; --j) {
             mbarrier_t *k_full = &barriers.k_full[ring.stage], *v_full = &barriers.v_full[ring.stage];
             mbarrier_wait_parity(&barriers.k_empty[ring.stage], ring.parity ^ 1);
@@ -113,7 +113,7 @@ __device__ __forceinline__ void produce(unsigned char* q_smem, unsigned char* k_
             ring.advance();
         }
     }
-    mbarrier_arrive(&barriers.q_full);  // no tile is left
+    mbarrier_arrive(&barriers.q_full[q_ring.stage]);  // no tile is left
     if (atomicAdd(&counters[1], 1) == (int)gridDim.x - 1) counters[0] = counters[1] = 0;  // the last block: ready for the next launch
 }
 // endregion
@@ -124,12 +124,12 @@ flash_attention_3_kernel(const __grid_constant__ TensorMap q_map, const __grid_c
                          int num_batch_heads, int num_heads, int num_q_per_kv, int seq_len_q, int seq_len_kv, int heads_together,
                          float softmax_scale_log2, int causal) {
     extern __shared__ __align__(1024) unsigned char smem[];
-    unsigned char* q_smem = smem;                              // (BLOCK_M, HEAD_DIM)
-    unsigned char* k_smem = q_smem + Q_BYTES;                  // (NUM_STAGES, BLOCK_N, HEAD_DIM)
+    unsigned char* q_smem = smem;                              // (NUM_STAGES, BLOCK_M, HEAD_DIM)
+    unsigned char* k_smem = q_smem + NUM_STAGES * Q_BYTES;     // (NUM_STAGES, BLOCK_N, HEAD_DIM)
     unsigned char* v_smem = k_smem + NUM_STAGES * KV_BYTES;    // (NUM_STAGES, BLOCK_N, HEAD_DIM)
     unsigned char* out_smem = v_smem + NUM_STAGES * KV_BYTES;  // (BLOCK_M, HEAD_DIM)
     __shared__ Barriers barriers;
-    __shared__ int next_tile;
+    __shared__ int next_tile[NUM_STAGES];  // its number, beside Q
     const Problem problem = {num_batch_heads, num_heads, num_q_per_kv,  seq_len_q, seq_len_kv, heads_together, causal,
                              CEIL_DIV(seq_len_q, BLOCK_M)};
     if (threadIdx.x == 0) init_barriers(barriers);
@@ -139,7 +139,7 @@ flash_attention_3_kernel(const __grid_constant__ TensorMap q_map, const __grid_c
     const int warpgroup = __shfl_sync(ALL_LANES, threadIdx.x / 128, 0);  // the same in all lanes: a branch, no divergence
     if (warpgroup == 0) {
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x == 0) produce(q_smem, k_smem, v_smem, &next_tile, barriers, &q_map, &k_map, &v_map, counters, problem);
+        if (threadIdx.x == 0) produce(q_smem, k_smem, v_smem, next_tile, barriers, &q_map, &k_map, &v_map, counters, problem);
         return;
     }
     setmaxnreg_inc<CONSUMER_REGISTERS>();
@@ -148,23 +148,23 @@ flash_attention_3_kernel(const __grid_constant__ TensorMap q_map, const __grid_c
     // endregion
 
     // region: descriptors
-    const unsigned long long q_desc = wgmma_descriptor(q_smem + consumer * WARPGROUP_ROWS * PANEL_ROW_BYTES, 16, 8 * PANEL_ROW_BYTES);
+    const unsigned long long first_q_desc = wgmma_descriptor(q_smem + consumer * WARPGROUP_ROWS * PANEL_ROW_BYTES, 16,
+                                                             8 * PANEL_ROW_BYTES);
     const unsigned long long k_desc = wgmma_descriptor(k_smem, 16, 8 * PANEL_ROW_BYTES);
     const unsigned long long v_desc = wgmma_descriptor(v_smem, BLOCK_N * PANEL_ROW_BYTES, 8 * PANEL_ROW_BYTES);  // transposed
     // endregion
 
-    Ring<NUM_STAGES> k_ring, v_ring;  // V is read one tile later than K
-    unsigned q_parity = 0;
+    Ring<NUM_STAGES> q_ring, k_ring, v_ring;  // V is read one tile later than K
     const int offset = seq_len_kv - seq_len_q;
     out_smem += consumer * WARPGROUP_ROWS * PANEL_ROW_BYTES;  // this consumer's rows
     for (;;) {
         // region: next_tile
-        mbarrier_wait_parity(&barriers.q_full, q_parity);
-        q_parity ^= 1;
-        const int tile_idx = next_tile;
+        mbarrier_wait_parity(&barriers.q_full[q_ring.stage], q_ring.parity);
+        const int tile_idx = __shfl_sync(ALL_LANES, next_tile[q_ring.stage], 0);  // the compiler knows: the same in all lanes
         if (tile_idx >= problem.num_q_tiles * num_batch_heads) break;
         const QueryTile tile = tile_in_order(tile_idx, problem);
         const int first_row = tile.q_start + consumer * WARPGROUP_ROWS + tile_row;
+        const unsigned long long q_desc = first_q_desc + q_ring.stage * (Q_BYTES / 16);
         // endregion
 
         float acc[HEAD_DIM / 2], scores[BLOCK_N / 2];
@@ -215,7 +215,8 @@ flash_attention_3_kernel(const __grid_constant__ TensorMap q_map, const __grid_c
         for (; j >= 0 && (j + 1) * BLOCK_N > tile.full_end; --j) step(j, true);
 #pragma unroll 1
         for (; j >= 0; --j) step(j, false);
-        mbarrier_arrive(&barriers.q_empty);  // this thread needs neither Q nor next_tile any more
+        mbarrier_arrive(&barriers.q_empty[q_ring.stage]);  // this thread needs neither Q nor next_tile any more
+        q_ring.advance();
         // endregion
 
         if (tile.num_kv_tiles > 0) {

@@ -146,10 +146,10 @@ def _num_threads(step, block_m):
 
 
 def _shared_bytes(step, q, block_m, block_n):
-    """Dynamic shared memory: Q, the stages of K and V, and in 07 a tile of out."""
+    """Dynamic shared memory: Q and the stages of K and V; in 07 stages of Q too, and a tile of out."""
     row_bytes = q.shape[3] * q.element_size()
     stages = 1 if step == 1 else NUM_STAGES
-    return (block_m * (2 if step >= 7 else 1) + 2 * stages * block_n) * row_bytes
+    return (block_m * (stages + 1 if step >= 7 else 1) + 2 * stages * block_n) * row_bytes
 
 
 def _tensor_maps(q, k, v, out, block_m, block_n):
