@@ -1,11 +1,13 @@
 """Tensor maps on the SIMT machine: the layout against the C++ struct, addresses in the machine's copy, lifetime."""
 
+import ctypes
 import gc
 
 import pytest
 import torch
 
 from course_lib import cuda
+from course_lib.cuda.simt.memory import value_buffers
 
 TYPES = """#include <simt/tensor_map.h>
 struct alignas(64) TensorMap { unsigned long long words[16]; };
@@ -64,6 +66,14 @@ def test_the_fields_are_where_the_machine_reads_them(swizzle):
     out = torch.zeros(19, dtype=torch.int64)
     cuda.compile(FIELDS)(1, 1, made, out)
     assert out.tolist() == [32, 224, 1120, 3360, 32, 7, 5, 3, 2, width, 4, 3, 2, 1, 5, 1, number, 0x5A, 0]
+
+
+def test_a_map_is_aligned_as_its_type_asks():
+    made = cuda.tensor_map(torch.zeros(64), (64,))
+    parameters = cuda.compile(OUTSIDE).parameters
+    addresses = [ctypes.addressof(value_buffers(parameters[:1], [made])[0]) for _ in range(8)]
+    kept = [value_buffers(parameters[:1], [made])[0] for _ in range(64)]  # other places in memory
+    assert not any(address % 64 for address in [*addresses, *map(ctypes.addressof, kept)])
 
 
 def test_the_fields_of_one_dimension():
