@@ -1,4 +1,4 @@
-"""What wgmma forbids, one mistake at a time: each is found in all four schedules, with its line and its own sentence."""
+"""What wgmma forbids, one mistake at a time: each is found in all four schedules, with its line and sentence."""
 
 from pathlib import Path
 
@@ -113,8 +113,8 @@ FOUND = {
         f"waits here for all committed groups, and the wgmma of line {P_V} is in none: wgmma_commit_group() is missing",
     ),
     "IN_FLIGHT_AT_EXIT": ({("bad_wgmma", Q_K, None)}, "returned while this wgmma was in flight; wgmma_wait_group<0>()"),
-    "NEVER_COMMITTED": ({("bad_wgmma", Q_K, None)}, "it was never committed (wgmma_commit_group)"),
-    "OTHER_DESCRIPTOR": ({("bad_wgmma", Q_K, Q_K)}, "thread (96,0,0) passes another descriptor of b than thread (0,0,0)"),
+    "NEVER_COMMITTED": ({("bad_wgmma", Q_K, None)}, "in flight; wgmma_commit_group() is missing"),
+    "OTHER_DESCRIPTOR": ({("bad_wgmma", Q_K, Q_K)}, "(96,0,0) passes another descriptor of b than thread (0,0,0)"),
     "OTHER_SCALE": (
         {("bad_wgmma", line_of("// other scale"), line_of("// other scale"))},
         "thread (5,0,0) passes another scale_d than thread (0,0,0)",

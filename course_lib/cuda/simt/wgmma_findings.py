@@ -10,14 +10,14 @@ _REGISTERS = {"d": "accumulator d[{}]", "a": "register a[{}] of the left operand
 
 
 class WgmmaSentences:
-    """Part of findings.Reader: one method for each kind of finding; `raw["detail"]` is written by runtime/wgmma_*.cpp."""
+    """Part of findings.Reader: a method for each kind of finding; `raw["detail"]` is written by runtime/wgmma_*.cpp."""
 
     def _in_flight(self, raw, space, other):
         which, number = raw["detail"].split()
         verb = "writes" if raw["is_write"] else "reads"
         return (
-            f"{thread_text(raw)} {verb} {_REGISTERS[which].format(number)} while the wgmma of {other} that uses it is in "
-            f"flight; wait for its group first (wgmma_wait_group)."
+            f"{thread_text(raw)} {verb} {_REGISTERS[which].format(number)} while the wgmma of {other} that uses it "
+            f"is in flight; wait for its group first (wgmma_wait_group)."
         )
 
     def wgmma_fence(self, raw, other):
@@ -26,8 +26,8 @@ class WgmmaSentences:
         if what == ["first"]:
             return f"wgmma_fence() is missing: {thread_text(raw)} has called none before its first wgmma."
         return (
-            f"wgmma_fence() is missing: {thread_text(raw)} wrote {_REGISTERS[what[0]].format(what[1])} at {other}, after its "
-            f"last wgmma_fence()."
+            f"wgmma_fence() is missing: {thread_text(raw)} wrote {_REGISTERS[what[0]].format(what[1])} at {other}, "
+            f"after its last wgmma_fence()."
         )
 
     def _bad_wgmma(self, raw, space, other):
@@ -37,8 +37,8 @@ class WgmmaSentences:
     def _wgmma_unequal(self, raw, other, what):
         if what in ("line", "instruction"):
             return (
-                f"{thread_text(raw)} calls another wgmma than {thread_text(raw, 'other_thread')} at {other}; all 128 threads "
-                f"of a warpgroup call the same one."
+                f"{thread_text(raw)} calls another wgmma than {thread_text(raw, 'other_thread')} at {other}; all 128 "
+                f"threads of a warpgroup call the same one."
             )
         return (
             f"{thread_text(raw)} passes another {what.removeprefix('the ')} than {thread_text(raw, 'other_thread')} at "
@@ -51,17 +51,21 @@ class WgmmaSentences:
     def _wgmma_descriptor(self, raw, other, which, field, value, multiple):
         value, multiple = int(value), int(multiple)
         if field == "base offset":
-            return f"the descriptor of {which} has base offset {value}; only 0 is supported here (wgmma_descriptor sets it)."
+            return f"the descriptor of {which} has base offset {value}; the machine supports 0 only (wgmma_descriptor)."
         if field == "start":
             return (
-                f"the descriptor of {which} begins at byte {value} of shared memory, {value % multiple} bytes into a swizzle "
-                f"pattern; it may begin in the first row of a pattern only, and patterns begin at multiples of {multiple}."
+                f"the descriptor of {which} begins at byte {value} of shared memory, {value % multiple} bytes into a "
+                f"swizzle pattern; it may begin in the first row of a pattern only, and patterns begin at multiples of "
+                f"{multiple}."
             )
         if field == "step":
-            return f"the descriptor of {which} begins {value} bytes into the row; a step of one wgmma along k is {multiple} bytes."
+            return (
+                f"the descriptor of {which} begins {value} bytes into the row; a step of one wgmma along k is "
+                f"{multiple} bytes."
+            )
         return (
-            f"the descriptor of {which} has {field} = {value}; it must be a multiple of {multiple}, the bytes of a swizzle "
-            f"pattern of 8 rows."
+            f"the descriptor of {which} has {field} = {value}; it must be a multiple of {multiple}, the bytes of a "
+            f"swizzle pattern of 8 rows."
         )
 
     def _wgmma_swizzle(self, raw, other, which, field, written):
@@ -80,13 +84,11 @@ class WgmmaSentences:
         return f"{thread_text(raw)} returned while this wgmma was in flight; wgmma_wait_group<0>() is missing."
 
     def _wgmma_uncommitted(self, raw, other):
-        return (
-            f"{thread_text(raw)} returned while this wgmma was in flight; it was never committed (wgmma_commit_group)."
-        )
+        return f"{thread_text(raw)} returned while this wgmma was in flight; wgmma_commit_group() is missing."
 
     def wgmma_deadlock(self, raw, other):
         """Return the sentence of a wgmma that waits for lanes that never come."""
         _, lanes, warp, warpgroup, state = raw["detail"].split("|")
         who = f"warp {warp} (lanes {lanes})" if lanes else f"warp {warp}"
         where = "already returned" if state == "returned" else f"waits at {other}"
-        return f"wgmma waits for {who} of warpgroup {warpgroup}, which {where}; all four warps of a warpgroup must call it."
+        return f"wgmma waits for {who} of warpgroup {warpgroup}, which {where}; all four warps of it must call wgmma."

@@ -35,7 +35,8 @@ SIMT_EXPORT unsigned char* simt_dynamic_shared() { return worker->dynamic_low; }
 // aligned as pointers are.
 SIMT_EXPORT size_t simt_shared_address(const void* pointer) {
     auto address = reinterpret_cast<uintptr_t>(pointer);
-    if (!is_shared_memory(address)) stop_launch(Stop::trap, SIMT_CODE(), 0, "__cvta_generic_to_shared takes a pointer to shared memory");
+    if (!is_shared_memory(address))
+        stop_launch(Stop::trap, SIMT_CODE(), 0, "__cvta_generic_to_shared takes a pointer to shared memory");
     return address - reinterpret_cast<uintptr_t>(worker->shared_low);
 }
 

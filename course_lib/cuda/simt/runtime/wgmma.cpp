@@ -200,8 +200,10 @@ static void complete_before(uint32_t group) {
     if (launch->checked) {
         end_async_read(self, lane.pending[done - 1].read);
         release_registers(lane, last);
-        for (size_t i = 0; i < done; ++i)
-            add_event(EventKind::wgmma, self, lane.pending[i].start, time_of(self), lane.pending[i].code, lane.pending[i].product);
+        for (size_t i = 0; i < done; ++i) {
+            const WgmmaLane::Pending& one = lane.pending[i];
+            add_event(EventKind::wgmma, self, one.start, time_of(self), one.code, one.product);
+        }
     }
     lane.pending.erase(lane.pending.begin(), lane.pending.begin() + static_cast<long>(done));
     unsigned number = self.linear % WARPGROUP;

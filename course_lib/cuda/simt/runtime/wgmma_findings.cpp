@@ -33,7 +33,8 @@ void report_unequal_calls(Block& block, unsigned warpgroup, const Warpgroup& gro
         const char* what = difference(*group.calls[0], *group.calls[lane]);
         if (!what && fiber.wait_code != first.wait_code) what = "line";
         if (!what) continue;
-        Finding finding = wgmma_finding(fiber, Kind::bad_wgmma, fiber.wait_code, first.wait_code, std::string("unequal|") + what);
+        Finding finding = wgmma_finding(fiber, Kind::bad_wgmma, fiber.wait_code, first.wait_code, "unequal|");
+        finding.detail += what;
         finding.other_thread = first.index;
         report(finding);
         return;

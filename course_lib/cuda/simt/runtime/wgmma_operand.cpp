@@ -35,7 +35,8 @@ static unsigned k_major_offset(const WgmmaDescriptor& at, unsigned row, unsigned
 }
 
 // k runs down the columns (16-bit elements only): piece k * rows / 8 + c is rows 8 c to 8 c + 7 at one k.
-//     no swizzle   8 of k, 16 bytes each, are contiguous; the next 8 of k are leading_bytes further, the next 8 rows stride_bytes
+//     no swizzle   8 of k, 16 bytes each, are contiguous; the next 8 of k are leading_bytes further, the next 8 rows
+//                  stride_bytes
 //     swizzled     8 of k, swizzle_bytes each, are contiguous; the next 8 of k are stride_bytes further, the next
 //                  swizzle_bytes of rows leading_bytes
 static unsigned mn_major_offset(const WgmmaDescriptor& at, unsigned piece, unsigned k) {
@@ -81,7 +82,8 @@ void read_operand(const WgmmaOperand& operand, unsigned item_bytes, unsigned cha
 
 // The swizzled patterns are of 8 rows, and begin at multiples of their size: 1024, 512 or 256 bytes. A descriptor may begin
 // further along the first row (the steps of k), not in another row. detail: "descriptor|WHICH|FIELD|VALUE|MULTIPLE".
-static void check_descriptor(const Fiber& fiber, uint64_t bits, const char* which, unsigned rows, bool is_mn_major, uintptr_t code) {
+static void check_descriptor(const Fiber& fiber, uint64_t bits, const char* which, unsigned rows, bool is_mn_major,
+                             uintptr_t code) {
     WgmmaDescriptor at(bits);
     unsigned width = at.swizzle_bytes, pattern = 8 * width;
     auto wrong = [&](const char* field, unsigned value, unsigned multiple) {
