@@ -7,6 +7,9 @@ import pytest
 import torch
 import wgmma_model as model
 
+from course_lib.cuda import nvrtc, sass
+from course_lib.errors import KernelFault
+
 SOURCE = Path(__file__).with_name("wgmma_kernels.cu").read_text()
 SCHEDULES = ["forward", "reverse", "random", "resident"]
 WIDTHS = [128, 64, 32, 16]
@@ -69,3 +72,147 @@ def test_every_width(launch, n, kind):
 @pytest.mark.parametrize("trans", [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_every_layout(profile, width, trans, schedule):
     check(profile, 64, "f16", width=width, trans=trans, num_k=64, schedule=schedule)
+
+
+# ---- one number at a time: every element of a and b reaches the right sum, and no other ----
+@pytest.mark.parametrize("in_registers", [False, True])
+@pytest.mark.parametrize("kind, trans_b", [("f16", 0), ("f16", 1), ("e4m3", 0)])
+def test_one_hot_operands(launch, kind, trans_b, in_registers):
+    """a is one-hot: column k of b appears in one row of d, for every k of two panels; and the other way round."""
+    n, num_k, random = 64, 256 // ITEM[kind], np.random.default_rng(1)
+    dense_bits, dense = model.numbers(random.integers(-8, 8, (64, num_k)), kind)
+    for first_k in range(0, num_k, 64):
+        hot_bits, _ = model.numbers(np.eye(64, num_k, first_k), kind)
+        for a_bits, b_bits, expected in [
+            (hot_bits, dense_bits, dense.T[first_k : first_k + 64]),
+            (dense_bits, hot_bits, dense[:, first_k : first_k + 64]),
+        ]:
+            out = torch.zeros(64, n)
+            given, shared_bytes = arguments(a_bits, b_bits, out, trans=(0, trans_b))
+            launch(
+                SOURCE, "product_kernel", 1, 128, *given,
+                shared_bytes=shared_bytes, defines=defines(n, kind, 0, trans_b, in_registers),
+            )  # fmt: skip
+            np.testing.assert_array_equal(out.numpy(), expected)
+
+
+def test_panels_of_n(launch):
+    """b with n down the rows has several panels of 64; leading_bytes leads from one to the next."""
+    check(launch, 176, "bf16", trans=(0, 1))
+    check(launch, 256, "f16", trans=(1, 1), width=64)
+
+
+@pytest.mark.parametrize("scale_d", [0, 1])
+def test_scale_d_ignores_what_was_there(launch, scale_d):
+    bits, _ = model.numbers(np.eye(64), "f16")
+    out = torch.full((64, 64), float("nan") if not scale_d else 2.0)
+    given, shared_bytes = arguments(bits, bits, out, scale_d=scale_d)
+    launch(SOURCE, "product_kernel", 1, 128, *given, shared_bytes=shared_bytes, defines=defines(64, "f16", 0, 0, False))
+    np.testing.assert_array_equal(out.numpy(), np.eye(64) + 2 * scale_d)
+
+
+# ---- wrong descriptors: the numbers that the wrong address holds, or a finding ----
+PRODUCT_LINE = next(i for i, line in enumerate(SOURCE.splitlines(), 1) if "step > 0 || scale_d" in line)
+
+
+def wrong(profile, schedule, *, trans=(0, 0), n=128, layout=None, steps=None, shared_bytes=0):
+    """Findings as (kind, message), and whether the values are right, of a product with changed descriptors."""
+    random = np.random.default_rng(2)
+    a_bits, a = model.numbers(random.standard_normal((64, 128)), "f16")
+    b_bits, b = model.numbers(random.standard_normal((n, 128)), "f16")
+    out = torch.zeros(64, n)
+    given, num_bytes = arguments(a_bits, b_bits, out, trans=trans)
+    given = list(given)
+    for changed, position in ((steps, 2), (layout, 3)):
+        if changed:
+            given[position] = changed(given[position].clone())
+    report = profile(
+        SOURCE, "product_kernel", 1, 128, *given,
+        shared_bytes=num_bytes + shared_bytes, defines=defines(n, "f16", *trans, False), schedule=schedule,
+    )  # fmt: skip
+    assert {one.line for one in report.findings} <= {PRODUCT_LINE}, str(report)
+    is_right = np.allclose(out.numpy(), a @ b.T, atol=1e-3)
+    return [(one.kind, one.message) for one in report.findings], is_right
+
+
+def put(index, value):
+    def change(tensor):
+        tensor[index] = value
+        return tensor
+
+    return change
+
+
+def test_unchanged_descriptors_are_right(profile):
+    assert wrong(profile, "forward") == ([], True)
+    assert wrong(profile, "forward", trans=(0, 1)) == ([], True)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_wrong_descriptors_that_only_numbers_show(profile, schedule):
+    """Legal by themselves: the machine reads what a GPU would read."""
+    wrong_swizzle = wrong(profile, schedule, trans=(1, 1), layout=put(4, model.SWIZZLE_FIELD[64]))
+    stride = wrong(profile, schedule, layout=put(1, 2048))  # of a: rows 8 to 15 are 16 to 23
+    step = wrong(profile, schedule, steps=lambda steps: steps * torch.tensor([1, 0]) + steps[0] * torch.tensor([0, 1]))
+    leading = wrong(profile, schedule, trans=(0, 1), layout=put(2, 0))  # of b: the first panel twice
+    for findings, is_right in (wrong_swizzle, stride, step, leading):
+        assert not findings and not is_right, findings
+
+
+DESCRIPTORS = [
+    ({"layout": put(4, model.SWIZZLE_FIELD[64])}, "64 bytes into a swizzle pattern"),  # the third step along k
+    ({"layout": put(3, 512)}, "the descriptor of b has stride_bytes = 512; it must be a multiple of 1024"),
+    ({"trans": (0, 1), "layout": put(2, 8192 + 512)}, "the descriptor of b has leading_bytes = 8704"),
+    (
+        {"steps": put((0, 1), 16384 + 128)},
+        "of b begins at byte 16512 of shared memory, 128 bytes into a swizzle pattern",
+    ),
+    ({"steps": put((1, 0), 16)}, "the descriptor of a begins 16 bytes into the row; a step of one wgmma along k is 32"),
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("changed, sentence", DESCRIPTORS)
+def test_descriptors_that_are_findings(profile, changed, sentence, schedule):
+    findings, is_right = wrong(profile, schedule, shared_bytes=16384, **changed)
+    assert findings and findings[0][0] == "bad_wgmma" and sentence in findings[0][1], findings
+    assert not is_right
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_an_operand_outside_shared_memory(profile, schedule):
+    findings, is_right = wrong(profile, schedule, steps=put((7, 1), 16384 + 32768 - 4096))
+    assert [kind for kind, _ in findings] == ["out_of_bounds"] and not is_right
+    assert "of the dynamic shared memory, which has 49152 bytes" in findings[0][1]
+
+
+def test_a_base_offset_is_refused(profile):
+    source = SOURCE.replace("layout[2], layout[3], layout[4]);", "layout[2], layout[3], layout[4]) | 3ull << 49;")
+    bits, _ = model.numbers(np.eye(64), "f16")
+    given, shared_bytes = arguments(bits, bits, torch.zeros(64, 64))
+    report = profile(
+        source, "product_kernel", 1, 128, *given, shared_bytes=shared_bytes, defines=defines(64, "f16", 0, 0, False)
+    )
+    assert [one.kind for one in report.findings] == ["bad_wgmma"] and "has base offset 3" in report.findings[0].message
+
+
+def test_wgmma_needs_a_whole_warpgroup(profile, launch):
+    bits, _ = model.numbers(np.eye(64), "f16")
+    given, shared_bytes = arguments(bits, bits, torch.zeros(64, 64))
+    options = {"shared_bytes": shared_bytes, "defines": defines(64, "f16", 0, 0, False)}
+    report = profile(SOURCE, "product_kernel", 1, 96, *given, **options)
+    assert [(one.kind, one.line) for one in report.findings] == [("trap", PRODUCT_LINE)]
+    with pytest.raises(KernelFault, match="wgmma needs all 128 threads of a warpgroup"):
+        launch(SOURCE, "product_kernel", 1, 96, *given, **options)
+
+
+# ---- the same text for GPUs ----
+@pytest.mark.parametrize("n", [16, 176, 256])
+@pytest.mark.parametrize("kind, trans", [("f16", (1, 1)), ("bf16", (0, 1)), ("e4m3", (0, 0))])
+@pytest.mark.parametrize("in_registers", [False, True])
+def test_compiles_for_hopper(n, kind, trans, in_registers):
+    cubin = nvrtc.compile_cubin(
+        SOURCE, arch="sm_90a", defines=defines(n, kind, *trans, in_registers), filename="wgmma_kernels.cu"
+    )
+    assert cubin.resources["product_kernel"].spill_bytes == 0
+    assert ("QGMMA" if kind == "e4m3" else "HGMMA") in sass.disassemble(cubin.code)

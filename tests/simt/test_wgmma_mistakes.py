@@ -102,6 +102,7 @@ FOUND = {
         "is read by the async proxy here without fence_proxy_async()",
     ),
     "NO_BARRIER": ({("race", Q_K, STORE), ("race", P_V, STORE)}, "with no barrier between"),
+    "ONE_WARP_KNOWS": ({("race", Q_K, STORE), ("race", P_V, STORE)}, "with no barrier between"),
     "NEVER_WRITTEN": ({("uninitialised_read", P_V, None)}, "which has not been written"),
     "NO_COMMIT": (
         {

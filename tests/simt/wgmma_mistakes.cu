@@ -32,6 +32,7 @@ extern "C" void simt_fence_proxy_async();
 #define UNROLLED_READ 19  // one accumulator, by a constant index
 #define NO_BARRIER 20
 #define NEVER_COMMITTED 21
+#define ONE_WARP_KNOWS 22  // warp 0 writes the operands, and no other warp waits for it
 
 __device__ __forceinline__ void multiply_q_k(float (&scores)[32], const unsigned char* q_smem, const unsigned char* k_smem) {
 #pragma unroll
@@ -59,11 +60,13 @@ extern "C" __global__ void __launch_bounds__(128) mistakes_kernel(const float4* 
     const int t = threadIdx.x;
     const bool is_late_warp = t / 32 == 3;
     const int num_chunks = (what == NEVER_WRITTEN ? 4 : 5) * TILE_BYTES / 16;
-    for (int i = t; i < num_chunks; i += 128) {
+    const int num_writers = what == ONE_WARP_KNOWS ? 32 : 128;
+    for (int i = t; i < num_chunks && t < num_writers; i += num_writers) {
         reinterpret_cast<float4*>(smem)[i] = image[i];  // the writes of shared memory
     }
     if (what != NO_PROXY_FENCE) fence_proxy_async();
-    if (what != NO_BARRIER) __syncthreads();
+    if (what == ONE_WARP_KNOWS) __syncwarp();
+    if (what != NO_BARRIER && what != ONE_WARP_KNOWS) __syncthreads();
     if (what == WARP_RETURNS && is_late_warp) return;
     if (what == LANE_RETURNS && t == 37) return;
     if (what == WARP_ELSEWHERE && is_late_warp) __syncthreads();  // elsewhere

@@ -88,24 +88,26 @@ static std::vector<unsigned char> a_of_registers(const Warpgroup& group) {
     return bytes;
 }
 
-// values (64 x n) = a (64 x k) b (k x n), plus the old values if `adds`. n is a multiple of 16.
+// values (64 x n) = a (64 x k) b (k x n), plus the old values if `adds`. n is a multiple of 16. Four rows by eight columns at
+// a time: their sums fit the 16 vector registers that every processor has.
 static void multiply(const float* a, const float* b, float* values, unsigned n, unsigned k, bool adds) {
-    typedef float Columns __attribute__((vector_size(64)));
-    for (unsigned column = 0; column < n; column += 16) {
-        for (unsigned row = 0; row < WGMMA_ROWS; ++row) {
-            Columns sum{}, factor;
+    typedef float Four __attribute__((vector_size(16)));
+    for (unsigned column = 0; column < n; column += 8)
+        for (unsigned row = 0; row < WGMMA_ROWS; row += 4) {
+            Four sums[4][2] = {}, factors[2], old;
             for (unsigned i = 0; i < k; ++i) {
-                std::memcpy(&factor, b + size_t(i) * n + column, sizeof(factor));
-                sum += a[row * k + i] * factor;
+                std::memcpy(factors, b + size_t(i) * n + column, sizeof(factors));
+                for (unsigned r = 0; r < 4; ++r)
+                    for (unsigned c = 0; c < 2; ++c) sums[r][c] += a[(row + r) * k + i] * factors[c];
             }
-            float* d = values + size_t(row) * n + column;
-            if (adds) {
-                std::memcpy(&factor, d, sizeof(factor));
-                sum = factor + sum;
-            }
-            std::memcpy(d, &sum, sizeof(sum));
+            for (unsigned r = 0; r < 4; ++r)
+                for (unsigned c = 0; c < 2; ++c) {
+                    float* d = values + size_t(row + r) * n + column + 4 * c;
+                    std::memcpy(&old, d, sizeof(old));
+                    if (adds) sums[r][c] = old + sums[r][c];
+                    std::memcpy(d, &sums[r][c], sizeof(old));
+                }
         }
-    }
 }
 
 // Reads the operands now, and adds to the tile.

@@ -112,21 +112,33 @@ static void check_swizzle(const Fiber& fiber, uint64_t bits, const char* which, 
     }
 }
 
-// The pieces that one warp reads: of a its own 16 rows, of b all.
-static std::vector<Range> pieces_of_warp(const WgmmaProduct& product, unsigned warp) {
+// The pieces of a that one warp reads: its own 16 rows.
+static std::vector<Range> rows_of_warp(const WgmmaOperand& a, unsigned warp) {
     std::vector<Range> ranges;
-    auto low = reinterpret_cast<uintptr_t>(worker->shared_low);
-    const WgmmaOperand& a = product.a;
     for (unsigned i = 0; i < a.offsets.size(); ++i) {
         unsigned row = a.is_mn_major ? i % (a.rows / 8) * 8 : i / 2;
-        if (row / 16 == warp) ranges.push_back({low + a.offsets[i], 16});
+        if (row / 16 == warp) ranges.push_back({reinterpret_cast<uintptr_t>(worker->shared_low) + a.offsets[i], 16});
     }
-    for (uint32_t offset : product.b.offsets) ranges.push_back({low + offset, 16});
     return ranges;
 }
 
+// True when the current thread is ordered after the writes of these bytes, or they are not in shared memory.
+static bool is_after_writes(const Range& range) {
+    const Block& block = *current->block;
+    const Cell* cells = block.shared_shadow->cells.data();
+    if (!is_inside_shared(range.address, range.bytes)) return true;
+    uintptr_t first = (range.address - reinterpret_cast<uintptr_t>(worker->shared_low)) / 4;
+    for (uintptr_t i = first; i < first + range.bytes / 4; ++i) {
+        if (cells[i].state >> 1) return false;  // split: the slow way knows
+        const Stamp& write = cells[i].write;
+        if (write.clock && write.epoch >= block.epoch && !is_ordered(write)) return false;
+    }
+    return true;
+}
+
 // A warp's last lane checks for it: all four warps must be ordered after the writes of what they read. What one lane
-// waited for, the others of its warp know after a __syncwarp only.
+// waited for, the others of its warp know after a __syncwarp only. b is checked in full by the first warp; for the others
+// only the order can differ.
 uint64_t check_operands(Block& block, unsigned warpgroup, const WgmmaCall& call, const WgmmaProduct& product) {
     Fiber* issuing = current;
     if (!call.a_regs) {
@@ -137,15 +149,16 @@ uint64_t check_operands(Block& block, unsigned warpgroup, const WgmmaCall& call,
     check_swizzle(*issuing, call.b, "b", product.b, product.code);
     uint16_t agent = agent_of(block, AgentKind::wgmma, warpgroup);
     uint64_t number = 0;
+    std::vector<Range> b;
+    for (uint32_t offset : product.b.offsets) b.push_back({reinterpret_cast<uintptr_t>(worker->shared_low) + offset, 16});
     for (unsigned warp = 0; warp < WARPGROUP / LANES; ++warp) {
         current = &block.fibers[warpgroup * WARPGROUP + warp * LANES + LANES - 1];
-        std::vector<Range> ranges = pieces_of_warp(product, warp);
-        if (warp == 0) {
-            number = begin_async_read(agent, ranges.data(), ranges.size(), product.code);
-            continue;
-        }
-        for (const Range& range : ranges)
-            async_shared_access(agent, static_cast<uint32_t>(number), range, false, 0, product.code);
+        if (warp == 0) number = begin_async_read(agent, b.data(), b.size(), product.code);
+        auto clock = static_cast<uint32_t>(number);
+        for (const Range& range : rows_of_warp(product.a, warp))
+            async_shared_access(agent, clock, range, false, 0, product.code);
+        for (const Range& range : b)
+            if (warp && !is_after_writes(range)) async_shared_access(agent, clock, range, false, 0, product.code);
     }
     current = issuing;
     return number;
