@@ -151,7 +151,7 @@ def test_unchanged_descriptors_are_right(profile):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_wrong_descriptors_that_only_numbers_show(profile, schedule):
     """Legal by themselves: the machine reads what a GPU would read."""
-    wrong_swizzle = wrong(profile, schedule, trans=(1, 1), layout=put(4, model.SWIZZLE_FIELD[64]))
+    wrong_swizzle = wrong(profile, schedule, trans=(1, 1), n=32, layout=put(4, model.SWIZZLE_FIELD[64]))
     stride = wrong(profile, schedule, layout=put(1, 2048))  # of a: rows 8 to 15 are 16 to 23
     step = wrong(profile, schedule, steps=lambda steps: steps * torch.tensor([1, 0]) + steps[0] * torch.tensor([0, 1]))
     leading = wrong(profile, schedule, trans=(0, 1), layout=put(2, 0))  # of b: the first panel twice

@@ -1,12 +1,7 @@
 // Test kernels of common/wgmma.cuh: one product d = a b + d of 64 x BLOCK_N x K, K in steps of one instruction.
 // -D BLOCK_N, PRODUCT (the function's name without its ending), TRANS ("<1, 0>" …), IN_REGISTERS 0 or 1 (of a)
-#include "common/wgmma.cuh"
-#ifdef __CUDA_ARCH__
 #include "common/tma.cuh"
-#else
-extern "C" void simt_fence_proxy_async();
-#define fence_proxy_async simt_fence_proxy_async
-#endif
+#include "common/wgmma.cuh"
 
 #if IN_REGISTERS
 #define MULTIPLY(d, a, a_desc, b_desc, scale) WGMMA_NAME(PRODUCT, _rs) TRANS(d, a, b_desc, scale)

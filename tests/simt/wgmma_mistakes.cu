@@ -1,12 +1,7 @@
 // Each way to get the order of wgmma wrong: two tiles of attention without a softmax, one thing changed by `what`.
 #include "common/half_types.cuh"
-#include "common/wgmma.cuh"
-#ifdef __CUDA_ARCH__
 #include "common/tma.cuh"
-#else
-extern "C" void simt_fence_proxy_async();
-#define fence_proxy_async simt_fence_proxy_async
-#endif
+#include "common/wgmma.cuh"
 
 #define TILE_BYTES 8192  // 64 rows of 128 bytes
 
