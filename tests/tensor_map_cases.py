@@ -85,13 +85,13 @@ CASES = [
 ]
 
 
-def run(case, device, *, profile=False):
-    """Load and store the box of a case.
+def run(case, device, *, schedule=None):
+    """Load and store the box of a case; with a schedule, checked on the SIMT machine.
 
     Returns
     -------
     (seen, stored, report) : the bytes in shared memory; the tensor behind the second map, filled with ones before; the
-        Report of `profile`, else None
+        Report with a schedule, else None
     """
     source, rank = case.tensor(device), len(case.sizes)
     stored = torch.empty_strided(source.shape, source.stride(), dtype=_plain(case.dtype), device=device).fill_(1)
@@ -99,8 +99,9 @@ def run(case, device, *, profile=False):
     seen = torch.zeros(maps[0].box_bytes, dtype=torch.uint8, device=device)
     kernel = cuda.compile(KERNEL, defines={"BOX_BYTES": maps[0].box_bytes, **COPIES[rank]})
     coordinates = (*case.at[::-1], 0, 0)[:4]
-    report = (kernel.profile if profile else kernel)(1, 64, *maps, seen, *coordinates)
-    return seen, stored, report
+    if schedule is None:
+        return seen, stored, kernel(1, 64, *maps, seen, *coordinates)
+    return seen, stored, kernel.profile(1, 64, *maps, seen, *coordinates, schedule=schedule)
 
 
 def require_right(case, seen, stored):

@@ -21,7 +21,7 @@ def test_a_box_arrives_and_leaves(case):
 
 def test_profile_of_maps_on_the_gpu_writes_back():
     case = CASES[0]
-    seen, stored, report = run(case, "cuda", profile=True)
+    seen, stored, report = run(case, "cuda", schedule="forward")
     require_right(case, seen, stored)
     assert not report.findings
 
