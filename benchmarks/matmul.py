@@ -3,7 +3,7 @@
     python3 -m benchmarks.matmul --out benchmarks/results/h200/matmul.csv
     python3 -m benchmarks.matmul --dry      tiny sizes on a CPU, to try the script
 
-float32 (01 to 05) beside torch.mm in full float32, without TF32; float16 (06 to 08, and 08 in Triton) beside torch.mm
+float32 (01 to 05) beside torch.mm in full float32, without TF32; float16 (06 to 09, and 08 in Triton) beside torch.mm
 in float16, which is cuBLAS. All variants of one size are timed in turns, so that a change of the clock affects all of
 them; L2 is flushed before each run, and the GPU is kept busy while the launch is being queued, so that no host time is
 counted. Random numbers. Every variant is checked against float64 before it is timed; max_error is in units of
@@ -16,7 +16,7 @@ from functools import partial
 import torch
 
 from benchmarks.harness import Benchmark, Variants, in_languages, largest_error, main
-from course_lib.ops.matmul import HALF_VARIANTS, VARIANTS, plan_matmul
+from course_lib.ops.matmul import HALF_VARIANTS, HOPPER_VARIANTS, STEPS, plan_matmul
 
 SIZES, DRY_SIZES = (1024, 2048, 4096, 8192), (72, 136)
 DTYPES = ("float16", "float32")
@@ -45,8 +45,8 @@ def tolerance(dtype, size_k):
 
 def names_of(dtype):
     """[(variant, language)] of a dtype, cuBLAS first."""
-    half = dtype == "float16"
-    return [CUBLAS, *in_languages("matmul", [name for name in VARIANTS if (name in HALF_VARIANTS) == half])]
+    halves = (*HALF_VARIANTS, *HOPPER_VARIANTS)
+    return [CUBLAS, *in_languages("matmul", [name for name in STEPS if (name in halves) == (dtype == "float16")])]
 
 
 def call_of(variant, language, a, b):

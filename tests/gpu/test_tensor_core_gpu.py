@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from course_lib import cuda, device
-from course_lib.ops.matmul import HALF_VARIANTS, VARIANTS, matmul
+from course_lib.ops.matmul import HALF_VARIANTS, VARIANTS, matmul, plan_matmul
 
 KERNELS = Path(__file__).parents[1] / "simt"
+NEEDS_90A = pytest.mark.skipif(torch.cuda.get_device_capability() != (9, 0), reason="wgmma needs capability 9.0")
 NEEDS_80 = pytest.mark.skipif(
     torch.cuda.get_device_capability() < (8, 0), reason="mma.m16n8k16 and cp.async need compute capability 8.0"
 )
@@ -137,3 +138,29 @@ def test_matmul(variant, shape):
     got = matmul(a.cuda(), b.cuda(), variant=variant).cpu()
     tolerance = {"rtol": 2e-3, "atol": 1e-3} if variant in HALF_VARIANTS else {"rtol": 1e-5, "atol": 1e-4}
     torch.testing.assert_close(got.double(), a.double() @ b.double(), **tolerance)
+
+
+# an element, ragged in every direction, more of k than the ring holds, several tiles a block on any card
+WGMMA_SHAPES = [(1, 8, 8), (200, 136, 72), (300, 520, 1000), (129, 264, 64), (3000, 8200, 136)]
+
+
+@NEEDS_90A
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("tiles", [{}, {"BLOCK_N": 64, "NUM_STAGES": 2, "GROUP_M": 3}], ids=["large", "small"])
+@pytest.mark.parametrize("shape", WGMMA_SHAPES)
+def test_matmul_with_wgmma(shape, tiles, dtype):
+    """Twice: the barriers of the second launch start anew; NaN shows what is not written."""
+    size_m, size_n, size_k = shape
+    a, b = torch.randn(size_m, size_k).to(dtype).cuda(), torch.randn(size_k, size_n).to(dtype).cuda()
+    launch, exact = plan_matmul(a, b, variant="09_wgmma", tiles=tiles), a.double() @ b.double()
+    for _ in range(2):
+        launch.outputs[0].fill_(float("nan"))
+        launch.run()
+        rounding = 2.0**-11 if dtype == torch.float16 else 2.0**-8
+        torch.testing.assert_close(launch.outputs[0].double(), exact, rtol=rounding, atol=1e-5 * size_k)
+
+
+@NEEDS_90A
+def test_wgmma_sums_whole_numbers_exactly():
+    a, b = (torch.randint(-9, 10, size).half().cuda() for size in ((200, 136), (136, 328)))
+    assert torch.equal(matmul(a, b, variant="09_wgmma").double(), (a.double() @ b.double()).half().double())

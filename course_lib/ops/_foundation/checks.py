@@ -93,6 +93,18 @@ def require_capability(tensor, what, least=(8, 0)):
         raise UnsupportedError(f"{what} compute capability {major}.{minor}; this card is older.")
 
 
+def require_hopper(tensor, what):
+    """A card of compute capability 9.0, where there is a card: only that has wgmma."""
+    if not tensor.is_cuda:
+        return
+    major, minor = torch.cuda.get_device_capability(tensor.device)
+    if (major, minor) != (9, 0):
+        raise UnsupportedError(
+            f"{what} needs compute capability 9.0 (H100, H200): no other card has wgmma, and this one has "
+            f"{major}.{minor}. With tensors on the CPU and COURSE_ENGINE=cpu it runs on the SIMT machine."
+        )
+
+
 def require_rows(name, x, like):
     """Rows contiguous and on 16 bytes; dtype and device of `like`."""
     if x.dtype != like.dtype or x.device != like.device:

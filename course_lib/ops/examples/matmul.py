@@ -8,8 +8,8 @@ SMALL_TILES = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32}  # several tiles, an
 
 
 def examples(device):
-    for variant, (*_, dtype) in ops.VARIANTS.items():
-        size_n = 56 if variant == "08_pipelined" else 53
+    for variant, (*_, dtype) in ops.STEPS.items():
+        size_n = 56 if variant in ops.CHUNKED_VARIANTS else 53
         pair = random(device, 37, 40, dtype=dtype), random(device, 40, size_n, dtype=dtype, seed=1)
         yield from of_steps("matmul", (variant,), ops.plan_matmul, pair, languages=("cuda",))
         tiles = {"tiles": SMALL_TILES, "languages": ("triton",)}
