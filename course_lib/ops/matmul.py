@@ -11,7 +11,6 @@ from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_hopper, require_tensor
 from ._foundation.launch import Launch, cuda_launch, ran, triton_launch
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
-from ._foundation.splits import slots
 
 TILE = 16  # rows and columns of a tile of 03
 _TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 16}
@@ -23,6 +22,7 @@ SMALL_PIPELINED = PIPELINED | {"BLOCK_N": 128, "BLOCK_K": 32}
 # the tile of 09 is (128, BLOCK_N) with 64 of k at a time; each consumer warpgroup keeps two panels of the result
 WGMMA = {"BLOCK_N": 256, "NUM_STAGES": 4, "GROUP_M": 16}
 WGMMA_ROWS, WGMMA_DEPTH, PANEL = 128, 64, 64
+SIMT_BLOCKS = 2  # of 09 on the SIMT machine, so that each walks over several tiles; on a card one a multiprocessor
 _WGMMA_OUT_BYTES = 2 * 2 * PANEL * PANEL * 2
 TRITON_TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8}  # where autotune has nothing to time
 # variant -> (macros, rows and columns of the result of one block, threads of a block, dtype)
@@ -148,7 +148,8 @@ def _plan_wgmma(a, b, tiles):
     maps = [cuda.tensor_map(matrix, box=(rows, PANEL), swizzle="128B") for matrix, rows in boxes]
     num_tiles = ceil_div(size_m, WGMMA_ROWS) * ceil_div(size_n, tiles["BLOCK_N"])
     shared_bytes = tiles["NUM_STAGES"] * (WGMMA_ROWS + tiles["BLOCK_N"]) * WGMMA_DEPTH * 2 + _WGMMA_OUT_BYTES
-    grid, block = min(num_tiles, slots(a, blocks_per_sm=1)), STEPS["09_wgmma"][2]
+    slots = torch.cuda.get_device_properties(a.device).multi_processor_count if a.is_cuda else SIMT_BLOCKS
+    grid, block = min(num_tiles, slots), STEPS["09_wgmma"][2]
     defines = tiles | {"ELEMENT": ELEMENTS[a.dtype]}
     arguments = (*maps, size_m, size_n, size_k)
     return cuda_launch("matmul/09_wgmma", grid, block, arguments, (out,), defines=defines, shared_bytes=shared_bytes)

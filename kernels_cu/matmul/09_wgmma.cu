@@ -18,6 +18,7 @@
 #include "common/constants.cuh"      // CEIL_DIV, ALL_LANES
 #include "common/half_types.cuh"     // pack_pair
 #include "common/named_barrier.cuh"  // named_barrier_sync
+#include "common/ring.cuh"           // Ring: stage and parity
 #include "common/setmaxnreg.cuh"     // setmaxnreg_dec, setmaxnreg_inc
 #include "common/tma.cuh"            // TensorMap, tma_load_2d, tma_store_2d, mbarrier_…
 #include "common/wgmma.cuh"          // wgmma_descriptor, wgmma_ss
@@ -56,19 +57,6 @@ struct Barriers {
     mbarrier_t full[NUM_STAGES];   // a stage has arrived: one arrival, STAGE_BYTES
     mbarrier_t empty[NUM_STAGES];  // a stage has been read: one arrival of each consumer
 };
-
-// region: ring
-// Where a warpgroup is in the ring: a stage, and the parity of the phase in which that stage is filled.
-struct Ring {
-    int stage = 0;
-    unsigned parity = 0;
-    __device__ __forceinline__ void advance() {
-        if (++stage < NUM_STAGES) return;
-        stage = 0;
-        parity ^= 1;
-    }
-};
-// endregion
 
 // region: tile_of
 struct Tile {
@@ -143,7 +131,7 @@ matmul_kernel(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
     // NUM_STAGES times a (row, k) and b (panel, k, col); then out (consumer, slot, row, col)
     extern __shared__ __align__(SWIZZLE_BYTES) unsigned char smem[];
     __shared__ Barriers barriers;
-    const int warpgroup = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);  // the compiler sees one value a warp
+    const int tiles_m = CEIL_DIV(size_m, BLOCK_M), tiles_n = CEIL_DIV(size_n, BLOCK_N);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < NUM_STAGES; ++stage) {
             mbarrier_init(&barriers.full[stage], 1);
@@ -151,44 +139,45 @@ matmul_kernel(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
         }
         fence_mbarrier_init();
     }
-    __syncthreads();  // separates the initialisation of the barriers from their use
-    const int tiles_m = CEIL_DIV(size_m, BLOCK_M), tiles_n = CEIL_DIV(size_n, BLOCK_N);
-    Ring ring;
-    if (warpgroup == NUM_CONSUMERS) {
+    __syncthreads();  // separates the initialisation of the barriers from every use
+    const int warpgroup = __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);  // the same in all lanes: a branch, no divergence
+    Ring<NUM_STAGES> ring;
+    if (warpgroup == 0) {
         // region: produce
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x % WARPGROUP != 0) return;  // one thread starts all copies
+        if (threadIdx.x != 0) return;  // one thread starts all copies
         for (int idx = blockIdx.x; idx < tiles_m * tiles_n; idx += gridDim.x) {
             const Tile tile = tile_of(idx, tiles_m, tiles_n);
             for (int k_start = 0; k_start < size_k; k_start += BLOCK_K) {
-                // separates the consumers' reads of the stage from the copies over it; the first time round nothing is waited for
+                // separates the consumers' reads of the stage from the copies over it; returns at once in the first round
                 mbarrier_wait_parity(&barriers.empty[ring.stage], ring.parity ^ 1);
                 load_stage(smem + ring.stage * STAGE_BYTES, &barriers.full[ring.stage], &a_map, &b_map, tile, k_start);
                 ring.advance();
             }
         }
-        // endregion
-    } else {
-        // region: consume
-        setmaxnreg_inc<CONSUMER_REGISTERS>();
-        const int first_row = warpgroup * WARPGROUP_ROWS;  // in the block's tile
-        const unsigned long long a_desc = wgmma_descriptor(smem + first_row * PANEL_ROW_BYTES, 0, SWIZZLE_BYTES);
-        const unsigned long long b_desc = wgmma_descriptor(smem + A_BYTES, B_PANEL_BYTES, SWIZZLE_BYTES);
-        unsigned char* out_smem = smem + NUM_STAGES * STAGE_BYTES + warpgroup * OUT_SLOTS * OUT_PANEL_BYTES;
-        float acc[BLOCK_N / 2];
-        for (int idx = blockIdx.x; idx < tiles_m * tiles_n; idx += gridDim.x) {
-            const Tile tile = tile_of(idx, tiles_m, tiles_n);
-            for (int k_start = 0; k_start < size_k; k_start += BLOCK_K) {
-                mbarrier_wait_parity(&barriers.full[ring.stage], ring.parity);  // separates the copies of the stage from its reads
-                const int stage_offset = ring.stage * STAGE_BYTES / 16;         // in the unit of a descriptor
-                multiply_stage(acc, a_desc + stage_offset, b_desc + stage_offset, k_start > 0);
-                if (threadIdx.x % WARPGROUP == 0) mbarrier_arrive(&barriers.empty[ring.stage]);
-                ring.advance();
-            }
-            wgmma_keep_order(acc);
-            store_tile(&out_map, acc, out_smem, warpgroup, tile.row + first_row, tile.col);
-        }
-        if (threadIdx.x % WARPGROUP == 0) bulk_wait_group<0>();  // the block's shared memory must outlive TMA's reads
+        return;
         // endregion
     }
+    // region: consume
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
+    const int consumer = warpgroup - 1, first_row = consumer * WARPGROUP_ROWS;  // in the block's tile
+    const bool leader = threadIdx.x % WARPGROUP == 0;
+    const unsigned long long a_desc = wgmma_descriptor(smem + first_row * PANEL_ROW_BYTES, 16, SWIZZLE_BYTES);
+    const unsigned long long b_desc = wgmma_descriptor(smem + A_BYTES, B_PANEL_BYTES, SWIZZLE_BYTES);  // transposed
+    unsigned char* out_smem = smem + NUM_STAGES * STAGE_BYTES + consumer * OUT_SLOTS * OUT_PANEL_BYTES;
+    float acc[BLOCK_N / 2];
+    for (int idx = blockIdx.x; idx < tiles_m * tiles_n; idx += gridDim.x) {
+        const Tile tile = tile_of(idx, tiles_m, tiles_n);
+        for (int k_start = 0; k_start < size_k; k_start += BLOCK_K) {
+            mbarrier_wait_parity(&barriers.full[ring.stage], ring.parity);  // separates the copies of the stage from its reads
+            const int stage_offset = ring.stage * (STAGE_BYTES / 16);       // in the unit of a descriptor
+            multiply_stage(acc, a_desc + stage_offset, b_desc + stage_offset, k_start > 0);
+            if (leader) mbarrier_arrive(&barriers.empty[ring.stage]);
+            ring.advance();
+        }
+        wgmma_keep_order(acc);
+        store_tile(&out_map, acc, out_smem, consumer, tile.row + first_row, tile.col);
+    }
+    if (leader) bulk_wait_group<0>();  // TMA still reads the block's shared memory
+    // endregion
 }
