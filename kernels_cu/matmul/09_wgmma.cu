@@ -11,7 +11,7 @@
 // Needs     compute capability 9.0a · compiled by NVRTC: device code only, no host headers
 // gate: -DELEMENT=__half -DBLOCK_N=256 -DNUM_STAGES=4 -DGROUP_M=16
 // gate: -DELEMENT=__nv_bfloat16 -DBLOCK_N=256 -DNUM_STAGES=4 -DGROUP_M=16
-// gate: -DELEMENT=__half -DBLOCK_N=64 -DNUM_STAGES=2 -DGROUP_M=2
+// gate: -DELEMENT=__half -DBLOCK_N=128 -DNUM_STAGES=2 -DGROUP_M=2
 // Source    PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions", "cp.async.bulk.tensor"
 //           roles of the warpgroups: CUTLASS, sm90_mma_tma_gmma_ss_warpspecialized.hpp
 //           order of the tiles: Triton tutorial 03, "L2 Cache Optimizations"
@@ -51,6 +51,7 @@
 #define OUT_SLOTS 2                          // panels of the result that a consumer has in shared memory
 #define OUT_PANEL_BYTES (WARPGROUP_ROWS * PANEL_ROW_BYTES)
 static_assert(BLOCK_N % PANEL_COLS == 0 && BLOCK_N <= 256, "BLOCK_N: whole panels, and n of a wgmma, which is at most 256");
+static_assert(NUM_PANELS % OUT_SLOTS == 0, "BLOCK_N: panels take turns in the slots, and each tile begins with slot 0");
 static_assert(NUM_STAGES >= 2, "NUM_STAGES: one to read and one to fill, at least");
 
 struct Barriers {

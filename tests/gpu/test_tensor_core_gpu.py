@@ -146,7 +146,7 @@ WGMMA_SHAPES = [(1, 8, 8), (200, 136, 72), (300, 520, 1000), (129, 264, 64), (30
 
 @NEEDS_90A
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("tiles", [{}, {"BLOCK_N": 64, "NUM_STAGES": 2, "GROUP_M": 3}], ids=["large", "small"])
+@pytest.mark.parametrize("tiles", [{}, {"BLOCK_N": 128, "NUM_STAGES": 2, "GROUP_M": 3}], ids=["large", "small"])
 @pytest.mark.parametrize("shape", WGMMA_SHAPES)
 def test_matmul_with_wgmma(shape, tiles, dtype):
     """Twice: the barriers of the second launch start anew; NaN shows what is not written."""
