@@ -1,13 +1,14 @@
 """matmul/09_wgmma on the SIMT machine: right at every edge, clean in every schedule, and each barrier is needed."""
 
 import dataclasses
+import re
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from course_lib import cuda
-from course_lib.errors import ShapeError, UnsupportedError
+from course_lib.errors import CompileError, ShapeError, UnsupportedError
 from course_lib.ops._foundation.checks import require_hopper
 from course_lib.ops.matmul import WGMMA, matmul, plan_matmul
 
@@ -16,19 +17,31 @@ SMALL = {"BLOCK_N": 128, "NUM_STAGES": 2, "GROUP_M": 2}
 # one chunk, ragged in every direction, one row below a tile, more of k than the ring holds
 SHAPES = [(1, 8, 8), (200, 136, 72), (129, 64, 64), (40, 72, 328)]
 ROUNDING = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
-# what is taken out or changed -> the text before and after; each leaves a race, a stale number or a deadlock
+WAIT_FULL = "mbarrier_wait_parity(&barriers.full[ring.stage], ring.parity);"
+WAIT_EMPTY = "mbarrier_wait_parity(&barriers.empty[ring.stage], ring.parity ^ 1);"
+SYNC = "named_barrier_sync(1 + consumer, WARPGROUP);"
+# what is broken -> (text before, text after, words of the finding)
 MUTANTS = {
-    "reads before the copies arrive": ("mbarrier_wait_parity(&barriers.full[ring.stage], ring.parity);", ""),
-    "copies over a stage that is read": ("mbarrier_wait_parity(&barriers.empty[ring.stage], ring.parity ^ 1);", ""),
-    "parity swapped": ("barriers.full[ring.stage], ring.parity)", "barriers.full[ring.stage], ring.parity ^ 1)"),
-    "released too early": ("wgmma_commit_group();\n    wgmma_wait_group<0>();", "wgmma_commit_group();"),
-    "half of the bytes expected": ("expect_tx(full, STAGE_BYTES)", "expect_tx(full, STAGE_BYTES / 2)"),
-    "no proxy fence before the store": ("fence_proxy_async();", ""),
-    "store before all have written": ("named_barrier_sync(1 + consumer, WARPGROUP);  // separates all", "//"),
-    "slot overwritten while it is stored": ("if (thread == 0) bulk_wait_group_read<OUT_SLOTS - 1>();", ""),
-    "barriers used before they exist": ("__syncthreads();", ""),
-    "one arrival too many awaited": ("empty[stage], NUM_CONSUMERS)", "empty[stage], NUM_CONSUMERS + 1)"),
-    "stages of b overlap": ("A_BYTES + panel * B_PANEL_BYTES", "A_BYTES + panel * B_PANEL_BYTES / 2"),
+    "reads before the copies arrive": (WAIT_FULL, "", "which the bulk load of line"),
+    "copies over a stage that is read": (WAIT_EMPTY, "", "which the bulk load of line"),
+    "parity swapped": (WAIT_FULL, WAIT_FULL.replace("ring.parity", "ring.parity ^ 1"), "which the bulk load|forever"),
+    "released too early": ("    wgmma_wait_group<0>();", "", "which the wgmma of line"),
+    "half of the bytes": (
+        "(full, STAGE_BYTES)",
+        "(full, STAGE_BYTES / 2)",
+        "expected 16,384 bytes|which the bulk load",
+    ),
+    "no proxy fence": ("fence_proxy_async();", "", "without fence_proxy_async"),
+    "store before all have written": (f"{SYNC}  // separates all", "//", "no barrier|has not been written"),
+    "slot not waited for": (
+        "if (thread == 0) bulk_wait_group_read<OUT_SLOTS - 1>();",
+        "",
+        "which the bulk store of line",
+    ),
+    "wait for the slot not shared": (f"{SYNC}  // separates TMA", "//", "which the bulk store of line"),
+    "barriers not published": ("__syncthreads();", "", "initialised"),
+    "an arrival too many": ("empty[stage], NUM_CONSUMERS)", "empty[stage], NUM_CONSUMERS + 1)", "forever"),
+    "panels of b overlap": ("panel * B_PANEL_BYTES", "panel * B_PANEL_BYTES / 2", "has not been written"),
 }
 
 
@@ -87,17 +100,29 @@ def test_any_number_of_blocks(blocks):
     assert is_right(a, b, launch.outputs[0])
 
 
+def assert_found(launch, before, after, words, **defines):
+    """With `after` in place of `before`, each schedule finds something that says `words`."""
+    source = launch.function.source
+    assert source.count(before) == 1
+    function = cuda.compile(source.replace(before, after), defines=launch.function.defines | defines)
+    for schedule in SCHEDULES:
+        report = dataclasses.replace(launch, function=function).profile(schedule)
+        assert not report.ok and re.search(words, str(report)), f"{schedule}: {report}"
+
+
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_every_part_of_the_protocol_is_needed(mutant):
     a, b = operands(200, 136, 200)
+    assert_found(plan_matmul(a, b, variant="09_wgmma", tiles=SMALL), *MUTANTS[mutant])
+
+
+def test_an_odd_number_of_panels_is_refused():
+    """The next tile would begin with the slot that was filled last, whose store has not been waited for."""
+    a, b = operands(200, 136, 72)
     launch = plan_matmul(a, b, variant="09_wgmma", tiles=SMALL)
-    before, after = MUTANTS[mutant]
-    source = launch.function.source
-    assert source.count(before) == 1
-    function = cuda.compile(source.replace(before, after), defines=launch.function.defines)
-    broken = dataclasses.replace(launch, function=function)
-    reports = [broken.profile(schedule) for schedule in SCHEDULES]
-    assert not all(report.ok for report in reports)
+    with pytest.raises(CompileError, match="each tile begins with slot 0"):
+        cuda.compile(launch.function.source, defines=launch.function.defines | {"BLOCK_N": 64})
+    assert_found(launch, "NUM_PANELS % OUT_SLOTS == 0", "true", "which the bulk store of line", BLOCK_N=64)
 
 
 def test_what_does_not_fit_is_said():
