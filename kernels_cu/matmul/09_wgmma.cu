@@ -176,7 +176,7 @@ matmul_kernel(const __grid_constant__ TensorMap a_map, const __grid_constant__ T
             if (leader) mbarrier_arrive(&barriers.empty[ring.stage]);
             ring.advance();
         }
-        wgmma_keep_order(acc);
+        wgmma_keep_order(acc);  // the compiler reads the sums after the last wait, not before
         store_tile(&out_map, acc, out_smem, consumer, tile.row + first_row, tile.col);
     }
     if (leader) bulk_wait_group<0>();  // TMA still reads the block's shared memory
