@@ -1,0 +1,115 @@
+"""Named barriers of kernels_cu/common on the SIMT machine: whom they order, and each way to get them wrong."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from course_lib.cuda import nvrtc
+
+SOURCE = Path(__file__).with_name("sync_kernels.cu").read_text()
+SCHEDULES = ["forward", "reverse", "random", "resident"]
+
+
+def line_of(text):
+    (number,) = [number for number, line in enumerate(SOURCE.splitlines(), 1) if text in line]
+    return number
+
+
+def hand_over(profile, schedule, wrong=0, *, rounds=3, seed=0):
+    x, out = torch.arange(64.0) + 1, torch.zeros(64)
+    defines = {"WRONG": wrong}
+    report = profile(SOURCE, "hand_over_kernel", 1, 128, x, out, rounds, schedule=schedule, seed=seed, defines=defines)
+    return report, torch.equal(out, rounds * x.flip(0))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_right_hand_over_is_clean(profile, schedule):
+    for rounds in (1, 2, 5):
+        for seed in (0, 1, 2):
+            report, is_right = hand_over(profile, schedule, rounds=rounds, seed=seed)
+            assert report.ok and is_right and not report.remarks, str(report)
+
+
+def test_the_fast_build_agrees(launch):
+    x, out = torch.arange(64.0), torch.zeros(64)
+    launch(SOURCE, "hand_over_kernel", 1, 128, x, out, 4)
+    assert torch.equal(out, 4 * x.flip(0))
+
+
+WRONG = {
+    "OTHER_COUNT": (
+        "bad_barrier",
+        None,
+        r"gives named barrier 1 a count of \d+ threads, thread .* at line \d+ gave \d+",
+    ),
+    "NO_MULTIPLE": ("bad_barrier", "// full", "a count of 120 threads, which is no multiple of 32"),
+    "ABSENT_WARP": (
+        "deadlock",
+        "// wait for full",
+        "named barrier 1 waits forever for 32 of its 128 threads: warps 0, 1, 2",
+    ),
+    "HALF_A_WARP": ("deadlock", "// wait for full", "for 32 of its 128 threads: .*; only some lanes of warps 1 have"),
+    "NO_ARRIVE": ("deadlock", "// wait for full", "for 32 of its 128 threads: warps 0, 2, 3 wait or have arrived"),
+    "OTHER_NUMBER": ("deadlock", "// wait for full", "named barrier 1 waits forever for 32 of its 128 threads"),
+    "TWICE": ("bad_barrier", "// a second time", "arrives at named barrier 1 a second time before it has opened"),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_each_mistake_has_its_sentence(profile, wrong, schedule):
+    kind, text, sentence = WRONG[wrong]
+    report, _ = hand_over(profile, schedule, wrong)
+    found = [one for one in report.of_kind(kind) if text is None or one.line == line_of(text)]
+    assert any(re.search(sentence, one.message) for one in found), str(report)
+
+
+def test_an_arrival_left_over_is_a_remark(profile):
+    for schedule in SCHEDULES:
+        report, is_right = hand_over(profile, schedule, "LEFT_OVER")
+        assert report.ok and is_right
+        assert report.remarks == [
+            f"line {line_of('// the tile may be written')}: 64 of 128 threads had arrived at named barrier 2 when the "
+            "block ended."
+        ]
+
+
+ORDER = r"""
+#include "common/named_barrier.cuh"
+extern "C" __global__ void order_kernel(float* out, int what) {
+    __shared__ float s[128];
+    const int t = threadIdx.x, warp = t / 32;
+    s[t] = 1.0f;  // the write
+    if (warp < 2) named_barrier_sync(1, 64);
+    if (warp == 2) named_barrier_sync(2, 64);
+    if (warp == 3) named_barrier_arrive(2, 64);
+    if (what == 0 && warp < 2) out[t] = s[t ^ 32];     // both in barrier 1
+    if (what == 1 && warp == 2) out[t] = s[t ^ 32];    // warp 3 has arrived
+    if (what == 2 && warp == 3) out[t] = s[t ^ 32];    // an arrival does not wait
+    if (what == 3 && warp < 2) out[t] = s[t ^ 64];     // not in this barrier
+    if (what == 4) named_barrier_sync(16, 64);
+    if (what == 5) named_barrier_sync(0, 128);
+    if (what == 5) out[t] = s[127 - t];
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("what, races", [(0, False), (1, False), (2, True), (3, True), (5, False)])
+def test_a_barrier_orders_its_participants_and_no_others(profile, what, races, schedule):
+    report = profile(ORDER, "order_kernel", 1, 128, torch.zeros(128), what, schedule=schedule)
+    kinds = {one.kind for one in report.findings}
+    # a reader that comes first finds nothing written yet, and the writer finds it
+    assert kinds <= {"race", "uninitialised_read"} and ("race" in kinds) == races, str(report)
+
+
+def test_there_are_16_of_them(profile):
+    (finding,) = profile(ORDER, "order_kernel", 1, 128, torch.zeros(128), 4).findings
+    assert "the number of a named barrier is 0 to 15" in finding.message
+
+
+@pytest.mark.parametrize("wrong", range(9))
+def test_is_real_cuda(wrong):
+    assert not nvrtc.compile_cubin(SOURCE, arch="sm_90a", defines={"WRONG": wrong}).notes
