@@ -8,7 +8,7 @@ from .attention import AttentionCost
 from .hierarchy import levels_table, memory_levels, steps_table
 from .memory import peak_bytes
 from .results import Results, read_results
-from .roofline import attainable_tflops, limiting_resource, ridge_intensity
+from .roofline import attainable_tflops, limiting_resource, ridge_intensity, tile_cycles
 from .tables import Table, shape_table, traffic_table
 from .timing import Timing, median_time
 
@@ -27,5 +27,6 @@ __all__ = [
     "ridge_intensity",
     "shape_table",
     "steps_table",
+    "tile_cycles",
     "traffic_table",
 ]

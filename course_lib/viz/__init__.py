@@ -1,27 +1,36 @@
 """Pictures of the course: plain data in, a matplotlib figure with alternative text out.
 
-One module a subject; `style` holds the look and the shared drawing helpers, `widgets` adds ipywidgets on top.
-May import: matplotlib, numpy; ipywidgets only in `widgets`. No module here knows a kernel, a device or torch.
+One module a subject; `style` holds the look and the shared drawing helpers, `widgets` and `widgets_pipeline` add ipywidgets on
+top. May import: matplotlib, numpy; ipywidgets only in those two. No module here knows a kernel, a device or torch.
 """
 
 import importlib
 
 _NAMES = {  # module -> the names that it gives to the course
-    "bar_charts": ("bytes_bars", "rate_bars", "time_bars", "waiting_bars"),
+    "accumulators": ("accumulator_owner", "accumulator_place", "accumulators_picture", "operand_register"),
+    "actors": ("actors_panels", "actors_picture"),
+    "bar_charts": ("bytes_bars", "rate_bars", "tile_cycles_bars", "time_bars", "waiting_bars"),
     "chapter_map": ("course_map",),
     "decode": ("card_picture", "group_picture", "keys_of_splits", "splits_picture"),
+    "descriptor": ("describe_descriptor", "descriptor_picture"),
     "footprint": ("growth_picture", "growth_step", "memory_curves", "memory_use_bars"),
     "line_charts": ("curves", "roofline", "split_curves"),
     "loops": ("loop_orders_picture", "loop_picture", "loop_step_picture", "loop_steps"),
     "matmul": ("fragments_picture", "order_picture", "product_picture", "tile_order", "tiles_read"),
+    "mbarrier": ("MbarrierModel", "ring_steps"),
     "memory": ("Access", "lanes_picture", "levels_picture"),
     "pages": ("pages_frames", "pages_picture"),
+    "panels": ("panels_picture", "step_offsets", "swizzle_picture", "swizzled_chunk"),
+    "registers": ("register_pool_picture", "register_share", "register_share_picture", "registers_at_entry"),
+    "ring": ("ring_picture", "ring_step_picture"),
+    "schedule": ("Span", "attention_schedule", "releases", "waiting_time"),
     "softmax": ("step_picture", "sweeps_picture", "walk", "walk_picture"),
     "style": ("Picture",),
     "threads": ("fusion_picture", "tree_picture", "who_picture"),
     "tiles": ("mask_picture", "tile_kinds", "tile_map_picture", "warp_split_picture"),
     "timeline": ("block_waves", "launch_picture", "launch_steps", "overlap_picture", "overlap_steps", "waves_picture"),
     "widgets": ("access_explorer", "growth_slider", "pages_player", "stepper", "tile_loops", "waves_slider"),
+    "widgets_pipeline": ("actors_explorer", "ring_player"),
 }
 # name -> module; a module is imported when one of its names is first used, so that `import course_lib.viz` is light
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -131,6 +131,33 @@ def _waiting_row(axes, row, arithmetic, memory, measured, longest):
         _value(axes, measured, row, f"{_short(measured)}  ", ha="right" if measured > 0.9 * longest else "left")
 
 
+def tile_cycles_bars(cycles, *, title=""):
+    """Two bars a tile: the least cycles of the tensor cores and of the exponentials, with the share of the second.
+
+    Parameters
+    ----------
+    cycles : dict, name -> (products, exponentials), cycles of an SM, as ``course_lib.measure.tile_cycles`` gives them
+    """
+    shares = {name: f"{100 * exp2 / products:.0f} %" for name, (products, exp2) in cycles.items()}
+    alt_text = "; ".join(
+        f"{name}: products {_short(products)}, exp2 {_short(exp2)}, {shares[name]} of the products"
+        for name, (products, exp2) in cycles.items()
+    )
+    figure = Picture(7.8, 0.72 * len(cycles) + 1.3, f"Least cycles of an SM for one tile. {alt_text}.")
+    axes = figure.subplots()
+    for row, (name, (products, exp2)) in enumerate(cycles.items()):
+        names = ("both products, tensor cores", "exp2 of the scores") if row == 0 else (None, None)
+        axes.barh(row - 0.19, products, height=0.36, color=BLUE, label=names[0], **_OUTLINE)
+        axes.barh(row + 0.19, exp2, height=0.36, color=ORANGE, hatch=HATCHES[1], label=names[1], **_OUTLINE)
+        _value(axes, products, row - 0.19, _short(products))
+        _value(axes, exp2, row + 0.19, f"{_short(exp2)}, {shares[name]} of the products")
+    axes.set_yticks(range(len(cycles)), list(cycles))
+    axes.set_xlim(0, 1.3 * max(max(pair) for pair in cycles.values()))
+    _finish(axes, title, "cycles")
+    axes.tick_params(axis="y", labelsize=9)
+    return figure
+
+
 def _bounds(arithmetic, memory, measured, unit):
     words = f"arithmetic {_short(arithmetic)} {unit}, bytes {_short(memory)} {unit}"
     return words if measured is None else f"{words}, measured {_short(measured)} {unit}"

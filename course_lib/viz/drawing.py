@@ -23,7 +23,10 @@ def name_axes(axes, x, y="", title=""):
 
 
 def clean(axes, *, left=True, bottom=True):
-    """Remove the frame; `left` and `bottom` keep those two lines and their ticks."""
+    """Remove the frame; `left` and `bottom` keep those two lines and their ticks. A dark style changes nothing."""
+    axes.set_facecolor("white")
+    for spine in axes.spines.values():
+        spine.set_edgecolor("black")
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines["left"].set_visible(left)
     axes.spines["bottom"].set_visible(bottom)
@@ -57,7 +60,7 @@ def canvas(axes, xlim, ylim, *, title="", equal=False):
 
 def legend_below(figure, *, size=9, columns=3):
     """One legend for the figure, under its axes."""
-    figure.legend(loc="outside lower center", fontsize=size, frameon=False, ncols=columns)
+    figure.legend(loc="outside lower center", fontsize=size, frameon=False, ncols=columns, labelcolor=INK)
 
 
 def fill(number, alpha=0.6):

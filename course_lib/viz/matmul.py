@@ -161,18 +161,25 @@ def fragments_picture(owners, lane=5):
         ("out", grid[1, 1], (16, 8), "column", "row"),
     ):
         axes = figure.add_subplot(cell)
-        _draw_fragment(axes, owners[name], shape, lane)
+        draw_fragment(axes, owners[name], shape, lane)
         axes.set_title(f"{name}, {shape[0]} x {shape[1]}", fontsize=10, color=INK, loc="left")
         axes.set_xlabel(across, fontsize=8, color=GREY)
         axes.set_ylabel(down, fontsize=8, color=GREY)
     return figure
 
 
-def _draw_fragment(axes, owners, shape, marked):
-    """One grid: registers as colours and hatches, lanes as numbers, the marked lane outlined."""
+def draw_fragment(axes, owners, shape, marked):
+    """One grid: registers as colours and hatches, lanes as numbers, the marked lane outlined.
+
+    Parameters
+    ----------
+    owners : dict, (row, column) -> (lane, register), register 0 to 3
+    shape : (rows, columns)
+    marked : int, a lane
+    """
     rows, columns = shape
     for (top, left, height, width), register in _register_blocks(owners, shape):
-        _draw_register(axes, (left, top), width, height, register)
+        draw_register(axes, (left, top), width, height, register)
     axes.hlines(range(rows + 1), 0, columns, color=PALE, linewidth=0.5)
     axes.vlines(range(columns + 1), 0, rows, color=PALE, linewidth=0.5)
     for (row, column), (lane, _) in owners.items():
@@ -187,7 +194,7 @@ def _draw_fragment(axes, owners, shape, marked):
     hide_spines(axes)
 
 
-def _draw_register(axes, corner, width, height, register):
+def draw_register(axes, corner, width, height, register):
     """A pale area of a register's colour under its hatch."""
     box(axes, corner, width, height, facecolor=REGISTERS[register], alpha=_REGISTER_ALPHA, edgecolor="none")
     box(axes, corner, width, height, fill=False, hatch=REGISTER_HATCHES[register], edgecolor="white", linewidth=0)
@@ -221,6 +228,6 @@ def _fragments_legend(axes, lane):
         axes.text(0.0, 0.12 + 0.09 * number, line, fontsize=9, color=INK)
     for register in range(4):
         top = 0.36 + 0.11 * register
-        _draw_register(axes, (0.0, top), 0.1, 0.08, register)
+        draw_register(axes, (0.0, top), 0.1, 0.08, register)
         b_name = f", b[{register}]" if register < 2 else ""
         axes.text(0.14, top + 0.06, f"a[{register}]{b_name}, acc[{register}]", fontsize=9, color=INK)
