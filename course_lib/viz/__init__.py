@@ -1,7 +1,8 @@
 """Pictures of the course: plain data in, a matplotlib figure with alternative text out.
 
-One module a subject; `style` holds the look and the shared drawing helpers, `widgets` and `widgets_pipeline` add ipywidgets on
-top. May import: matplotlib, numpy; ipywidgets only in those two. No module here knows a kernel, a device or torch.
+One module a subject; `style` holds the look and the shared drawing helpers, `widgets` and `widgets_pipeline` add
+ipywidgets on top. May import: matplotlib, numpy; ipywidgets only in those two. No module here knows a kernel, a device
+or torch.
 """
 
 import importlib
@@ -21,6 +22,7 @@ _NAMES = {  # module -> the names that it gives to the course
     "memory": ("Access", "lanes_picture", "levels_picture"),
     "pages": ("pages_frames", "pages_picture"),
     "panels": ("panels_picture", "step_offsets", "swizzle_picture", "swizzled_chunk"),
+    "recorded": ("spans_of_events", "spans_of_rows"),
     "registers": ("register_pool_picture", "register_share", "register_share_picture", "registers_at_entry"),
     "ring": ("ring_picture", "ring_step_picture"),
     "schedule": ("Span", "attention_schedule", "releases", "waiting_time"),

@@ -57,7 +57,8 @@ def actors_panels(panels, *, unit="", between=None):
     lanes = {title: list(dict.fromkeys(span.actor for span in spans)) for title, spans in panels.items()}
     lanes = {title: sorted(actors, key=_rank) for title, actors in lanes.items()}
     heights = [len(actors) for actors in lanes.values()]
-    alt_text = " ".join(actors_sentence(spans, unit, title) for title, spans in panels.items())
+    drawn = {title: spans_between(spans, start, end) for title, spans in panels.items()}
+    alt_text = " ".join(actors_sentence(spans, unit, title) for title, spans in drawn.items())
     figure = Picture(_WIDTH, _LANE * sum(heights) + 0.35 * len(panels) + 0.75, f"Who waits for whom. {alt_text}")
     column = figure.subplots(len(panels), 1, squeeze=False, sharex=True, height_ratios=heights)[:, 0]
     for axes, (title, spans) in zip(column, panels.items(), strict=True):
@@ -73,21 +74,25 @@ def actors_panels(panels, *, unit="", between=None):
 
 
 def actors_sentence(spans, unit="", title=""):
-    """How long each actor waits, when the last one ends, and the longest waits with their barriers and lines."""
-    finish = max(span.end for span in spans)
+    """First start and last end, how long each actor waits, and the longest waits with their barriers and lines."""
+    if not spans:
+        return f"{title}: nothing happens."
+    start, finish = min(span.start for span in spans), max(span.end for span in spans)
     waits = "; ".join(f"{actor} {time:.4g}" for actor, time in waiting_time(spans).items()) or "none"
     pairs = sorted(releases(spans), key=lambda pair: pair[0].start - pair[0].end)[:_MOST_WAITS]
     named = "; ".join(f"{wait.sentence()}, ended by {cause.actor}" for wait, cause in pairs)
-    words = f"{title + ': ' if title else ''}ends at {finish:.4g}{f' {unit}' * bool(unit)}. Time in waits: {waits}."
-    return f"{words} Longest waits: {named}." if named else words
+    words = f"{title + ': ' if title else ''}{start:.4g} to {finish:.4g}{f' {unit}' * bool(unit)}."
+    return f"{words} Time in waits: {waits}.{f' Longest waits: {named}.' * bool(named)}"
 
 
 def _rank(actor):
-    """Producer and copies first, then each warpgroup with its products; else by name."""
+    """Producer and copies first, then each consumer with its products; other actors keep their order after these."""
     digits = "".join(character for character in actor if character.isdigit())
-    kinds = ("producer", "TMA", "warp", "products")
+    kinds = ("producer", "TMA", "consumer", "products")
     kind = next((number for number, word in enumerate(kinds) if actor.startswith(word)), len(kinds))
-    return (0, kind, 0) if kind < 2 else (1, int(digits or 0), kind)
+    if kind in (2, 3):
+        return 1, int(digits or 0), kind
+    return (0 if kind < 2 else 2), kind, 0
 
 
 def _draw_lanes(axes, spans, actors, start, end):

@@ -31,6 +31,7 @@ def clean(axes, *, left=True, bottom=True):
     axes.spines["left"].set_visible(left)
     axes.spines["bottom"].set_visible(bottom)
     axes.tick_params(colors=INK, labelsize=8, length=3)
+    axes.tick_params(which="minor", color="black")
     if not left:
         axes.set_yticks([])
     if not bottom:

@@ -136,7 +136,7 @@ def ring_steps(num_tiles=3, *, num_stages=2, num_consumers=2, tile_bytes=16_384,
 
     Returns
     -------
-    list of RingStep; the last one says whether all actors have finished or are blocked for ever
+    list of RingStep; the last one says whether all actors have finished or there is a deadlock
     """
     ring = _Ring(
         {f"{name}[{s}]": MbarrierModel(c) for s in range(num_stages) for name, c in _counts(num_consumers)},
@@ -144,7 +144,7 @@ def ring_steps(num_tiles=3, *, num_stages=2, num_consumers=2, tile_bytes=16_384,
         latency,
     )
     actors = {"producer": _produce(ring, num_tiles, num_stages, tile_bytes, parities[0])}
-    for number in range(1, num_consumers + 1):
+    for number in range(num_consumers):
         actors[f"consumer {number}"] = _consume(ring, num_tiles, num_stages, parities[1])
     waiting, steps = {}, []
 
@@ -153,20 +153,22 @@ def ring_steps(num_tiles=3, *, num_stages=2, num_consumers=2, tile_bytes=16_384,
         steps.append(RingStep(actor, text, barrier, states, dict(waiting), tuple(ring.slots)))
 
     record("thread 0", f"initialises the barriers: 1 arrival for full, {num_consumers} for empty")
-    running = dict(actors)
+    _play(ring, actors, waiting, tile_bytes, record)
+    record(*_end(ring, waiting))
+    return steps
+
+
+def _play(ring, running, waiting, tile_bytes, record):
+    """Rounds in which each actor has one turn, until all have ended or nothing can happen any more."""
     while running:
-        before = len(steps)
-        for name in [*running]:
-            _advance(ring, running, waiting, name, record)
-        if len(steps) == before and not ring.copies and not any(name not in waiting for name in running):
-            break
-        if len(steps) == before and ring.copies:
+        acted = [_advance(ring, running, waiting, name, record) for name in [*running]]
+        if not any(acted):
+            if not ring.copies:
+                return
             ring.clock = ring.copies[0][2]  # nothing else happens until the next landing
         while ring.copies and ring.copies[0][2] <= ring.clock:
             _land(ring, ring.copies.pop(0), tile_bytes, record)
         ring.clock += 1
-    record(*_end(ring, waiting))
-    return steps
 
 
 def _counts(num_consumers):
@@ -200,14 +202,14 @@ def _consume(ring, num_tiles, num_stages, parity):
 
 
 def _advance(ring, running, waiting, name, record):
-    """One event of an actor: its wait begins, its wait returns, or it does something."""
+    """One event of an actor: its wait begins, its wait returns, or it does something; False when it is blocked."""
     if name in waiting:
         barrier, parity = waiting[name]
         if not ring.barriers[barrier].test_parity(parity):
-            return
+            return False
         del waiting[name]
         record(name, f"the wait for {barrier}, parity {parity}, returns", barrier)
-        return
+        return True
     kind, *rest = next(running[name], ("end",))
     if kind == "end":
         del running[name]
@@ -220,6 +222,7 @@ def _advance(ring, running, waiting, name, record):
         else:
             waiting[name] = (barrier, parity)
             record(name, f"waits for {barrier}, parity {parity}: blocked", barrier)
+    return True
 
 
 def _land(ring, copy, tile_bytes, record):

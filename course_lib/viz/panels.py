@@ -95,7 +95,7 @@ def panels_picture(rows_q=128, rows_kv=128, head_dim=128):
     alt_text = (
         f"Tiles in panels of 64 columns, 128 bytes a row. Q, {rows_q} rows: {_panels_text(panels, rows_q)}; its "
         f"{len(q_steps)} steps of k begin at bytes {_list(q_steps)}; the next 8 rows are 1,024 bytes further, the next "
-        f"warpgroup's 64 rows 8,192. V, {rows_kv} keys: {_panels_text(panels, rows_kv)}; k runs down the keys, so its "
+        f"consumer's 64 rows 8,192. V, {rows_kv} keys: {_panels_text(panels, rows_kv)}; k runs down the keys, so its "
         f"{len(v_steps)} steps begin at bytes {_list(v_steps)}."
     )
     figure = Picture(8.4, 4.4, alt_text)
@@ -118,7 +118,7 @@ def _panel_left(panel):
 
 
 def _draw_k_major(axes, rows, panels, offsets):
-    """Strips of 32 bytes down each panel; a dashed line between the warpgroups."""
+    """Strips of 32 bytes down each panel; a dashed line between the consumers."""
     scale = 128 / rows
     for step, offset in enumerate(offsets):
         left = _panel_left(step // 4) + step % 4 * 16
@@ -132,7 +132,7 @@ def _draw_k_major(axes, rows, panels, offsets):
         top = group * GROUP_ROWS * scale
         if group:
             axes.plot([-3, right + 3], [top, top], color=INK, linewidth=1.3, linestyle="--")
-        words = f"warpgroup {group + 1}\n+{group * GROUP_ROWS * ROW_BYTES:,}"
+        words = f"consumer {group}\n+{group * GROUP_ROWS * ROW_BYTES:,}"
         label(axes, (-5, top + GROUP_ROWS * scale / 2), words, size=7.5, ha="right")
     _panel_names(axes, panels, rows)
     _pitch(axes, right + 5, 8 * scale, "8 rows:\n+1,024")

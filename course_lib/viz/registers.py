@@ -82,7 +82,7 @@ def register_pool_picture(plans=PLANS):
 def _plan_text(entry, after, pool):
     """One plan in words, with the verdict of setmaxnreg.inc."""
     total = sum(after) * GROUP_THREADS
-    fits = "fits" if total <= pool else f"exceeds the block's {pool:,}, so that setmaxnreg.inc waits for ever"
+    fits = "fits" if total <= pool else f"exceeds the block's {pool:,}, so that setmaxnreg.inc never returns"
     start = f"{entry} a thread at entry, {pool:,} in all"
     return f"{start}; then {', '.join(map(str, after))}, {total:,} in all, which {fits}"
 
@@ -94,7 +94,7 @@ def _draw_groups(axes, y, registers, pool):
         width, producer = count * GROUP_THREADS, number == len(registers) - 1
         look = {"facecolor": SKY if producer else BLUE, "hatch": HATCHES[1] if producer else "", "alpha": 0.55}
         box(axes, (left, y - 0.36), width, 0.72, edgecolor=INK, linewidth=0.8, **look)
-        name = "producer" if producer else f"consumer {number + 1}"
+        name = "producer" if producer else f"consumer {number}"
         text = f"{name}: {count}" if width > 9_000 else f"{count}"
         label(axes, (left + width / 2, y), text, size=8, pad=0.8 if producer else None)
         left += width

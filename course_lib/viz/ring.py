@@ -42,8 +42,10 @@ def ring_step_picture(steps, number):
 
 
 def _blocked_at(waiting, name):
-    """The actors that wait for one barrier, and the parity: "parity 0: consumer 1, consumer 2"."""
+    """The actors that wait for one barrier, and the parity: "parity 0: consumers 0, 1"."""
     actors = [actor for actor, (one, _) in waiting.items() if one == name]
+    if len(actors) > 1 and all(actor.startswith("consumer ") for actor in actors):
+        actors = ["consumers " + ", ".join(actor.removeprefix("consumer ") for actor in actors)]
     parities = {parity for one, parity in waiting.values() if one == name}
     return f"parity {', '.join(map(str, sorted(parities)))}: {', '.join(actors)}" if actors else "–"
 

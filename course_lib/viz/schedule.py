@@ -21,7 +21,7 @@ class Span:
     kind : str, one of KINDS; an "arrive" has no duration
     start, end : float, in one unit for all spans of a picture: SIMT steps, ns
     label : str, what is copied or computed: "K 3"
-    barrier : str; of a wait, what it waits for, with the parity: "full_k[1] parity 0"; of any other span, what its end
+    barrier : str; of a wait, what it waits for, with the parity: "k_full[1] parity 0"; of any other span, what its end
         completes or arrives at. The same text on both draws an arrow
     line : int or None, of the kernel's source
     """
@@ -92,10 +92,10 @@ def waiting_time(spans):
 
 
 def attention_schedule(num_tiles=4, num_groups=2, *, overlap=False, ping_pong=False, **durations):
-    """Spans of a producer warp and its consumer warpgroups that walk over tiles of keys: a model, not a measurement.
+    """Spans of a producer and its consumer warpgroups that walk over tiles of keys: a model, not a measurement.
 
     The tensor cores serve one product at a time, in the order of issue; copies land one after the other. K and V have
-    two stages each.
+    two stages each, and the producer loads K(j) before V(j), as the kernels of flash_attention_3 do.
 
     Parameters
     ----------
@@ -114,44 +114,42 @@ def attention_schedule(num_tiles=4, num_groups=2, *, overlap=False, ping_pong=Fa
         raise ValueError(f"Expected at least 1 tile and 1 warpgroup, got {num_tiles} and {num_groups}; {length}.")
     if ping_pong and num_groups != 2:
         raise ValueError(f"Ping-pong is between 2 warpgroups, got num_groups={num_groups}; pass ping_pong=False.")
-    programs = {"producer warp": _producer(num_tiles, num_groups, length["copy"])}
-    for group in range(1, num_groups + 1):
+    programs = {"producer": _producer(num_tiles, num_groups, length["copy"])}
+    for group in range(num_groups):
         program = _overlapped if overlap else _in_order
-        programs[f"warpgroup {group}"] = program(group, num_tiles, length, ping_pong)
+        programs[f"consumer {group}"] = program(group, num_tiles, length, ping_pong)
     return sorted(_run(programs), key=lambda span: (span.start, span.end))
 
 
 def _full(tensor, tile):
-    return f"full_{tensor}[{tile % 2}] parity {tile // 2 % 2}"
+    return f"{tensor}_full[{tile % 2}] parity {tile // 2 % 2}"
 
 
 def _empty(tensor, tile):
-    return f"empty_{tensor}[{tile % 2}] parity {tile // 2 % 2}"
+    return f"{tensor}_empty[{tile % 2}] parity {tile // 2 % 2}"
 
 
 def _producer(num_tiles, num_groups, copy):
-    """K(0), then K(j + 1) before V(j)."""
-    order = [("k", 0)]
+    """K and V of every tile, each as soon as its stage is empty."""
     for tile in range(num_tiles):
-        order += [("k", tile + 1)] * (tile + 1 < num_tiles) + [("v", tile)]
-    for tensor, tile in order:
-        if tile >= 2:
-            needed = [f"{tensor} {tile - 2} released by {group}" for group in range(1, num_groups + 1)]
-            yield "wait", needed, _empty(tensor, tile - 2)
-        name = f"{tensor.upper()} {tile}"
-        yield "start", "TMA copies", "copy", copy, name, _full(tensor, tile), f"{tensor} {tile} landed"
+        for tensor in "kv":
+            if tile >= 2:
+                needed = [f"{tensor} {tile - 2} released by {group}" for group in range(num_groups)]
+                yield "wait", needed, _empty(tensor, tile - 2)
+            name = f"{tensor.upper()} {tile}"
+            yield "start", "TMA copies", "copy", copy, name, _full(tensor, tile), f"{tensor} {tile} landed"
 
 
 def _turn(group, ping_pong, turn):
-    """Wait for this warpgroup's turn; warpgroup 1 has the first."""
-    if ping_pong and (turn or group == 2):
-        yield "wait", [f"turn {turn} of {group}"], f"named barrier {group}"
+    """Wait for this consumer's turn; consumer 0 has the first."""
+    if ping_pong and (turn or group == 1):
+        yield "wait", [f"turn {turn} of {group}"], f"turn of consumer {group}"
 
 
 def _pass_on(group, ping_pong, turn):
     if ping_pong:
-        other = 3 - group
-        yield "signal", f"turn {turn + (group == 2)} of {other}", f"named barrier {other}"
+        other = 1 - group
+        yield "signal", f"turn {turn + group} of {other}", f"turn of consumer {other}"
 
 
 def _issue(group, product, tile, length):
@@ -159,14 +157,14 @@ def _issue(group, product, tile, length):
     tensor = "k" if product == "QK" else "v"
     yield "wait", [f"{tensor} {tile} landed"], _full(tensor, tile)
     name = f"{product} {tile}"
-    lane, barrier = f"products of {group}", f"{name}, warpgroup {group}"
+    lane, barrier = f"products of {group}", f"{name}, consumer {group}"
     yield "start", lane, "wgmma", length["product"], name, barrier, f"{name} of {group}"
 
 
 def _complete(group, product, tile):
     """Wait for the product, then release its operand."""
     tensor, name = "k" if product == "QK" else "v", f"{product} {tile}"
-    yield "wait", [f"{name} of {group}"], f"{name}, warpgroup {group}"
+    yield "wait", [f"{name} of {group}"], f"{name}, consumer {group}"
     yield "signal", f"{tensor} {tile} released by {group}", _empty(tensor, tile)
 
 

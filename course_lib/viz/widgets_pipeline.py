@@ -7,10 +7,9 @@ May import: widgets, the pictures they animate, ipywidgets.
 
 import ipywidgets as widgets
 
-from .actors import actors_panels, actors_picture, actors_sentence
+from .actors import actors_panels, actors_picture
 from .mbarrier import ring_steps
 from .ring import ring_picture, ring_step_picture
-from .schedule import spans_between
 from .widgets import Frames, Player
 
 _PARTS = 20  # of the time axis: the stops of the slider
@@ -55,9 +54,8 @@ class Actors(Frames):
     def draw(self, key):
         name, *ends = key
         between = tuple(self.begin + self.length * end / _PARTS for end in ends)
-        spans = self.runs[name]
-        picture = actors_picture(spans, unit=self.unit, title=name, between=between)
-        return picture, actors_sentence(spans_between(spans, *between) or spans, self.unit, name)
+        picture = actors_picture(self.runs[name], unit=self.unit, title=name, between=between)
+        return picture, picture.alt_text
 
 
 def ring_player(num_tiles=3, *, num_stages=2, num_consumers=2):

@@ -2,8 +2,11 @@
 
 import base64
 import io
+import itertools
 
+import matplotlib.style
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image, ImageColor
 
 from course_lib import viz
@@ -28,6 +31,17 @@ PICTURES = {
     "splits": lambda: viz.splits_picture([11, 6, 0], 4, 3),
     "group": lambda: viz.group_picture(4),
     "launches": lambda: viz.launch_picture(6, 1.6, 1.0),
+    "timeline": lambda: viz.actors_panels(
+        {"a": viz.attention_schedule(4), "b": viz.attention_schedule(4, overlap=True)}
+    ),
+    "ring": lambda: viz.ring_picture(viz.ring_steps()),
+    "ring, one event": lambda: viz.ring_step_picture(viz.ring_steps(), 12),
+    "registers of a block": viz.register_pool_picture,
+    "registers of a thread": viz.register_share_picture,
+    "swizzle": viz.swizzle_picture,
+    "panels": viz.panels_picture,
+    "descriptor": lambda: viz.descriptor_picture(0x4000004000010840),
+    "cycles of a tile": lambda: viz.tile_cycles_bars({"d = 128": (2048, 1024), "d = 64": (1024, 1024)}),
     "waves": viz.waves_picture,
     "waves on a small card": lambda: viz.waves_picture(2, (1, 3, 4), 6),
 }
@@ -46,6 +60,36 @@ def test_pictures_are_small_and_have_alternative_text(name):
     assert image.convert("RGB").getpixel((0, 0)) == (255, 255, 255), "the background is not white"
 
 
+def collisions(picture):
+    """Texts of a picture that are cut off at its edge or overlap each other, by more than a pixel or two."""
+    canvas = FigureCanvasAgg(picture)
+    canvas.draw()
+    texts = [text for axes in picture.axes for text in axes.texts if text.get_text().strip()]
+    boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in texts]
+    cut = [text for text, box in boxes if box.x0 < -1 or box.y0 < -1]
+    cut += [text for text, box in boxes if box.x1 > picture.bbox.width + 1 or box.y1 > picture.bbox.height + 1]
+    pairs = itertools.combinations(boxes, 2)
+    return cut + [
+        (one, other)
+        for (one, a), (other, b) in pairs
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 2
+    ]
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_no_text_is_cut_off_or_covers_another(name):
+    assert not collisions(PICTURES[name]())
+
+
+def test_a_collision_is_seen():
+    picture = viz.swizzle_picture()
+    axes = picture.axes[0]
+    axes.text(0.4, 0.7, "over a chunk")
+    axes.text(-9, 3, "outside", in_layout=False)
+    found = collisions(picture)
+    assert "outside" in found and ("0", "over a chunk") in found
+
+
 def test_small_marks_keep_their_colour():
     """Few pixels are green in this picture, and the file has few colours."""
     rates = {"step by step": (42, 98), "02_mma": (2000, 70), "03_swizzled": (2000, 229), "10_heavy_first": (2000, 403)}
@@ -55,13 +99,21 @@ def test_small_marks_keep_their_colour():
     assert {ImageColor.getrgb(name) for name in (BLUE, ORANGE, GREEN, PURPLE)} <= colours
 
 
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_dark_style_changes_nothing(name):
+    """A picture brings its white ground along: dark text and lines stay on it under any style of matplotlib."""
+    light = PICTURES[name]().png()
+    with matplotlib.style.context("dark_background"):
+        assert PICTURES[name]().png() == light
+
+
 def test_the_same_data_give_the_same_file():
     assert viz.sweeps_picture().png() == viz.sweeps_picture().png()
 
 
 @pytest.mark.parametrize("name", viz.__all__)
 def test_every_name_is_in_the_module_that_is_declared_for_it(name):
-    if viz._MODULES[name] == "widgets":
+    if viz._MODULES[name].startswith("widgets"):
         pytest.importorskip("ipywidgets", reason="ipywidgets belongs to the notebook environment")
     assert getattr(viz, name).__module__ == f"course_lib.viz.{viz._MODULES[name]}"
 
