@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from course_lib.errors import ShapeError, UnsupportedError
-from course_lib.ops import flash_attention_2, flash_attention_3
-from course_lib.reference import attention as reference
+from course_lib.ops import flash_attention_3
 from tests.simt.test_flash_attention_2 import SCHEDULES, assert_right, tensors
 
 LADDER = flash_attention_3.VARIANTS

@@ -6,6 +6,6 @@
 May import: its own modules.
 """
 
-from ._ladder import BLOCK_N, VARIANTS, flash_attention_3, plan, runs_on
+from ._ladder import BLOCK_N, FAMILY, VARIANTS, flash_attention_3, plan, runs_on
 
-__all__ = ["BLOCK_N", "VARIANTS", "flash_attention_3", "plan", "runs_on"]
+__all__ = ["BLOCK_N", "FAMILY", "VARIANTS", "flash_attention_3", "plan", "runs_on"]
