@@ -101,7 +101,8 @@ class SharedTraffic:
     """Shared loads or stores of a launch.
 
     requests : warp instructions; wavefronts : passes through the 32 banks; conflicts : wavefronts beyond the
-    unavoidable; bytes : sum over the lanes of what each requests
+    unavoidable; bytes : sum over the lanes of what each requests. A wgmma is one request with the bytes of its operands
+    in shared memory, a bulk copy one with the bytes of its box, both without wavefronts
     """
 
     requests: int = 0
@@ -140,7 +141,8 @@ class Report(Line):
     printed : str, what the kernel printed
     remarks : list of str, what is unusual and not wrong
     timeline : list of Event, when it was asked for. Time is logical: the basic blocks that a thread executed; a wait
-        ends no earlier than what it waits for. A bulk load is taken to last 32, and 1 for every 512 bytes
+        ends no earlier than what it waits for. A bulk load is taken to last 32, and 1 for every 512 bytes;
+        a wgmma n / 8, those of a warpgroup one after the other
     """
 
     line: int | None = None

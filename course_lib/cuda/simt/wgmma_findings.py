@@ -48,6 +48,18 @@ class WgmmaSentences:
     def _wgmma_memory(self, raw, other):
         return f"d and a of {thread_text(raw)} must be local arrays of the thread: they are registers on a GPU."
 
+    def _wgmma_gone(self, raw, other):
+        return (
+            f"the accumulators of this wgmma are local to a function that returned before {thread_text(raw)} waited; "
+            f"declare them in the function that waits."
+        )
+
+    def _wgmma_overlap(self, raw, other):
+        return (
+            f"{thread_text(raw)} passes registers of the wgmma of {other}, which is in flight; only the same "
+            f"accumulators may be used again before its wait (wgmma_wait_group)."
+        )
+
     def _wgmma_descriptor(self, raw, other, which, field, value, multiple):
         value, multiple = int(value), int(multiple)
         if field == "base offset":

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "async_proxy.h"
+#include "requests.h"
 #include "timeline.h"
 
 namespace simt {
@@ -32,7 +33,8 @@ void start_wgmma(Fiber& fiber) {
 
 static Fiber& fiber_of(Block& block, unsigned group, unsigned lane) { return block.fibers[group * WARPGROUP + lane]; }
 
-// Row and column of accumulator `i` of a lane: d[4 j + 2 h + e] is row 16 warp + lane / 4 + 8 h, column 8 j + 2 (lane % 4) + e.
+// Row and column of accumulator `i` of a lane: d[4 j + 2 h + e] is row 16 warp + lane / 4 + 8 h, column
+// 8 j + 2 (lane % 4) + e.
 static size_t tile_index(unsigned lane, unsigned i, unsigned n) {
     unsigned row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8;
     return size_t(row) * n + i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -45,9 +47,13 @@ static void give(WgmmaTile& tile, unsigned lane) {
     std::memset(tile.d[lane], 0xff, tile.num_regs * sizeof(float));
 }
 
+// The current lane's numbers move into its registers. Not when the function that declared them has returned.
 static void take(WgmmaTile& tile, unsigned lane) {
     unsigned n = 2 * tile.num_regs;
-    for (unsigned i = 0; i < tile.num_regs; ++i) tile.d[lane][i] = tile.values[tile_index(lane, i, n)];
+    auto d = reinterpret_cast<uintptr_t>(tile.d[lane]), frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+    bool is_alive = d > frame || !is_local(*current, d);
+    for (unsigned i = 0; is_alive && i < tile.num_regs; ++i) tile.d[lane][i] = tile.values[tile_index(lane, i, n)];
+    if (!is_alive && launch->checked) report(wgmma_finding(*current, Kind::bad_wgmma, tile.code, 0, "gone"));
     tile.taken[lane] = true;
     ++tile.num_taken;
 }
@@ -132,19 +138,29 @@ static void make_products(Warpgroup& group, uint64_t number) {
     }
 }
 
+// Traffic: one request, and the bytes of the operands in shared memory, without wavefronts: the tensor cores read them in
+// patterns that no bank count of loads describes.
+static void count_operands(const WgmmaProduct& product) {
+    Counters& shared = counters_of(product.code, FLAG_SHARED);
+    ++shared.requests;
+    shared.bytes += size_t(product.a.rows + product.b.rows) * WGMMA_ROW_BYTES;
+}
+
 // What the product means for each lane: it is in flight, and so are its registers.
 static void enter_lanes(Block& block, unsigned which, const WgmmaProduct& product) {
-    const Warpgroup& group = (*block.warpgroups)[which];
+    Warpgroup& group = (*block.warpgroups)[which];
     uint64_t read = 0, start = 0;
     if (launch->checked) {
         report_unequal_calls(block, which, group);
         read = check_operands(block, which, *group.calls[0], product);
+        count_operands(product);
     }
     for (unsigned lane = 0; lane < WARPGROUP; ++lane) start = std::max(start, time_of(fiber_of(block, which, lane)));
+    group.busy_until = std::max(group.busy_until, start) + product_time(product.b.rows);
     for (unsigned lane = 0; lane < WARPGROUP; ++lane) {
         Fiber& fiber = fiber_of(block, which, lane);
         WgmmaLane& its = lane_of(fiber);
-        its.pending.push_back({product.number, read, start, product.code, its.group});
+        its.pending.push_back({product.number, read, start, group.busy_until, product.code, its.group});
         advance_time(fiber, start);
         if (launch->checked) hold_registers(fiber, its, *group.calls[lane], product.number, product.code);
     }
@@ -166,6 +182,7 @@ static void issue(Block& block, unsigned which, uintptr_t code) {
     enter_lanes(block, which, product);
     product.tile = tile_of(group);
     product.tile->last_product = product.number;
+    product.tile->code = code;
     group.in_flight.push_back(std::move(product));
     bool at_once = launch->schedule == Schedule::reverse || (launch->schedule == Schedule::random && launch->random() % 2);
     if (at_once) make_products(group, group.issued);
@@ -176,6 +193,7 @@ static void wait_for_warpgroup(const WgmmaCall& call, uintptr_t code) {
     Block& block = *self.block;
     unsigned which = self.linear / WARPGROUP, number = self.linear % WARPGROUP;
     self.last_code = self.wait_code = code;
+    if (launch->checked) settle_pending_race(self);
     if ((which + 1) * WARPGROUP > block.fibers.size())
         stop_launch(Stop::trap, code, 0, "wgmma needs all 128 threads of a warpgroup; the block ends before them");
     Warpgroup& group = warpgroup_of(self);
@@ -187,6 +205,16 @@ static void wait_for_warpgroup(const WgmmaCall& call, uintptr_t code) {
     group.arrived = 0;
     std::fill(group.calls, group.calls + WARPGROUP, nullptr);
     for (unsigned lane = 0; lane < WARPGROUP; ++lane) fiber_of(block, which, lane).wait = Wait::ready;
+}
+
+// One event for each group of the warpgroup, on the line of its first product; recorded by its first lane.
+static void add_group_events(const Fiber& self, const WgmmaLane& lane, size_t count) {
+    const WgmmaLane::Pending* first = &lane.pending[0];
+    for (size_t i = 0; i < count; ++i) {
+        const WgmmaLane::Pending& one = lane.pending[i];
+        if (one.group != first->group) first = &one;
+        add_event(EventKind::wgmma, self, one.start, one.end, first->code, one.group);
+    }
 }
 
 // Products of groups before `group` are complete for the current lane.
@@ -202,10 +230,8 @@ static void complete_before(uint32_t group) {
     if (launch->checked) {
         end_async_read(self, lane.pending[done - 1].read);
         release_registers(lane, last);
-        for (size_t i = 0; i < done; ++i) {
-            const WgmmaLane::Pending& one = lane.pending[i];
-            add_event(EventKind::wgmma, self, one.start, time_of(self), one.code, one.product);
-        }
+        advance_time(self, lane.pending[done - 1].end);
+        if (self.linear % WARPGROUP == 0) add_group_events(self, lane, done);
     }
     lane.pending.erase(lane.pending.begin(), lane.pending.begin() + static_cast<long>(done));
     unsigned number = self.linear % WARPGROUP;

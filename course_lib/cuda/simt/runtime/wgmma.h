@@ -48,6 +48,7 @@ struct WgmmaTile {
     bool taken[WARPGROUP] = {};  // the lane has waited and has its numbers
     unsigned num_regs = 0, num_taken = 0;
     uint64_t last_product = 0;   // number of the newest product that adds to it
+    uintptr_t code = 0;          // of its issue
     std::vector<float> values;
 };
 
@@ -66,6 +67,7 @@ struct Warpgroup {
     unsigned arrived = 0;                  // lanes that wait in a product; `calls` of the others are null
     const WgmmaCall* calls[WARPGROUP] = {};
     uint64_t issued = 0;                   // products so far; the first has number 1
+    uint64_t busy_until = 0;               // of the timeline: the products of a warpgroup run one after the other
     std::deque<WgmmaProduct> in_flight;    // not made yet, oldest first
     std::vector<std::shared_ptr<WgmmaTile>> tiles;
 };
@@ -84,7 +86,7 @@ struct LocalWrite;  // wgmma_registers.cpp
 struct WgmmaLane {
     struct Pending {
         uint64_t product, read;  // read: of its operands, as async_proxy.h numbers it
-        uint64_t start;          // of the timeline
+        uint64_t start, end;     // of the timeline
         uintptr_t code;
         uint32_t group;
     };
@@ -96,6 +98,9 @@ struct WgmmaLane {
     uint32_t fences = 0, fences_at_start = 0;
     std::shared_ptr<LocalWrite> writes;  // by word of the stack
 };
+
+// Of the timeline: an assumption, as load_time in timeline.h is, so that a picture shows that a product takes time.
+inline uint64_t product_time(unsigned n) { return n / 8; }
 
 // wgmma.cpp
 void start_wgmma(Fiber& fiber);  // the thread of a new block

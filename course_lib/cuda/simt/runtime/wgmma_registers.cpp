@@ -81,7 +81,11 @@ void hold_registers(Fiber& fiber, WgmmaLane& lane, const WgmmaCall& call, uint64
     }
     bool is_held = false;  // by an earlier product that adds to the same accumulators: now until this one's wait
     for (HeldRegisters& held : lane.held) {
-        if (held.is_a || held.low != d || held.high != d_end) continue;
+        auto meets = [&](uintptr_t low, uintptr_t high) { return held.low < high && held.high > low; };
+        bool is_same = !held.is_a && held.low == d && held.high == d_end;
+        if ((meets(d, d_end) && !is_same) || (a && !held.is_a && meets(a, a_end)))  // two may read the same a
+            report(wgmma_finding(fiber, Kind::bad_wgmma, code, held.code, "overlap"));
+        if (!is_same) continue;
         held.product = product;
         held.code = code;
         is_held = true;
