@@ -1,7 +1,7 @@
 // 07_persistent — FlashAttention-3 forward: a block an SM, which takes tile after tile from a counter
 //
 // Idea      the producer loads the next tile of queries while the consumers still work on the last one, and a block that is done early
-//           takes more tiles: the short walks, which come last, even out the long ones
+//           takes more tiles: the short walks, which come last, even out the long ones. Q has a ring of its own
 // Builds on 06_tuned. Changed regions: heads, produce, next_tile, store.
 // Contract  q (B, H, Nq, D), k, v (B, Hkv, Nkv, D) ELEMENT (__half or __nv_bfloat16), D = 64 or 128 · any Nq, Nkv >= 1
 //           as tensor maps with the swizzle of 128 bytes; boxes (1, 1, BLOCK_M, 64) of q and (1, 1, BLOCK_N, 64) of k and v
@@ -12,7 +12,7 @@
 //           heads_together >= 1: heads whose tiles are taken side by side: the last of each, then the one before of each, …
 //           counters (2) int: zero on entry; zeroed on exit
 // Launch    grid: any number of blocks, one an SM is best · block 128 * (BLOCK_M / 64 + 1)
-//           dynamic shared memory ((NUM_STAGES + 1) * BLOCK_M + 2 * NUM_STAGES * BLOCK_N) * D * 2 bytes
+//           dynamic shared memory ((Q_STAGES + 1) * BLOCK_M + 2 * NUM_STAGES * BLOCK_N) * D * 2 bytes
 // Needs     compute capability 9.0a · compiled by NVRTC: device code only, no host headers
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=64 -DELEMENT=__nv_bfloat16
@@ -34,10 +34,13 @@
 #ifndef BLOCK_N
 #define BLOCK_N 128  // keys of a tile
 #endif
-#define NUM_STAGES 2
+#define NUM_STAGES (HEAD_DIM == 64 ? 4 : 2)  // of K and of V
+#define Q_STAGES 2
 #define NUM_CONSUMERS (BLOCK_M / WARPGROUP_ROWS)  // warpgroups that compute
 #define NUM_THREADS (128 * (NUM_CONSUMERS + 1))
-#define FIRST_OUT_BARRIER 1  // named barriers 1, 2, …: the threads of one consumer, before its store; 0 is __syncthreads
+#define FIRST_OUT_BARRIER 1                      // named barriers 1, 2, …: the threads of one consumer, before its store
+#define TILE_BARRIER (FIRST_OUT_BARRIER + NUM_CONSUMERS)  // all consumers, before a tile
+#define START_TOGETHER (HEAD_DIM == 64)  // three consumers are faster when they begin a tile in step; two are not
 #define CONSUMER_REGISTERS (NUM_CONSUMERS == 2 ? 240 : 160)  // of a thread; with the producer's at most 65,536 in all
 #define PRODUCER_REGISTERS (NUM_CONSUMERS == 2 ? 24 : 32)
 #define Q_BYTES (BLOCK_M * HEAD_DIM * 2)
@@ -46,19 +49,21 @@ static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head
 static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "wgmma: n is a multiple of 16 here, at most 256");
 
 struct Barriers {
-    mbarrier_t q_full[NUM_STAGES], q_empty[NUM_STAGES];
+    mbarrier_t q_full[Q_STAGES], q_empty[Q_STAGES];
     mbarrier_t k_full[NUM_STAGES], k_empty[NUM_STAGES];
     mbarrier_t v_full[NUM_STAGES], v_empty[NUM_STAGES];
 };
 
 // region: barriers
 __device__ __forceinline__ void init_barriers(Barriers& barriers) {
+    for (int stage = 0; stage < Q_STAGES; ++stage) {
+        mbarrier_init(&barriers.q_full[stage], 1);                     // the producer, which expects the bytes
+        mbarrier_init(&barriers.q_empty[stage], 128 * NUM_CONSUMERS);  // every thread that reads next_tile
+    }
     for (int stage = 0; stage < NUM_STAGES; ++stage) {
-        mbarrier_init(&barriers.q_full[stage], 1);  // the producer, which expects the bytes
         mbarrier_init(&barriers.k_full[stage], 1);
         mbarrier_init(&barriers.v_full[stage], 1);
-        mbarrier_init(&barriers.q_empty[stage], 128 * NUM_CONSUMERS);  // every thread that reads next_tile
-        mbarrier_init(&barriers.k_empty[stage], NUM_CONSUMERS);        // one thread of each consumer
+        mbarrier_init(&barriers.k_empty[stage], NUM_CONSUMERS);  // one thread of each consumer
         mbarrier_init(&barriers.v_empty[stage], NUM_CONSUMERS);
     }
     fence_mbarrier_init();
@@ -88,7 +93,8 @@ __device__ __forceinline__ void produce(unsigned char* q_smem, unsigned char* k_
                                         Barriers& barriers, const TensorMap* q_map, const TensorMap* k_map, const TensorMap* v_map,
                                         int* counters, const Problem& problem) {
     const int num_tiles = problem.num_q_tiles * problem.num_batch_heads;
-    Ring<NUM_STAGES> q_ring, ring;
+    Ring<Q_STAGES> q_ring;
+    Ring<NUM_STAGES> ring;
     for (int tile_idx = blockIdx.x;; tile_idx = gridDim.x + atomicAdd(&counters[0], 1)) {
         mbarrier_t* q_full = &barriers.q_full[q_ring.stage];
         mbarrier_wait_parity(&barriers.q_empty[q_ring.stage], q_ring.parity ^ 1);
@@ -124,12 +130,12 @@ flash_attention_3_kernel(const __grid_constant__ TensorMap q_map, const __grid_c
                          int num_batch_heads, int num_heads, int num_q_per_kv, int seq_len_q, int seq_len_kv, int heads_together,
                          float softmax_scale_log2, int causal) {
     extern __shared__ __align__(1024) unsigned char smem[];
-    unsigned char* q_smem = smem;                              // (NUM_STAGES, BLOCK_M, HEAD_DIM)
-    unsigned char* k_smem = q_smem + NUM_STAGES * Q_BYTES;     // (NUM_STAGES, BLOCK_N, HEAD_DIM)
+    unsigned char* q_smem = smem;                              // (Q_STAGES, BLOCK_M, HEAD_DIM)
+    unsigned char* k_smem = q_smem + Q_STAGES * Q_BYTES;       // (NUM_STAGES, BLOCK_N, HEAD_DIM)
     unsigned char* v_smem = k_smem + NUM_STAGES * KV_BYTES;    // (NUM_STAGES, BLOCK_N, HEAD_DIM)
     unsigned char* out_smem = v_smem + NUM_STAGES * KV_BYTES;  // (BLOCK_M, HEAD_DIM)
     __shared__ Barriers barriers;
-    __shared__ int next_tile[NUM_STAGES];  // its number, beside Q
+    __shared__ int next_tile[Q_STAGES];  // its number, beside Q
     const Problem problem = {num_batch_heads, num_heads, num_q_per_kv,  seq_len_q, seq_len_kv, heads_together, causal,
                              CEIL_DIV(seq_len_q, BLOCK_M)};
     if (threadIdx.x == 0) init_barriers(barriers);
@@ -154,11 +160,13 @@ flash_attention_3_kernel(const __grid_constant__ TensorMap q_map, const __grid_c
     const unsigned long long v_desc = wgmma_descriptor(v_smem, BLOCK_N * PANEL_ROW_BYTES, 8 * PANEL_ROW_BYTES);  // transposed
     // endregion
 
-    Ring<NUM_STAGES> q_ring, k_ring, v_ring;  // V is read one tile later than K
+    Ring<Q_STAGES> q_ring;
+    Ring<NUM_STAGES> k_ring, v_ring;  // V is read one tile later than K
     const int offset = seq_len_kv - seq_len_q;
     out_smem += consumer * WARPGROUP_ROWS * PANEL_ROW_BYTES;  // this consumer's rows
     for (;;) {
         // region: next_tile
+        if (START_TOGETHER) named_barrier_sync(TILE_BARRIER, 128 * NUM_CONSUMERS);
         mbarrier_wait_parity(&barriers.q_full[q_ring.stage], q_ring.parity);
         const int tile_idx = __shfl_sync(ALL_LANES, next_tile[q_ring.stage], 0);  // the compiler knows: the same in all lanes
         if (tile_idx >= problem.num_q_tiles * num_batch_heads) break;

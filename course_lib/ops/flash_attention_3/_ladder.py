@@ -19,7 +19,8 @@ FAMILY = "flash_attention_3"
 VARIANTS = names(FAMILY, without=("fp8",))
 FASTEST = "07_persistent"
 BLOCK_N = {"01_wgmma": 64, "02_tma_ring": 64}  # keys of a tile; 128 in the other steps
-NUM_STAGES = 2
+NUM_STAGES, Q_STAGES = 2, 2
+STAGES_PERSISTENT = {64: 4, 128: 2}  # head_dim -> stages of K and of V in 07
 WARPGROUP_ROWS, PANEL_COLS = 64, 64  # rows of a wgmma; columns of 16 bits in the 128 bytes of the swizzle
 L2_BYTES = 50 << 20  # of an H100, where the device in hand does not say
 CAPABILITY = (9, 0)
@@ -149,7 +150,9 @@ def _shared_bytes(step, q, block_m, block_n):
     """Dynamic shared memory: Q and the stages of K and V; in 07 stages of Q too, and a tile of out."""
     row_bytes = q.shape[3] * q.element_size()
     stages = 1 if step == 1 else NUM_STAGES
-    return (block_m * (stages + 1 if step >= 7 else 1) + 2 * stages * block_n) * row_bytes
+    if step >= 7:
+        stages = STAGES_PERSISTENT[q.shape[3]]
+    return (block_m * (Q_STAGES + 1 if step >= 7 else 1) + 2 * stages * block_n) * row_bytes
 
 
 def _tensor_maps(q, k, v, out, block_m, block_n):
