@@ -22,8 +22,14 @@ FINDING_ORDER = (
     "bad_shuffle",
     "deadlock",
     "divergent_barrier",
+    "bad_wgmma",
+    "bad_barrier",
+    "in_flight",
     "race",
+    "missing_fence",
     "uninitialised_read",
+    "bad_copy",
+    "bad_registers",
     "timeout",
 )
 

@@ -124,6 +124,7 @@ class Runner:
             schedule=schedule,
             step_limit=_STEP_LIMIT,
             outputs=bound.unwritten,
+            timeline=run.timeline,
         )
         found = [finding_fault(finding) for finding in report.findings]
         seen = {(fault.kind, fault.line, fault.other_line) for fault in result.findings}
@@ -134,6 +135,10 @@ class Runner:
             result.schedule_outputs[schedule] = bound.results()
         if result.outputs is None:
             result.outputs, result.launches, result.ledger = bound.results(), 1, report.ledger()
+            if run.timeline:
+                result.ledger["timeline"] = [
+                    [one.block, one.warp, one.kind, one.start, one.end] for one in report.timeline
+                ]
         result.fault = next(filter(is_fatal, found), None)
 
     def _launch(self, kernel, run, result):

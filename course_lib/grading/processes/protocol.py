@@ -18,6 +18,15 @@ class Ref:
 
 
 @dataclass(frozen=True)
+class MapRef:
+    """A tensor map of the tensor `name`, as ``cuda.tensor_map(tensor, box, swizzle)`` makes it, as an argument."""
+
+    name: str
+    box: tuple[int, ...]
+    swizzle: str | None = None
+
+
+@dataclass(frozen=True)
 class Run:
     """One call of the answer.
 
@@ -29,7 +38,7 @@ class Run:
     name: str
     inputs: dict[str, Any]  # name -> CPU tensor; copied for the answer, compared afterwards
     outputs: dict[str, tuple[tuple[int, ...], str]]  # name -> (shape, dtype name); the child fills them with `poison`
-    arguments: tuple[Any, ...]  # Ref | int | float | bool, in the order of the parameters
+    arguments: tuple[Any, ...]  # Ref | MapRef | int | float | bool, in the order of the parameters
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
@@ -37,6 +46,7 @@ class Run:
     poison: float = float("nan")
     schedules: tuple[str, ...] = ()  # orders of threads (Triton: of programs) to run it in on the CPU; else in order
     contents: dict[str, Any] = field(default_factory=dict)  # output -> tensor it holds before, in place of poison
+    timeline: bool = False  # cuda, CPU: ledger["timeline"] holds rows [block, warp, kind, start, end] (report.timeline)
     repeats: str = ""  # name of the run that this one repeats with other poison; not run where it can say nothing new
 
 

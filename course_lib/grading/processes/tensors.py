@@ -1,11 +1,11 @@
 """Input copies, poisoned outputs and the comparison of inputs afterwards: what every runner needs.
 
-May import: protocol, wire, torch.
+May import: cuda.tensor_map, protocol, wire, torch.
 """
 
 import torch
 
-from .protocol import Ref
+from .protocol import MapRef, Ref
 from .wire import dtype_name, dtype_named
 
 
@@ -55,6 +55,12 @@ def _equal(left, right):
     return left == right
 
 
+def _map_of(tensor, argument):
+    from ...cuda.tensor_map import tensor_map  # a CUDA run has imported it; no other has such arguments
+
+    return tensor_map(tensor, argument.box, argument.swizzle)
+
+
 class Bindings:
     """The tensors of one run: fresh copies of the inputs, outputs (poisoned, or with their contents), the arguments."""
 
@@ -74,9 +80,10 @@ class Bindings:
         self.arguments = [self._value(argument) for argument in run.arguments]
 
     def _value(self, argument):
-        if not isinstance(argument, Ref):
+        if not isinstance(argument, Ref | MapRef):
             return argument
-        return self.outputs[argument.name] if argument.name in self.outputs else self.inputs[argument.name]
+        tensor = self.outputs[argument.name] if argument.name in self.outputs else self.inputs[argument.name]
+        return tensor if isinstance(argument, Ref) else _map_of(tensor, argument)
 
     def modified(self):
         """Names of the inputs that no longer hold what was given."""

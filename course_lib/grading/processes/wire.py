@@ -12,7 +12,7 @@ from dataclasses import fields
 
 import torch
 
-from .protocol import ChildTask, Fault, Ref, Run, RunResult
+from .protocol import ChildTask, Fault, MapRef, Ref, Run, RunResult
 
 _LENGTH = struct.Struct("<Q")
 _MAX_BYTES = 8 << 30
@@ -54,6 +54,8 @@ def _out(value, blobs):
         return _tensor_out(value, blobs)
     if isinstance(value, Ref):
         return {"~ref": value.name}
+    if isinstance(value, MapRef):
+        return {"~map": [value.name, list(value.box), value.swizzle]}
     if isinstance(value, dict):
         return {str(key): _out(item, blobs) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -64,7 +66,7 @@ def _out(value, blobs):
 
 
 def pack(value):
-    """`value` (dicts, lists, numbers, strings, tensors, Ref) as bytes."""
+    """`value` (dicts, lists, numbers, strings, tensors, Ref, MapRef) as bytes."""
     blobs = []
     head = json.dumps(_out(value, blobs)).encode()
     return b"".join([_LENGTH.pack(len(head)), head, *blobs])
@@ -103,6 +105,9 @@ def _in(value, reader):
             return _tensor_in(value["~tensor"], reader)
         if set(value) == {"~ref"}:
             return Ref(str(value["~ref"]))
+        if set(value) == {"~map"}:
+            name, box, swizzle = value["~map"]
+            return MapRef(str(name), tuple(box), swizzle)
         return {key: _in(item, reader) for key, item in value.items()}
     return value
 
