@@ -240,6 +240,15 @@ def test_the_timeline_has_the_groups(profile):
     assert first.end - first.start >= 2 * 64 // 8
 
 
+def test_an_event_inside_a_header_has_the_authors_line(profile):
+    source = KERNELS.replace(
+        "wgmma_m64k16_f32_f16_ss(d, a + 2 * (k), b + 2 * (k), scale)", "wgmma_ss(d, a, b, 1, __half())"
+    )
+    assert source != KERNELS
+    report, _, _ = run(profile, source, "chain_kernel", timeline=True)
+    assert report.timeline[0].line == line_of(source, "STEP(d, 0, 1)")
+
+
 LARGE = (
     OPERANDS
     + r"""

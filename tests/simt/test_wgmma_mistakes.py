@@ -120,6 +120,10 @@ FOUND = {
         {("bad_wgmma", line_of("// other scale"), line_of("// other scale"))},
         "thread (5,0,0) passes another scale_d than thread (0,0,0)",
     ),
+    "OTHER_INSTRUCTION": (
+        {("deadlock", line_of("// left out by warp 1"), Q_K)},
+        f"wgmma waits for warp 1 of warpgroup 0, which calls another wgmma at line {Q_K}",
+    ),
     "OTHER_LINE": (
         {("bad_wgmma", line_of("// here"), line_of("// and there"))},
         "thread (96,0,0) calls another wgmma than thread (0,0,0)",

@@ -27,6 +27,7 @@
 #define UNROLLED_READ 19  // one accumulator, by a constant index
 #define NO_BARRIER 20
 #define NEVER_COMMITTED 21
+#define OTHER_INSTRUCTION 23
 #define ONE_WARP_KNOWS 22  // warp 0 writes the operands, and no other warp waits for it
 
 __device__ __forceinline__ void multiply_q_k(float (&scores)[32], const unsigned char* q_smem, const unsigned char* k_smem) {
@@ -78,6 +79,9 @@ extern "C" __global__ void __launch_bounds__(128) mistakes_kernel(const float4* 
         wgmma_m64k16_f32_f16_ss(scores, wgmma_descriptor(q_smem, 0, 1024), wgmma_descriptor(k_smem, 0, 1024), 0);  // here
     } else if (what == OTHER_LINE) {
         wgmma_m64k16_f32_f16_ss(scores, wgmma_descriptor(q_smem, 0, 1024), wgmma_descriptor(k_smem, 0, 1024), 0);  // and there
+    }
+    if (what == OTHER_INSTRUCTION && t / 32 != 1) {
+        wgmma_m64k16_f32_f16_rs(scores, probs[0], wgmma_descriptor(k_smem, 0, 1024), 0);  // left out by warp 1
     }
     multiply_q_k(scores, q_smem, k_smem);  // first scores
     if (what != NEVER_COMMITTED) wgmma_commit_group();

@@ -223,8 +223,8 @@ class Module:
 
     def _event(self, row):
         block, warp, kind, start, end, code, _ = row
-        location = self._lines.location(code)
-        return Event(block, warp, EVENTS[kind], start, end, location[1] if location else None)
+        line = self._lines.caller(code) or self._lines.line(code)  # of the author's text, not of kernels_cu/common
+        return Event(block, warp, EVENTS[kind], start, end, line)
 
     def _count(self, report, counters):
         """Add the counters of code addresses to the report's lines and totals."""

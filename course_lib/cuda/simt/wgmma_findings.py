@@ -35,7 +35,7 @@ class WgmmaSentences:
         return getattr(self, "_wgmma_" + kind)(raw, other, *parts)
 
     def _wgmma_unequal(self, raw, other, what):
-        if what in ("line", "instruction"):
+        if what == "line":
             return (
                 f"{thread_text(raw)} calls another wgmma than {thread_text(raw, 'other_thread')} at {other}; all 128 "
                 f"threads of a warpgroup call the same one."
@@ -102,5 +102,5 @@ class WgmmaSentences:
         """Return the sentence of a wgmma that waits for lanes that never come."""
         _, lanes, warp, warpgroup, state = raw["detail"].split("|")
         who = f"warp {warp} (lanes {lanes})" if lanes else f"warp {warp}"
-        where = "already returned" if state == "returned" else f"waits at {other}"
-        return f"wgmma waits for {who} of warpgroup {warpgroup}, which {where}; all four warps of it must call wgmma."
+        doing = {"returned": "already returned", "waits": f"waits at {other}", "calls": f"calls another wgmma at {other}"}
+        return f"wgmma waits for {who} of warpgroup {warpgroup}, which {doing[state]}; all four warps of it must call wgmma."

@@ -188,6 +188,12 @@ static void issue(Block& block, unsigned which, uintptr_t code) {
     if (at_once) make_products(group, group.issued);
 }
 
+static bool is_one_instruction(const Warpgroup& group) {
+    for (const WgmmaCall* call : group.calls)
+        if (!is_same_instruction(*call, *group.calls[0])) return false;
+    return true;
+}
+
 static void wait_for_warpgroup(const WgmmaCall& call, uintptr_t code) {
     Fiber& self = *current;
     Block& block = *self.block;
@@ -200,7 +206,8 @@ static void wait_for_warpgroup(const WgmmaCall& call, uintptr_t code) {
     group.calls[number] = &call;
     self.wait = Wait::warpgroup;
     self.atomics_since_switch = 0;
-    if (++group.arrived < WARPGROUP) return yield_to_scheduler();
+    // Lanes that call another instruction do not meet: a deadlock, in whose finding they are missing.
+    if (++group.arrived < WARPGROUP || !is_one_instruction(group)) return yield_to_scheduler();
     issue(block, which, code);
     group.arrived = 0;
     std::fill(group.calls, group.calls + WARPGROUP, nullptr);

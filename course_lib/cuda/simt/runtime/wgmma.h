@@ -123,6 +123,7 @@ void release_registers(WgmmaLane& lane, uint64_t product);         // and of all
 Finding wgmma_finding(const Fiber& fiber, Kind kind, uintptr_t code, uintptr_t other_code, std::string detail);
 void report_uncovered_wait(const Fiber& fiber, uintptr_t code);  // a wait for all that leaves out what is not committed
 void report_unfinished(const Fiber& fiber);                      // the thread returns with products in flight
+bool is_same_instruction(const WgmmaCall& a, const WgmmaCall& b);  // shape, types, transpositions; in both builds
 void report_unequal_calls(Block& block, unsigned warpgroup, const Warpgroup& group);  // the first lane that differs
 bool report_missing_lanes(Block& block);  // of a deadlock: a product waits for lanes that never come; false: none does
 

@@ -16,11 +16,13 @@ Finding wgmma_finding(const Fiber& fiber, Kind kind, uintptr_t code, uintptr_t o
     return finding;
 }
 
+bool is_same_instruction(const WgmmaCall& a, const WgmmaCall& b) {
+    return a.num_regs == b.num_regs && a.to_floats == b.to_floats && !a.a_regs == !b.a_regs && a.trans_a == b.trans_a &&
+           a.trans_b == b.trans_b;
+}
+
 // What two lanes of a warpgroup disagree on, or null.
 static const char* difference(const WgmmaCall& a, const WgmmaCall& b) {
-    if (a.num_regs != b.num_regs || a.to_floats != b.to_floats || !a.a_regs != !b.a_regs || a.trans_a != b.trans_a ||
-        a.trans_b != b.trans_b)
-        return "instruction";
     if (!a.a_regs && a.a != b.a) return "the descriptor of a";
     if (a.b != b.b) return "the descriptor of b";
     return a.scale_d != b.scale_d ? "scale_d" : nullptr;
@@ -41,25 +43,38 @@ void report_unequal_calls(Block& block, unsigned warpgroup, const Warpgroup& gro
     }
 }
 
-// "wgmma|LANES|WARP|WARPGROUP|WHERE": LANES is empty when the whole warp is missing.
+// The lane whose product the others are held against: the first of those in the majority.
+static unsigned waiting_lane(const Warpgroup& group) {
+    unsigned first = 0, same = 0, other = 0;  // other: the last one that differs from the first
+    while (!group.calls[first]) ++first;
+    for (unsigned lane = first; lane < WARPGROUP; ++lane) {
+        if (!group.calls[lane]) continue;
+        if (is_same_instruction(*group.calls[first], *group.calls[lane])) ++same;
+        else other = lane;
+    }
+    return 2 * same >= group.arrived ? first : other;
+}
+
+// "wgmma|LANES|WARP|WARPGROUP|WHERE": LANES is empty when the whole warp is missing. A lane that calls another instruction
+// is missing too.
 bool report_missing_lanes(Block& block) {
     for (size_t which = 0; block.warpgroups && which < block.warpgroups->size(); ++which) {
         const Warpgroup& group = (*block.warpgroups)[which];
         if (!group.arrived) continue;
-        unsigned arrived = 0, missing = 0, first_missing = WARPGROUP;
-        for (unsigned lane = 0; lane < WARPGROUP; ++lane) {
-            if (group.calls[lane]) arrived = lane;
-            else first_missing = std::min(first_missing, lane);
-        }
+        unsigned arrived = waiting_lane(group), missing = 0, first_missing = 0;
+        auto is_missing = [&](unsigned lane) {
+            return !group.calls[lane] || !is_same_instruction(*group.calls[arrived], *group.calls[lane]);
+        };
+        while (!is_missing(first_missing)) ++first_missing;
         unsigned warp = first_missing / LANES;
-        for (unsigned lane = 0; lane < LANES; ++lane) missing |= !group.calls[warp * LANES + lane] ? 1u << lane : 0;
+        for (unsigned lane = 0; lane < LANES; ++lane) missing |= is_missing(warp * LANES + lane) ? 1u << lane : 0;
         const Fiber& waiter = block.fibers[which * WARPGROUP + arrived];
         const Fiber& absent = block.fibers[which * WARPGROUP + first_missing];
         bool has_returned = absent.wait == Wait::done;
         Finding finding = wgmma_finding(waiter, Kind::deadlock, waiter.wait_code, has_returned ? 0 : absent.wait_code,
                                         "wgmma|" + (~missing ? lane_list(missing) : std::string()) + "|" +
                                             std::to_string(warp) + "|" + std::to_string(which) + "|" +
-                                            (has_returned ? "returned" : "waits"));
+                                            (has_returned ? "returned" : group.calls[first_missing] ? "calls" : "waits"));
         finding.other_thread = absent.index;
         report(finding);
         return true;
