@@ -102,5 +102,5 @@ class WgmmaSentences:
         """Return the sentence of a wgmma that waits for lanes that never come."""
         _, lanes, warp, warpgroup, state = raw["detail"].split("|")
         who = f"warp {warp} (lanes {lanes})" if lanes else f"warp {warp}"
-        doing = {"returned": "already returned", "waits": f"waits at {other}", "calls": f"calls another wgmma at {other}"}
-        return f"wgmma waits for {who} of warpgroup {warpgroup}, which {doing[state]}; all four warps of it must call wgmma."
+        at = {"returned": "already returned", "waits": f"waits at {other}", "calls": f"calls another wgmma at {other}"}
+        return f"wgmma waits for {who} of warpgroup {warpgroup}, which {at[state]}; all four warps of it must call wgmma."
