@@ -17,7 +17,10 @@ HALF, BF16 = torch.float16, torch.bfloat16
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     ("backend", "dtype", "head_dim"),
-    [("triton", HALF, 64), ("triton", BF16, 128), ("triton", torch.float32, 64), ("torch", torch.float32, 24)],
+    [
+        ("hopper", HALF, 64), ("hopper", BF16, 128), ("triton", HALF, 64), ("triton", BF16, 128),
+        ("triton", torch.float32, 64), ("torch", torch.float32, 24),
+    ],  # fmt: skip
 )
 def test_forward_and_gradients_are_right(backend, dtype, head_dim, shape, causal):
     tensors = inputs(shape, head_dim, dtype, "cpu", spread=3.0)

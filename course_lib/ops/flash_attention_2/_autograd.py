@@ -1,16 +1,17 @@
-"""Attention that learns: FlashAttention-2 forward and backward behind one differentiable function.
+"""Attention that learns: FlashAttention forward and backward behind one differentiable function.
 
-May import: errors, ops._foundation, _triton, _torch, torch.
+May import: errors, ops._foundation, ops.flash_attention_3, _triton, _torch, torch.
 """
 
 import torch
 
 from ...errors import UnsupportedError
+from .. import flash_attention_3
 from .._foundation.checks import require_attention
 from . import _torch as plain
 from . import _triton as kernels
 
-BACKENDS = ("triton", "torch")
+BACKENDS = ("hopper", "triton", "torch")
 
 
 def flash_attention(q, k, v, *, causal=False, softmax_scale=None, backend=None):
@@ -27,8 +28,10 @@ def flash_attention(q, k, v, *, causal=False, softmax_scale=None, backend=None):
         1 1 1 1 0
         1 1 1 1 1
     softmax_scale : float, dimensionless; default ``head_dim**-0.5``
-    backend : "triton" (float16, bfloat16, float32; head_dim 64 or 128; the interpreter where there is no GPU),
-        "torch" (anything, in plain torch) or None: "triton" for float16 and bfloat16 on a GPU, else "torch"
+    backend : "hopper" (forward by flash_attention_3: float16 and bfloat16 whose rows TMA takes, on a GPU of 9.0 or the
+        SIMT machine; backward as "triton"), "triton" (float16, bfloat16, float32; head_dim 64 or 128; the interpreter
+        where there is no GPU), "torch" (anything, in plain torch) or None: the first of these that is made for the
+        tensors and the GPU that they are on; without a GPU "torch"
 
     Returns
     -------
@@ -62,20 +65,28 @@ def flash_attention_lse(q, k, v, *, causal=False, softmax_scale=None, backend=No
     """
     require_attention(q, k, v)
     if backend is None:
-        backend = "triton" if q.is_cuda and q.dtype in kernels.HALF else "torch"
+        backend = _fastest(q, k, v)
     if backend not in BACKENDS:
-        raise UnsupportedError(f'backend={backend!r} is unknown; choose "triton", "torch" or None.')
-    if backend == "triton":
+        raise UnsupportedError(f'backend={backend!r} is unknown; choose "hopper", "triton", "torch" or None.')
+    if backend != "torch":
         kernels.require_kernel(q)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
     return _FlashAttention.apply(q, k, v, bool(causal), scale, backend)
+
+
+def _fastest(q, k, v):
+    """The backend made for these tensors where they are."""
+    if flash_attention_3.runs_on(q, k, v):
+        return "hopper"
+    return "triton" if q.is_cuda and q.dtype in kernels.HALF else "torch"
 
 
 class _FlashAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, causal, softmax_scale, backend):
         options = {"causal": causal, "softmax_scale": softmax_scale}
-        out, lse = (_triton_forward if backend == "triton" else plain.forward)(q, k, v, **options)
+        forward = {"hopper": _hopper_forward, "triton": _triton_forward, "torch": plain.forward}[backend]
+        out, lse = forward(q, k, v, **options)
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.options, ctx.backend = options, backend
         ctx.mark_non_differentiable(lse)
@@ -84,13 +95,21 @@ class _FlashAttention(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, d_out, _):
-        gradients = _triton_backward if ctx.backend == "triton" else plain.backward
+        gradients = plain.backward if ctx.backend == "torch" else _triton_backward
         return *gradients(*ctx.saved_tensors, d_out, **ctx.options), None, None, None
 
 
+def _hopper_forward(q, k, v, *, causal, softmax_scale):
+    return _run(flash_attention_3.plan, q, k, v, causal, softmax_scale)
+
+
 def _triton_forward(q, k, v, *, causal, softmax_scale):
+    return _run(kernels.plan_forward, q, k, v, causal, softmax_scale)
+
+
+def _run(plan, q, k, v, causal, softmax_scale):
     sign, scale = _positive(softmax_scale)
-    launch = kernels.plan_forward(q if sign == 1 else q * sign, k, v, causal=causal, softmax_scale=scale)
+    launch = plan(q if sign == 1 else q * sign, k, v, causal=causal, softmax_scale=scale)
     launch.run()
     return launch.outputs
 

@@ -11,8 +11,8 @@ import torch
 from ... import device
 from ...cuda.steps import names
 from ...errors import CourseError, ShapeError, UnsupportedError
-from .._foundation.checks import positive_scale, require_attention, require_capability, require_step
-from .._foundation.launch import cuda_launch
+from .._foundation.checks import positive_scale, require_attention, require_hopper, require_step
+from .._foundation.launch import cuda_launch, is_hopper
 from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
 
 FAMILY = "flash_attention_3"
@@ -23,7 +23,6 @@ NUM_STAGES, Q_STAGES = 2, 2
 STAGES_PERSISTENT = {64: 4, 128: 2}  # head_dim -> stages of K and of V in 07
 WARPGROUP_ROWS, PANEL_COLS = 64, 64  # rows of a wgmma; columns of 16 bits in the 128 bytes of the swizzle
 L2_BYTES = 50 << 20  # of an H100, where the device in hand does not say
-CAPABILITY = (9, 0)
 
 
 def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST, language="cuda"):
@@ -94,8 +93,6 @@ def plan(
     require_step(FAMILY, variant, VARIANTS, language)
     require_attention(q, k, v)
     _require_hopper_rows(q, k, v)
-    if math.prod(q.shape[:3]) >= 2**31:
-        raise UnsupportedError(f"q has {math.prod(q.shape[:3])} rows in all; these kernels number them with 31 bits.")
     scale_log2 = positive_scale(q, softmax_scale) * math.log2(math.e)
     block_n = block_n or BLOCK_N.get(variant, 128)
     block_m = _block_m(variant, q.shape[3])
@@ -125,13 +122,13 @@ def plan(
 
 def runs_on(q, k, v):
     """Whether the fastest step takes these tensors where they are: on a Hopper GPU, with rows that TMA takes."""
-    if not q.is_cuda or torch.cuda.get_device_capability(q.device) != CAPABILITY:
+    if not is_hopper(q):
         return False
     try:
         _require_hopper_rows(q, k, v)
     except CourseError:
         return False
-    return all(_aligned(x) for x in (q, k, v))
+    return True
 
 
 def _block_m(variant, head_dim):
@@ -197,15 +194,18 @@ def _require_hopper_rows(q, k, v):
         raise ShapeError(f"q is {q.dtype}; these kernels take float16 and bfloat16.")
     if q.shape[3] not in HEAD_DIMS:
         raise UnsupportedError(f"head_dim={q.shape[3]}; these kernels take 64 and 128.")
-    require_capability(q, "flash_attention_2 runs on cards of 8.0 and newer; wgmma needs", CAPABILITY)
+    require_hopper(q, "flash_attention_2 runs on cards of 8.0 and newer; flash_attention_3")
+    if math.prod(q.shape[:3]) >= 2**31:
+        raise UnsupportedError(f"q has {math.prod(q.shape[:3])} rows in all; these kernels number them with 31 bits.")
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.stride(3) != 1 or not _aligned(tensor):
             raise ShapeError(
                 f"{name} has the strides {tensor.stride()} and starts {tensor.data_ptr() % 16} bytes past a multiple "
-                f"of 16; TMA takes contiguous rows that start at such multiples: strides of {CHUNK} elements."
+                f"of 16; TMA takes contiguous rows that start at such multiples: strides of {CHUNK} elements, none 0."
             )
 
 
 def _aligned(tensor):
-    """Whether every row starts at a multiple of 16 bytes."""
-    return tensor.data_ptr() % 16 == 0 and all(stride % CHUNK == 0 for stride in steps_of(tensor))
+    """Whether every row starts at a multiple of 16 bytes of its own: TMA takes no expanded dimension."""
+    strides = steps_of(tensor, single=CHUNK)
+    return tensor.data_ptr() % 16 == 0 and all(stride > 0 and stride % CHUNK == 0 for stride in strides)
