@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import wgmma_model as model
 
 from course_lib.cuda import nvrtc, sass
 from course_lib.errors import KernelFault
+from tests.simt import wgmma_model as model
 
 SOURCE = Path(__file__).with_name("wgmma_kernels.cu").read_text()
 SCHEDULES = ["forward", "reverse", "random", "resident"]
@@ -148,15 +148,20 @@ def test_unchanged_descriptors_are_right(profile):
     assert wrong(profile, "forward", trans=(0, 1)) == ([], True)
 
 
+# Legal by themselves: only the numbers show them, and tests/gpu compares those with a GPU's.
+WRONG_NUMBERS = {
+    "swizzle": {"trans": (1, 1), "n": 32, "layout": put(4, model.SWIZZLE_FIELD[64])},
+    "stride": {"layout": put(1, 2048)},  # of a: rows 8 to 15 are 16 to 23
+    "step": {"steps": lambda steps: steps * torch.tensor([1, 0]) + steps[0] * torch.tensor([0, 1])},  # b stays
+    "leading": {"trans": (0, 1), "layout": put(2, 0)},  # of b: the first panel twice
+}
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_wrong_descriptors_that_only_numbers_show(profile, schedule):
-    """Legal by themselves: the machine reads what a GPU would read."""
-    wrong_swizzle = wrong(profile, schedule, trans=(1, 1), n=32, layout=put(4, model.SWIZZLE_FIELD[64]))
-    stride = wrong(profile, schedule, layout=put(1, 2048))  # of a: rows 8 to 15 are 16 to 23
-    step = wrong(profile, schedule, steps=lambda steps: steps * torch.tensor([1, 0]) + steps[0] * torch.tensor([0, 1]))
-    leading = wrong(profile, schedule, trans=(0, 1), layout=put(2, 0))  # of b: the first panel twice
-    for findings, is_right in (wrong_swizzle, stride, step, leading):
-        assert not findings and not is_right, findings
+@pytest.mark.parametrize("name", WRONG_NUMBERS)
+def test_wrong_descriptors_that_only_numbers_show(profile, name, schedule):
+    findings, is_right = wrong(profile, schedule, **WRONG_NUMBERS[name])
+    assert not findings and not is_right, findings
 
 
 DESCRIPTORS = [

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-import wgmma_model as model
 
 from course_lib.cuda import nvrtc, tensor_map
 from course_lib.cuda.simt.report import EVENTS
+from tests.simt import wgmma_model as model
 
 SCHEDULES = ["forward", "reverse", "random", "resident"]
 TILE_BYTES = 8192  # 64 rows of 128 bytes

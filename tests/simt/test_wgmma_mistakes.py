@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import wgmma_model as model
 
 from course_lib.cuda import nvrtc
+from tests.simt import wgmma_model as model
 
 SOURCE = Path(__file__).with_name("wgmma_mistakes.cu").read_text()
 SCHEDULES = ["forward", "reverse", "random", "resident"]

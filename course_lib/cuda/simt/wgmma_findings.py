@@ -103,4 +103,6 @@ class WgmmaSentences:
         _, lanes, warp, warpgroup, state = raw["detail"].split("|")
         who = f"warp {warp} (lanes {lanes})" if lanes else f"warp {warp}"
         at = {"returned": "already returned", "waits": f"waits at {other}", "calls": f"calls another wgmma at {other}"}
-        return f"wgmma waits for {who} of warpgroup {warpgroup}, which {at[state]}; all four warps of it must call wgmma."
+        return (
+            f"wgmma waits for {who} of warpgroup {warpgroup}, which {at[state]}; all four warps of it must call wgmma."
+        )
