@@ -11,7 +11,7 @@
 namespace simt {
 
 // The order is that of EVENTS in report.py.
-enum class EventKind : uint8_t { mbarrier_wait, barrier_wait, tma_load, tma_store, wgmma };
+enum class EventKind : uint8_t { mbarrier_wait, barrier_wait, wgmma_wait, tma_load, tma_store, wgmma };
 
 // A TMA load takes 32 units and one for every 512 bytes: an assumption, so that a picture shows that it takes time.
 inline uint64_t load_time(uint64_t bytes) { return 32 + bytes / 512; }

@@ -224,8 +224,8 @@ static void add_group_events(const Fiber& self, const WgmmaLane& lane, size_t co
     }
 }
 
-// Products of groups before `group` are complete for the current lane.
-static void complete_before(uint32_t group) {
+// Products of groups before `group` are complete for the current lane, which waits for them at `code`.
+static void complete_before(uint32_t group, uintptr_t code) {
     Fiber& self = *current;
     WgmmaLane& lane = *self.wgmma;
     Warpgroup& warps = warpgroup_of(self);
@@ -237,8 +237,12 @@ static void complete_before(uint32_t group) {
     if (launch->checked) {
         end_async_read(self, lane.pending[done - 1].read);
         release_registers(lane, last);
+        uint64_t arrived = time_of(self);
         advance_time(self, lane.pending[done - 1].end);
-        if (self.linear % WARPGROUP == 0) add_group_events(self, lane, done);
+        if (self.linear % WARPGROUP == 0) {
+            add_event(EventKind::wgmma_wait, self, arrived, time_of(self), code, group);
+            add_group_events(self, lane, done);
+        }
     }
     lane.pending.erase(lane.pending.begin(), lane.pending.begin() + static_cast<long>(done));
     unsigned number = self.linear % WARPGROUP;
@@ -268,5 +272,5 @@ SIMT_EXPORT void simt_wgmma_commit() { ++lane_of(*current).group; }
 SIMT_EXPORT void simt_wgmma_wait(unsigned num_groups) {
     uint32_t committed = lane_of(*current).group;
     if (launch->checked && !num_groups) report_uncovered_wait(*current, SIMT_CODE());
-    if (committed > num_groups) complete_before(committed - num_groups);
+    if (committed > num_groups) complete_before(committed - num_groups, SIMT_CODE());
 }
