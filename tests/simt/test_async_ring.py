@@ -54,7 +54,7 @@ WRONG = {
     "EARLY_RELEASE": (
         "race",
         "// the load",
-        r"the copy or wgmma started by thread \(64,0,0\) writes 16 bytes of tile_smem",
+        r"the bulk load started by thread \(64,0,0\) writes 16 bytes of tile_smem",
     ),
     "HALF_BYTES": (
         "bad_barrier",

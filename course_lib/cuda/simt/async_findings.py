@@ -5,6 +5,12 @@ May import: nothing of the course.
 
 # What an agent does; the order is that of AgentKind in runtime/async_proxy.h.
 AGENTS = ("tma_load", "tma_store_read", "tma_store_write", "wgmma")
+_OPERATIONS = {
+    "tma_load": "the bulk load started by ",
+    "tma_store_read": "the bulk store started by ",
+    "tma_store_write": "the bulk store started by ",
+    "wgmma": "the wgmma of ",
+}
 # by agent, when it wrote the bytes, and when it reads them: what it does, and what to wait for
 _WRITERS = {
     "tma_load": ("the bulk load of {} writes", "the mbarrier on which it completes"),
@@ -48,8 +54,9 @@ class AsyncSentences:
         )
 
     def actor(self, raw):
-        """Return `thread (3,0,0)`, or what it starts."""
-        return ("the copy or wgmma started by " if raw["is_async"] else "") + thread_text(raw)
+        """Return `thread (3,0,0)`, or `the bulk load started by thread (3,0,0)`."""
+        operation = _OPERATIONS[AGENTS[raw["issues_async"] - 1]] if raw["issues_async"] else ""
+        return operation + thread_text(raw)
 
     def barrier(self, raw):
         """Name an mbarrier: `full[1]`, or `byte 2048 of dynamic shared memory`."""

@@ -101,7 +101,7 @@ class Reader(AsyncSentences, WgmmaSentences):
         if not same_block:
             thread += f" of block {_triple_text(raw['block'])}"
             other_thread += f" of block {_triple_text(raw['other_block'])}"
-        missing = "with no barrier between them" if raw["is_async"] else "with no barrier between"
+        missing = "with no barrier between them" if raw["issues_async"] else "with no barrier between"
         missing = missing if same_block else "with nothing that orders the two blocks"
         if raw["detail"] == "in flight":
             return (
@@ -130,7 +130,7 @@ class Reader(AsyncSentences, WgmmaSentences):
         )
 
     def _uninitialised_read(self, raw, space, other):
-        actor = self.actor(raw) if raw["is_async"] else _thread_text(raw["thread"], raw["block"])
+        actor = self.actor(raw) if raw["issues_async"] else _thread_text(raw["thread"], raw["block"])
         return f"{actor} reads {self.object(raw)}, which has not been written."
 
     def _divergent_barrier(self, raw, space, other):
@@ -176,7 +176,7 @@ class Reader(AsyncSentences, WgmmaSentences):
         variable = self._variable(address)
         if variable:
             name, offset, whole = variable
-            if raw["is_async"]:  # the size of an element is not known
+            if raw["issues_async"]:  # the size of an element is not known
                 return f"{size} bytes of {name} from byte {offset:,} on"
             if offset == 0 and whole == size:
                 return name

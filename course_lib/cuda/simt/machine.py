@@ -156,7 +156,7 @@ class Module:
 
     def _findings(self, result, memory):
         """The findings of a launch; the one that ended it comes last."""
-        reader = Reader(self._lines, self._variables, memory.shown, result)
+        reader = Reader(self._lines, self.variables, memory.shown, result)
         reader.resolve()
         findings = reader.findings(result["findings"])
         return findings + [last for last in stop_findings(reader) if not _is_consequence(findings, last)]

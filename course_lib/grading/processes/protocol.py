@@ -71,8 +71,9 @@ class Fault:
     """Why a task or a run gave no usable result.
 
     kind: compile_error, missing_function, wrong_signature, launch_configuration, out_of_bounds, misaligned, race,
-    divergent_barrier, deadlock, uninitialised_read, timeout, out_of_memory, exited, killed, exception, recursion,
-    wrong_return, no_launch, forbidden_call, not_verified_here
+    divergent_barrier, deadlock, uninitialised_read, missing_fence, bad_barrier, bad_copy, bad_registers, bad_wgmma,
+    in_flight, timeout, out_of_memory, exited, killed, exception, recursion, wrong_return, no_launch, forbidden_call,
+    not_verified_here
     """
 
     kind: str

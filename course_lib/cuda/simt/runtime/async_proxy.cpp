@@ -16,12 +16,18 @@ bool is_agent(unsigned linear) { return linear >= first_agent(); }
 
 const Agent& agent_at(const Block& block, unsigned linear) { return block.agents[linear - first_agent()]; }
 
+uint16_t find_agent(const Block& block, AgentKind kind, uint32_t owner) {
+    for (size_t i = 0; i < block.agents.size(); ++i)
+        if (block.agents[i].kind == static_cast<uint8_t>(kind) && block.agents[i].owner == owner)
+            return static_cast<uint16_t>(first_agent() + i);
+    return NO_AGENT;
+}
+
 uint16_t agent_of(Block& block, AgentKind kind, uint32_t owner) {
-    auto wanted = static_cast<uint8_t>(kind);
-    size_t i = 0;
-    while (i < block.agents.size() && (block.agents[i].kind != wanted || block.agents[i].owner != owner)) ++i;
-    if (i == block.agents.size()) block.agents.push_back({wanted, owner, 0, 0});
-    return static_cast<uint16_t>(first_agent() + i);
+    uint16_t found = find_agent(block, kind, owner);
+    if (found != NO_AGENT) return found;
+    block.agents.push_back({static_cast<uint8_t>(kind), owner, 0, 0});
+    return static_cast<uint16_t>(first_agent() + block.agents.size() - 1);
 }
 
 void learn(Fiber& fiber, uint16_t agent, uint32_t clock) {
@@ -54,14 +60,16 @@ static Stamp stamp_of_agent(uint16_t agent, uint32_t clock, bool strong, uintptr
 
 // In pieces that do not cross a multiple of 16 bytes.
 template <class F>
-static void for_each_chunk(Range range, F&& access) {
-    current->issues_async = true;
+static void for_each_chunk(uint16_t agent, Range range, F&& access) {
+    Agent& issued = current->block->agents[agent - first_agent()];
+    issued.thread = current->linear;
+    current->issues_async = static_cast<uint8_t>(issued.kind + 1);
     for (uintptr_t at = range.address, end = range.address + range.bytes; at < end;) {
         uintptr_t next = std::min(end, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
         access(at, static_cast<unsigned>(next - at));
         at = next;
     }
-    current->issues_async = false;
+    current->issues_async = 0;
 }
 
 bool async_shared_access(uint16_t agent, uint32_t clock, Range range, bool is_write, unsigned swizzle, uintptr_t code) {
@@ -72,10 +80,11 @@ bool async_shared_access(uint16_t agent, uint32_t clock, Range range, bool is_wr
         report_access(Kind::out_of_bounds, Space::shared, code, range.address, range.bytes, is_write);
         return false;
     }
-    self.block->agents[agent - first_agent()].thread = self.linear;
     Stamp stamp = stamp_of_agent(agent, clock, false, code);
     if (is_write) stamp.copied = static_cast<Copied>(static_cast<unsigned>(Copied::bulk) + swizzle);
-    for_each_chunk(range, [&](uintptr_t at, unsigned bytes) { agent_access(at, bytes, is_write, Space::shared, stamp); });
+    for_each_chunk(agent, range, [&](uintptr_t at, unsigned bytes) {
+        agent_access(at, bytes, is_write, Space::shared, stamp);
+    });
     return true;
 }
 
@@ -87,9 +96,10 @@ bool async_global_access(uint16_t agent, uint32_t clock, Range range, bool is_wr
         report_access(Kind::out_of_bounds, Space::global, code, range.address, range.bytes, is_write);
         return false;
     }
-    self.block->agents[agent - first_agent()].thread = self.linear;
     Stamp stamp = stamp_of_agent(agent, clock, strong, code);
-    for_each_chunk(range, [&](uintptr_t at, unsigned bytes) { agent_access(at, bytes, is_write, Space::global, stamp); });
+    for_each_chunk(agent, range, [&](uintptr_t at, unsigned bytes) {
+        agent_access(at, bytes, is_write, Space::global, stamp);
+    });
     return true;
 }
 

@@ -21,8 +21,9 @@ enum class AgentKind : uint8_t { tma_load, tma_store_read, tma_store_write, wgmm
 
 // The agent of this kind that belongs to `owner`, made at its first use: an mbarrier's number in the block, a thread's
 // linear number, a warpgroup's number. Returns its number, which stamps hold as `linear`.
-constexpr uint16_t NO_AGENT = 0xffff;  // in stamps of mbarriers: nothing is ordered after them
+constexpr uint16_t NO_AGENT = 0xffff;  // also in the stamps of mbarriers: nothing is ordered after them
 uint16_t agent_of(Block& block, AgentKind kind, uint32_t owner);
+uint16_t find_agent(const Block& block, AgentKind kind, uint32_t owner);  // NO_AGENT: there is none
 bool is_agent(unsigned linear);  // of a stamp: not a thread
 const Agent& agent_at(const Block& block, unsigned linear);
 
@@ -47,8 +48,8 @@ struct Range {
 uint64_t begin_async_read(uint16_t agent, const Range* ranges, size_t count, uintptr_t code);
 void end_async_read(Fiber& fiber, uint64_t number);
 
-// The general forms. `clock` is the agent's clock that a thread must learn. A write to shared memory leaves the swizzle (of
-// SimtTensorMap) in its cells. False: outside its memory (reported), nothing else was done.
+// The general forms. `clock` is the agent's clock that a thread must learn. A write to shared memory leaves the swizzle
+// (of SimtTensorMap) in its cells. False: outside its memory (reported), nothing else was done.
 bool async_shared_access(uint16_t agent, uint32_t clock, Range range, bool is_write, unsigned swizzle, uintptr_t code);
 // Of a tensor or a __device__ variable. Not counted as traffic. strong: an atomic addition.
 bool async_global_access(uint16_t agent, uint32_t clock, Range range, bool is_write, bool strong, uintptr_t code);
@@ -59,7 +60,8 @@ int written_swizzle(uintptr_t address);
 // The fences of the current thread.
 void note_proxy_fence();         // fence_proxy_async
 void note_mbarrier_init_fence(); // fence_mbarrier_init
-// True when the thread that made `stamp` has fenced since, by one of `fences`, and the current thread is ordered after that.
+// True when the thread that made `stamp` has fenced since, by one of `fences`, and the current thread is ordered after
+// that.
 bool is_fenced(const Stamp& stamp, std::vector<FenceMark> Fiber::*fences);
 
 // shadow.cpp: the stamped access happened before the current thread's next one.

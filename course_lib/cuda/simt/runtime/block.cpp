@@ -65,7 +65,7 @@ static void start_fiber(Block& block, unsigned number) {
     fiber.known.reset();
     fiber.proxy_fences.clear();
     fiber.init_fences.clear();
-    fiber.issues_async = false;
+    fiber.issues_async = 0;
     fiber.waited = 0;
     fiber.pending_race.open = false;
     fiber.copies.clear();

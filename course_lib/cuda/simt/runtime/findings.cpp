@@ -60,7 +60,7 @@ static Finding finding_of_current(Kind kind, uintptr_t code) {
     finding.code = code;
     finding.thread = current->index;
     finding.block = current->block->index;
-    finding.is_async = current->issues_async;
+    finding.issues_async = current->issues_async;
     return finding;
 }
 

@@ -25,7 +25,7 @@ struct Finding {
     uintptr_t code = 0, other_code = 0;  // other_code 0: there is no second location
     uint64_t count = 0;  // 0: withdrawn
     bool is_write = false, other_is_write = false;
-    bool is_async = false;  // the thread starts an asynchronous operation that makes the access
+    int issues_async = 0;  // 1 + AgentKind: the thread starts an asynchronous operation that makes the access
     SimtIndex thread{}, block{}, other_thread{}, other_block{};
     uint64_t address = 0;
     unsigned bytes = 0;

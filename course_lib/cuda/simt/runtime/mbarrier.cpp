@@ -13,7 +13,7 @@
 
 namespace simt {
 
-constexpr unsigned MBARRIER_BYTES = 8, MAX_COUNT = (1u << 20) - 1;  // PTX ISA, "mbarrier"
+constexpr unsigned MBARRIER_BYTES = 8, MAX_COUNT = (1u << 20) - 1;  // arrivals, bytes; PTX ISA, "mbarrier"
 constexpr unsigned MAX_TIME_OUTS = 64;  // of a block, without any progress in between: the polls are in vain
 
 Mbarrier* mbarrier_at(Block& block, uintptr_t address) {
@@ -129,8 +129,8 @@ static void report_bytes(Block& block, const Mbarrier& barrier, uint64_t come, u
     report(finding);
 }
 
-// Completes the phase when nothing of it is pending. More bytes than expected complete it too, after a finding: on a GPU the
-// count of bytes passes through 0 on its way.
+// Completes the phase when nothing of it is pending. More bytes than expected complete it too, after a finding: on a GPU
+// the count of bytes passes through 0 on its way.
 static void try_complete(Block& block, Mbarrier& barrier, uintptr_t code, unsigned thread) {
     if (barrier.pending || barrier.arrived < barrier.expected) return;
     uint64_t come = barrier.arrived + barrier.bytes_in_flight;
@@ -153,6 +153,7 @@ void complete_bytes(Block& block, Mbarrier& barrier, uint64_t bytes, uintptr_t c
 }
 
 static void arrive(uintptr_t address, uint64_t bytes, bool expects, uintptr_t code) {
+    if (bytes > MAX_COUNT) stop_launch(Stop::trap, code, 0, "a phase of an mbarrier expects at most 1,048,575 bytes");
     if (!check_mbarrier(address, code, false)) return;
     if (launch->preempt && launch->random() % 4 == 0) yield_to_scheduler();
     Fiber& self = *current;
@@ -170,7 +171,8 @@ static void arrive(uintptr_t address, uint64_t bytes, bool expects, uintptr_t co
     try_complete(block, barrier, code, self.linear);
 }
 
-// Waits in the hook; `wait` says how: Wait::mbarrier until the phase completes, Wait::mbarrier_poll until no thread can go on.
+// Waits in the hook; `wait` says how: Wait::mbarrier until the phase completes, Wait::mbarrier_poll until no thread can
+// go on.
 static bool wait_for_phase(uintptr_t address, unsigned parity, Wait wait, uintptr_t code) {
     if (!check_mbarrier(address, code, false)) return true;  // so that the launch goes on after the finding
     if (launch->preempt && launch->random() % 4 == 0) yield_to_scheduler();
@@ -214,13 +216,14 @@ void report_blocked(Block& block) {
     std::map<std::pair<unsigned, uintptr_t>, Group> groups;  // by number << 1 | parity, and line
     for (const Fiber& fiber : block.fibers) {
         if (fiber.wait != Wait::mbarrier && fiber.wait != Wait::mbarrier_poll) continue;
-        ++groups.try_emplace({fiber.wait_number << 1 | fiber.wait_parity, fiber.wait_code}, Group{&fiber, 0}).first->second.threads;
+        std::pair<unsigned, uintptr_t> key{fiber.wait_number << 1 | fiber.wait_parity, fiber.wait_code};
+        ++groups.try_emplace(key, Group{&fiber, 0}).first->second.threads;
     }
     for (const auto& [key, group] : groups) {
         const Mbarrier& barrier = mbarrier_of(block, key.first >> 1);
         std::string detail = "mbarrier";
-        for (uint64_t number : {uint64_t(key.first & 1), uint64_t(barrier.phase), uint64_t(barrier.pending), uint64_t(barrier.count),
-                                barrier.expected, barrier.arrived, uint64_t(group.threads)})
+        for (uint64_t number : {uint64_t(key.first & 1), uint64_t(barrier.phase), uint64_t(barrier.pending),
+                                uint64_t(barrier.count), barrier.expected, barrier.arrived, uint64_t(group.threads)})
             detail += "|" + std::to_string(number);
         report(finding_about(Kind::deadlock, block, barrier.offset, *group.first, key.second, detail));
     }
@@ -229,16 +232,18 @@ void report_blocked(Block& block) {
 void check_mbarriers_at_exit(Block& block) {
     for (const Mbarrier& barrier : block.async->mbarriers) {
         uintptr_t code = barrier.expect_code ? barrier.expect_code : barrier.copy_code;
+        const Fiber& copier = block.fibers[barrier.copy_thread];
         if (barrier.expected != barrier.arrived) report_bytes(block, barrier, barrier.arrived, code, barrier.copy_thread);
         else if (barrier.copy_phase > barrier.waited)
-            report(finding_about(Kind::bad_copy, block, barrier.offset, block.fibers[barrier.copy_thread], barrier.copy_code, "unwaited"));
+            report(finding_about(Kind::bad_copy, block, barrier.offset, copier, barrier.copy_code, "unwaited"));
     }
 }
 
 // The stamp of the 8 bytes: of the initialising thread, but at a time that is never in the past of any access.
 static void stamp_mbarrier(Mbarrier& barrier, uintptr_t address, uintptr_t code) {
     Fiber& self = *current;
-    barrier.init = {self.block->id, self.linear, 0, Copied::mbarrier, self.block->epoch, self.clock, static_cast<uint32_t>(code)};
+    barrier.init = {self.block->id,     self.linear, 0, Copied::mbarrier,
+                    self.block->epoch, self.clock,  static_cast<uint32_t>(code)};
     Stamp never = barrier.init;
     never.linear = NO_AGENT;
     never.epoch = never.clock = ~0u;
@@ -273,7 +278,9 @@ SIMT_EXPORT void simt_mbarrier_init(void* pointer, unsigned count) {
 
 SIMT_EXPORT void simt_mbarrier_init_fence() { note_mbarrier_init_fence(); }
 
-SIMT_EXPORT void simt_mbarrier_arrive(void* barrier) { arrive(reinterpret_cast<uintptr_t>(barrier), 0, false, SIMT_CODE()); }
+SIMT_EXPORT void simt_mbarrier_arrive(void* barrier) {
+    arrive(reinterpret_cast<uintptr_t>(barrier), 0, false, SIMT_CODE());
+}
 
 SIMT_EXPORT void simt_mbarrier_arrive_expect_tx(void* barrier, unsigned bytes) {
     arrive(reinterpret_cast<uintptr_t>(barrier), bytes, true, SIMT_CODE());

@@ -1,9 +1,9 @@
 // mbarriers, and what else a block has for asynchronous work: TMA copies in flight, named barriers, the register pool.
 //
-// The 8 bytes of an mbarrier hold nothing; its state is here, found by its address. The cells of the 8 bytes carry a stamp
-// that no access is ordered after, so that a plain load or store is a finding. What threads know passes from those that
-// arrive to those that wait (`arriving`, `completed`), and from a TMA load as the clock of the barrier's agent: the number of
-// completed phases.
+// The 8 bytes of an mbarrier hold nothing; its state is here, found by its address. The cells of the 8 bytes carry a
+// stamp that no access is ordered after, so that a plain load or store is a finding. What threads know passes from those
+// that arrive (`arriving`) to those that wait (`known`), and from a TMA load as the clock of the barrier's agent, which
+// is the number of completed phases: a wait that an older phase satisfies orders nothing after a newer load.
 #pragma once
 #include "happens_before.h"
 #include "shadow.h"
@@ -36,9 +36,10 @@ unsigned mbarrier_number(const Block& block, const Mbarrier& barrier);
 Mbarrier& mbarrier_of(Block& block, unsigned number);
 // What every use of the barrier by the current thread must pass; reports. by_copy: the async proxy uses it.
 bool check_mbarrier(uintptr_t address, uintptr_t code, bool by_copy);
-void complete_bytes(Block& block, Mbarrier& barrier, uint64_t bytes, uintptr_t code, unsigned thread);  // a copy has landed
-bool time_out_polls(Block& block);          // no thread can go on: try_wait gives up. False: none waits in one, or in vain
-void report_blocked(Block& block);          // a deadlock: what each group of threads waits for
+// A copy has landed that `thread` issued at `code`.
+void complete_bytes(Block& block, Mbarrier& barrier, uint64_t bytes, uintptr_t code, unsigned thread);
+bool time_out_polls(Block& block);  // no thread can go on: try_wait gives up. False: none waits in one, or in vain
+void report_blocked(Block& block);  // a deadlock: what each group of threads waits for
 void check_mbarriers_at_exit(Block& block);
 
 }  // namespace simt

@@ -1,7 +1,7 @@
 // Named barriers: bar.sync and bar.arrive with a number. The hook at the end is called by include/simt/named_barrier.h.
 //
-// A warp counts as 32 threads once all its lanes have come. The barrier opens when the threads that have come are as many as
-// the count; it orders exactly those: what each did before, after what the waiting ones do next.
+// A warp counts as 32 threads once all its lanes have come. The barrier opens when as many threads have come as the count
+// says. It orders exactly those: what each of them did before comes before what the waiting ones do next.
 #include "named_barrier.h"
 
 #include <map>
@@ -70,14 +70,16 @@ static void check_arrival(Block& block, NamedBarrier& barrier, int number, unsig
         finding.other_thread = block.fibers[barrier.first].index;
         report(finding);
     }
-    if (barrier.lanes[self.warp] & bit) report(finding_at(Kind::bad_barrier, self, code, detail_of("twice", number, {self.warp})));
+    if (barrier.lanes[self.warp] & bit)
+        report(finding_at(Kind::bad_barrier, self, code, detail_of("twice", number, {self.warp})));
 }
 
 static void arrive_at(int number, unsigned count, bool waits, uintptr_t code) {
     Fiber& self = *current;
     Block& block = *self.block;
     self.last_code = code;
-    if (number < 0 || number >= NAMED_BARRIERS) stop_launch(Stop::trap, code, 0, "the number of a named barrier is 0 to 15");
+    if (number < 0 || number >= NAMED_BARRIERS)
+        stop_launch(Stop::trap, code, 0, "the number of a named barrier is 0 to 15");
     if (!count) stop_launch(Stop::trap, code, 0, "a named barrier counts at least 32 threads");
     if (launch->checked) settle_pending_race(self);
     NamedBarrier& barrier = block.async->named[static_cast<size_t>(number)];

@@ -1,7 +1,8 @@
 // setmaxnreg: the registers of a block and who holds them. The hook at the end is called by include/simt/setmaxnreg.h.
 //
-// A launch gives each thread 65,536 / threads registers, rounded down to a multiple of 8, at most 256 (the threads as launched,
-// which __launch_bounds__ names). That times the threads is the block's pool: what a warpgroup gives back, another takes.
+// A launch gives each thread 65,536 / threads registers, rounded down to a multiple of 8, at most 256; the threads are
+// those of the launch, which __launch_bounds__ names. That times the threads is the block's pool: what a warpgroup gives
+// back, another takes.
 #include "register_pool.h"
 
 #include "findings.h"
@@ -43,7 +44,8 @@ static void release_warpgroup(Block& block, unsigned group) {
     for (unsigned i = group * WARPGROUP; i < (group + 1) * WARPGROUP; ++i) block.fibers[i].wait = Wait::ready;
 }
 
-// Changes what a whole warpgroup holds, when the pool allows it. A change in the wrong direction is a finding, and is left out.
+// Changes what a whole warpgroup holds, when the pool allows it. A change in the wrong direction is a finding, and is
+// left out.
 static bool try_change(Block& block, const Fiber& any) {
     RegisterPool& pool = block.async->registers;
     unsigned group = any.linear / WARPGROUP, wanted = static_cast<unsigned>(any.operand), held = pool.held[group];
@@ -78,7 +80,8 @@ void report_blocked_on_registers(Block& block) {
     std::vector<std::pair<unsigned, unsigned>> wanted;  // registers, threads
     const Fiber* starved = nullptr;
     for (unsigned group = 0; group < pool.held.size(); ++group) {
-        unsigned first = group * WARPGROUP, threads = std::min(WARPGROUP, launch->num_threads - first), registers = pool.held[group];
+        unsigned first = group * WARPGROUP, threads = std::min(WARPGROUP, launch->num_threads - first);
+        unsigned registers = pool.held[group];
         const Fiber* waiter = nullptr;
         for (unsigned i = first; i < first + threads && !waiter; ++i)
             if (block.fibers[i].wait == Wait::registers) waiter = &block.fibers[i];

@@ -50,7 +50,7 @@ static std::string text_of(const Finding& f) {
     return "{" + field("kind", static_cast<uint64_t>(f.kind)) + field("space", static_cast<uint64_t>(f.space)) +
            field("code", f.code) + field("other_code", f.other_code) + field("count", f.count) +
            field("is_write", f.is_write) + field("other_is_write", f.other_is_write) +
-           field("is_async", f.is_async) + field("thread", list(f.thread)) +
+           field("issues_async", static_cast<uint64_t>(f.issues_async)) + field("thread", list(f.thread)) +
            field("block", list(f.block)) + field("other_thread", list(f.other_thread)) +
            field("other_block", list(f.other_block)) + field("address", f.address) +
            field("bytes", static_cast<uint64_t>(f.bytes)) + "\"detail\":" + quoted(f.detail) + "}";

@@ -121,7 +121,7 @@ struct Fiber {
     KnownPtr known;               // learned through mbarriers, named barriers and waits for asynchronous operations
     std::vector<FenceMark> proxy_fences, init_fences;  // fence_proxy_async, fence_mbarrier_init; oldest first
 
-    bool issues_async = false;  // the access being checked is that of a copy or of a wgmma which the thread starts
+    uint8_t issues_async = 0;  // 1 + AgentKind while the access being checked is of an operation that the thread starts
     uint64_t waited = 0;  // of the timeline: what waits add to `steps`
 
     // The last plain reads: a compare-and-swap loop begins with one, which is no race (excuse_recent_reads).

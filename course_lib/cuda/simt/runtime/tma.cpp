@@ -7,156 +7,11 @@
 #include "async_copy.h"
 #include "async_proxy.h"
 #include "findings.h"
-#include "requests.h"
 #include "timeline.h"
 
 namespace simt {
 
-constexpr unsigned PIECE_BYTES = 16;   // the unit of a swizzle
-constexpr unsigned SECTOR = 32;        // bytes
-constexpr uint8_t MAP_MAGIC = 0x5a;    // of SimtTensorMap
-constexpr unsigned SWIZZLE_BYTES[] = {0, 128, 64, 32};  // by SimtTensorMap::swizzle: the width of a row
-
 namespace {
-
-// Up to 16 bytes of a box in shared memory, and the part of them that exists in global memory.
-struct Piece16 {
-    unsigned char* shared;
-    unsigned bytes;
-    unsigned first, count;  // bytes [first, first + count) exist, from `global` on
-    unsigned char* global;
-};
-
-// 16-byte chunk c of row r (of 128 bytes) goes to chunk c ^ (r % 8), % 4 or % 2: address bits 4-6 change by bits 7-9.
-unsigned char* swizzled(unsigned char* address, unsigned swizzle) {
-    if (!swizzle) return address;
-    auto bits = reinterpret_cast<uintptr_t>(address);
-    return reinterpret_cast<unsigned char*>(bits ^ ((bits >> 7 & (SWIZZLE_BYTES[swizzle] / PIECE_BYTES - 1)) << 4));
-}
-
-// One row of a box: elements from `x` on, `row` in global memory where x is 0; null: the row is outside the tensor.
-template <class F>
-void for_each_piece_of_row(const Bulk& bulk, unsigned char* shared, unsigned char* row, F&& visit) {
-    const SimtTensorMap& map = bulk.map;
-    unsigned element = map.element_bytes, row_bytes = map.box[0] * element;
-    for (unsigned at = 0; at < row_bytes; at += PIECE_BYTES) {
-        Piece16 piece{swizzled(shared + at, map.swizzle), std::min(PIECE_BYTES, row_bytes - at), 0, 0, nullptr};
-        int64_t low = bulk.coordinates[0] + static_cast<int64_t>(at / element), high = low + piece.bytes / element;
-        int64_t from = std::max<int64_t>(low, 0), to = std::min<int64_t>(high, map.sizes[0]);
-        if (row && to > from) {
-            piece.first = static_cast<unsigned>(from - low) * element;
-            piece.count = static_cast<unsigned>(to - from) * element;
-            piece.global = row + from * element;
-        }
-        visit(piece);
-    }
-}
-
-// All pieces of a copy, in the order of the box.
-template <class F>
-void for_each_piece(const Bulk& bulk, F&& visit) {
-    if (!bulk.has_map) {
-        for (uint64_t at = 0; at < bulk.bytes; at += PIECE_BYTES)
-            visit(Piece16{bulk.shared + at, PIECE_BYTES, 0, PIECE_BYTES, bulk.global + at});
-        return;
-    }
-    const SimtTensorMap& map = bulk.map;
-    unsigned row_bytes = map.box[0] * map.element_bytes;
-    uint64_t num_rows = bulk.bytes / row_bytes;
-    for (uint64_t r = 0; r < num_rows; ++r) {
-        uint64_t rest = r;
-        auto* row = reinterpret_cast<unsigned char*>(map.address);
-        for (unsigned d = 1; d < map.rank; ++d) {
-            int64_t at = bulk.coordinates[d] + static_cast<int64_t>(rest % map.box[d]);
-            rest /= map.box[d];
-            if (at < 0 || at >= static_cast<int64_t>(map.sizes[d])) row = nullptr;
-            if (row) row += static_cast<uint64_t>(at) * map.strides[d - 1];
-        }
-        for_each_piece_of_row(bulk, bulk.shared + r * row_bytes, row, visit);
-    }
-}
-
-// Traffic of a copy: one request, its bytes that exist and their sectors; shared memory by bytes, without wavefronts.
-void count_copy(const Bulk& bulk, bool is_load) {
-    uint64_t bytes = 0, sectors = 0, next_sector = 0;
-    for_each_piece(bulk, [&](const Piece16& piece) {
-        if (!piece.count) return;
-        auto address = reinterpret_cast<uintptr_t>(piece.global);
-        uint64_t first = address / SECTOR, last = (address + piece.count - 1) / SECTOR;
-        if (first + 1 == next_sector) ++first;  // the sector of the piece before
-        if (last >= first) sectors += last - first + 1;
-        next_sector = last + 1;
-        bytes += piece.count;
-    });
-    Counters& global = counters_of(bulk.code, is_load ? 0 : FLAG_WRITE);
-    ++global.requests;
-    global.bytes += bytes;
-    global.sectors += sectors;
-    global.ideal_sectors += (bytes + SECTOR - 1) / SECTOR;
-    Counters& shared = counters_of(bulk.code, FLAG_SHARED | (is_load ? FLAG_WRITE : 0));
-    ++shared.requests;
-    shared.bytes += bulk.bytes;
-}
-
-// ---- rules of the instructions ----
-
-void refuse(uintptr_t code, const char* rule) { stop_launch(Stop::trap, code, 0, rule); }
-
-void check_tile(const Bulk& bulk) {
-    auto address = reinterpret_cast<uintptr_t>(bulk.shared);
-    if (!is_shared_memory(address) || !is_shared_memory(address + bulk.bytes - 1))
-        refuse(bulk.code, "the tile of a bulk copy is in shared memory");
-    if (!bulk.has_map && address % PIECE_BYTES) refuse(bulk.code, "a bulk copy starts at a multiple of 16 bytes of shared memory");
-    if (bulk.has_map && address % 128) refuse(bulk.code, "the tile of a TMA copy starts at a multiple of 128 bytes");
-    if (bulk.has_map && bulk.map.swizzle == 1 && address % 1024)
-        refuse(bulk.code, "the tile of a TMA copy with the swizzle of 128 bytes starts at a multiple of 1,024 bytes");
-}
-
-void check_map(const SimtTensorMap& map, unsigned rank, uintptr_t code) {
-    if (map.magic != MAP_MAGIC) refuse(code, "a TMA copy takes a TensorMap that cuda.tensor_map made");
-    if (map.rank != rank) refuse(code, "the number of coordinates is the number of the map's dimensions");
-    unsigned row_bytes = map.box[0] * map.element_bytes;
-    if (row_bytes % PIECE_BYTES) refuse(code, "a row of the box is a multiple of 16 bytes");
-    if (map.swizzle && row_bytes != SWIZZLE_BYTES[map.swizzle]) refuse(code, "a row of the box is as wide as the swizzle");
-    for (unsigned d = 0; d < rank; ++d)
-        if (map.box[d] < 1 || map.box[d] > 256) refuse(code, "a side of the box has 1 to 256 elements");
-}
-
-Bulk bulk_of_map(const void* pointer, void* shared, unsigned rank, const int* coordinates, uintptr_t code) {
-    Bulk bulk;
-    current->last_code = code;
-    bulk.has_map = true;
-    if (reinterpret_cast<uintptr_t>(pointer) % 64) refuse(code, "a TensorMap is at a multiple of 64 bytes");
-    std::memcpy(&bulk.map, pointer, sizeof(bulk.map));
-    check_map(bulk.map, rank, code);
-    bulk.bytes = bulk.map.element_bytes;
-    for (unsigned d = 0; d < rank; ++d) {
-        bulk.coordinates[d] = coordinates[d];
-        bulk.bytes *= bulk.map.box[d];
-    }
-    bulk.shared = static_cast<unsigned char*>(shared);
-    bulk.code = code;
-    bulk.thread = current->linear;
-    bulk.issue_time = time_of(*current);
-    check_tile(bulk);
-    return bulk;
-}
-
-Bulk bulk_of_memory(void* global, void* shared, unsigned bytes, uintptr_t code) {
-    Bulk bulk;
-    current->last_code = code;
-    if (!bytes || bytes % PIECE_BYTES) refuse(code, "a bulk copy moves a multiple of 16 bytes");
-    if (reinterpret_cast<uintptr_t>(global) % PIECE_BYTES) refuse(code, "a bulk copy starts at a multiple of 16 bytes of global memory");
-    if (is_shared_memory(reinterpret_cast<uintptr_t>(global))) refuse(code, "one side of a bulk copy is global memory");
-    bulk.global = static_cast<unsigned char*>(global);
-    bulk.shared = static_cast<unsigned char*>(shared);
-    bulk.bytes = bytes;
-    bulk.code = code;
-    bulk.thread = current->linear;
-    bulk.issue_time = time_of(*current);
-    check_tile(bulk);
-    return bulk;
-}
 
 // ---- loads ----
 
@@ -188,9 +43,10 @@ void land_load(Block& block, size_t index) {
 // The accesses of a load at its issue: global memory is read, shared memory is written.
 void record_load(const Bulk& bulk, uint16_t agent, uint32_t clock) {
     for_each_piece(bulk, [&](const Piece16& piece) {
-        if (piece.count)
-            async_global_access(agent, clock, {reinterpret_cast<uintptr_t>(piece.global), piece.count}, false, false, bulk.code);
-        async_shared_access(agent, clock, {reinterpret_cast<uintptr_t>(piece.shared), piece.bytes}, true, bulk.map.swizzle, bulk.code);
+        Range global{reinterpret_cast<uintptr_t>(piece.global), piece.count};
+        Range shared{reinterpret_cast<uintptr_t>(piece.shared), piece.bytes};
+        if (piece.count) async_global_access(agent, clock, global, false, false, bulk.code);
+        async_shared_access(agent, clock, shared, true, bulk.map.swizzle, bulk.code);
     });
     count_copy(bulk, true);
 }
@@ -248,7 +104,8 @@ void land_store(Block& block, size_t index, uint64_t time) {
         if (store.adds) add_floats(piece.global, piece.shared + piece.first, piece.count);
         else std::memcpy(piece.global, piece.shared + piece.first, piece.count);
     });
-    add_event(EventKind::tma_store, block.fibers[store.bulk.thread], store.bulk.issue_time, time, store.bulk.code, ++block.async->events);
+    const Bulk& bulk = store.bulk;
+    add_event(EventKind::tma_store, block.fibers[bulk.thread], bulk.issue_time, time, bulk.code, ++block.async->events);
 }
 
 void issue_store(const Bulk& bulk, bool adds) {
@@ -283,8 +140,9 @@ void wait_for_groups(unsigned num_groups, bool reads_only, uintptr_t code) {
     for (size_t i = 0; i < stores.size();)
         if (stores[i].bulk.thread == self.linear && stores[i].group < done) land_store(block, i, time_of(self));
         else ++i;
-    if (!launch->checked || !done) return;
-    learn(self, agent_of(block, AgentKind::tma_store_read, self.linear), done);
+    uint16_t reader = find_agent(block, AgentKind::tma_store_read, self.linear);
+    if (!launch->checked || !done || reader == NO_AGENT) return;
+    learn(self, reader, done);
     if (!reads_only) learn(self, agent_of(block, AgentKind::tma_store_write, self.linear), done);
 }
 
@@ -358,9 +216,6 @@ SIMT_EXPORT void simt_bulk_wait_group(unsigned num_groups, int reads_only) {
 }
 
 SIMT_EXPORT void simt_prefetch_tensormap(const void* map) {
-    uintptr_t code = SIMT_CODE();
     SimtTensorMap copy;
-    if (reinterpret_cast<uintptr_t>(map) % 64) refuse(code, "a TensorMap is at a multiple of 64 bytes");
-    std::memcpy(&copy, map, sizeof(copy));
-    if (copy.magic != MAP_MAGIC) refuse(code, "a TMA copy takes a TensorMap that cuda.tensor_map made");
+    check_map_pointer(map, copy, SIMT_CODE());
 }

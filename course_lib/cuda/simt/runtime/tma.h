@@ -3,31 +3,22 @@
 // A load takes its destination and its source at issue, as accesses of an agent (async_proxy.h), and lands later: global
 // memory is read, shared memory is written and the bytes are counted on the mbarrier at once. Forward and resident land a
 // copy only when no thread of the block can go on, reverse lands it at issue, random at a random time, in any order.
-// A store or reduction reads shared memory and writes global memory as late as its thread's wait for the bulk group, or at the end
-// of the block. A block that ends without bulk_wait_group_read or bulk_wait_group is a finding: its shared memory may be
-// given to another block while the copy reads it.
+// A store or reduction reads shared memory and writes global memory as late as its thread's wait for the bulk group, or
+// at the end of the block. A block that ends without bulk_wait_group_read or bulk_wait_group is a finding, and so is one
+// that ends before a wait for a load: the PTX ISA does not say that the end of a block waits for them, and its shared
+// memory is given to the next block. Writes to global memory need no wait at the end: the end of the kernel covers them.
+// Traffic (Report): a copy is one request of its line. Its bytes and sectors of global memory are those that exist, its
+// bytes of shared memory are the whole box, and its wavefronts are none: the instruction goes by no bank. A reduction
+// counts as a store.
 #pragma once
 #include <array>
 
-#include "../include/simt/tensor_map.h"
 #include "mbarrier.h"
 #include "named_barrier.h"
 #include "register_pool.h"
+#include "tma_box.h"
 
 namespace simt {
-
-// A box at its coordinates; or `bytes` of contiguous memory when there is no map.
-struct Bulk {
-    bool has_map = false;
-    SimtTensorMap map{};
-    int coordinates[5]{};
-    unsigned char* global = nullptr;
-    unsigned char* shared = nullptr;
-    uint64_t bytes = 0;      // of the whole box
-    uintptr_t code = 0;      // of the issue
-    uint16_t thread = 0;
-    uint64_t issue_time = 0;
-};
 
 struct BulkLoad {
     Bulk bulk;

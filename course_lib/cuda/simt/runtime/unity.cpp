@@ -25,6 +25,7 @@
 #include "tensor_core.cpp"
 #include "timeline.cpp"
 #include "tma.cpp"
+#include "tma_rules.cpp"
 #include "traffic.cpp"
 #include "warp.cpp"
 #include "wgmma.cpp"

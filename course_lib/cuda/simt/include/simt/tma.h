@@ -1,5 +1,5 @@
-// TMA and bulk copies on the SIMT machine: what common/tma.cuh includes when it is not compiled for a GPU. A map's 128 bytes
-// are a SimtTensorMap (tensor_map.h).
+// TMA and bulk copies on the SIMT machine: what common/tma.cuh includes when it is not compiled for a GPU. A map's 128
+// bytes are a SimtTensorMap (tensor_map.h).
 #pragma once
 #include "simt/hooks.h"
 
