@@ -142,7 +142,7 @@ class Report(Line):
     remarks : list of str, what is unusual and not wrong
     timeline : list of Event, when it was asked for. Time is logical: the basic blocks that a thread executed; a wait
         ends no earlier than what it waits for. A bulk load is taken to last 32, and 1 for every 512 bytes;
-        a wgmma n / 8, those of a warpgroup one after the other. Products are listed after the wgmma_wait that covers them
+        a wgmma n / 8, those of a warpgroup one after the other. A wgmma_wait is listed before the products it covers
     """
 
     line: int | None = None
