@@ -6,8 +6,8 @@
     python3 -m benchmarks.all decode matmul --out-dir /tmp/rows  some case files
     python3 -m benchmarks.all --quick --seconds 500 --out-dir …  within a time budget, shared among the case files
 
-The course's speed: decoding, FlashAttention-2 forward and backward, and the counters of its rungs. Where no GPU is
-visible it says so and ends with exit code 2: rows of a CPU do not belong beside those of a GPU.
+The course's speed: decoding, FlashAttention-2 forward and backward, FlashAttention-3, and the counters of the rungs.
+Where no GPU is visible it says so and ends with exit code 2: rows of a CPU do not belong beside those of a GPU.
 """
 
 import argparse
@@ -26,10 +26,10 @@ from course_lib import device
 
 CASES = (
     "softmax", "access", "bandwidth", "naive_attention", "flash_attention_1", "loop_order", "matmul", "decode",
-    "decode_splits", "decode_graphs", "page_sizes", "paged_prefill", "flash_attention",
+    "decode_splits", "decode_graphs", "page_sizes", "paged_prefill", "flash_attention", "flash_attention_3",
 )  # fmt: skip
 COUNTERS = ("matmul_counters", "flash_attention_2_rungs", "read_counters")  # need Nsight Compute
-SPEED = ("decode", "flash_attention", "flash_attention_2_rungs")
+SPEED = ("decode", "flash_attention", "flash_attention_3", "flash_attention_2_rungs")
 FILES = {"read_counters": "readings"}  # case file -> CSV file, where the names differ
 GRACE = 120.0  # seconds that a case file may run beyond its share of the budget
 

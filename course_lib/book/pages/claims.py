@@ -58,19 +58,31 @@ def _machine(root):
 
 def _ladder(root):
     case = {"direction": "forward", "head_dim": 128, "seq_len": 16384, "causal": 1, "language": "cuda"}
-    rows = [
-        row
-        for stem in rungs(root, "flash_attention_2")
-        for row in _rows(root, "flash_attention", variant=f"flash_attention_2/{stem}", **case)
-        if row["ratio_to_sdpa_flash"]
-    ]
-    if not rows:
+    flash = _last_rung(root, "flash_attention_2", "flash_attention", case)
+    cudnn = _last_rung(root, "flash_attention_3", "flash_attention_3", case)
+    said = []
+    if flash:
+        said.append(
+            "The last rung of FlashAttention-2 in CUDA reaches "
+            f"**{flash['ratio_to_sdpa_flash']:.2f} times** the speed of PyTorch's flash backend"
+        )
+    if cudnn:
+        said.append(
+            f"{'that' if said else 'The last rung'} of FlashAttention-3 "
+            f"**{cudnn['ratio_to_sdpa_cudnn']:.2f} times** that of its cuDNN backend"
+        )
+    if not said:
         return ""
     return (
-        "**The kernels are fast.** The last rung of FlashAttention-2 in CUDA reaches "
-        f"**{rows[-1]['ratio_to_sdpa_flash']:.2f} times** the speed of PyTorch's flash backend, causal, at "
-        f"{case['seq_len']:,} tokens ([results](docs/results.md))."
+        f"**The kernels are fast.** {', and '.join(said)}, causal, at {case['seq_len']:,} tokens "
+        "([results](docs/results.md))."
     )
+
+
+def _last_rung(root, family, results, case):
+    """The stored row of a family's last kernel file that has one, or None."""
+    rows = [row for stem in rungs(root, family) for row in _rows(root, results, variant=f"{family}/{stem}", **case)]
+    return rows[-1] if rows else None
 
 
 def _decode(root):

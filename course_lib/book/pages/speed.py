@@ -65,6 +65,17 @@ def _attention(direction, head_dim, causal):
     return Shown(f"Attention {direction}", "flash_attention", ("seq_len",), cell, caption, where)
 
 
+def _hopper_attention(head_dim, causal):
+    words = "causal" if causal else "without a mask"
+    caption = (
+        f"TFLOP/s of attention forward with Hopper's instructions in bfloat16, head_dim {head_dim}, {words}, by length "
+        "(times PyTorch's cuDNN backend)"
+    )
+    where = {"dtype": "bfloat16", "head_dim": head_dim, "causal": causal}
+    cell = _beside("tflops", "ratio_to_sdpa_cudnn")
+    return Shown("Attention forward on Hopper", "flash_attention_3", ("seq_len",), cell, caption, where)
+
+
 def _decode(page_size):
     caption = (
         f"Microseconds of decoding over pages of {page_size} tokens in random order, head_dim 128, by sequences x "
@@ -99,6 +110,7 @@ TABLES = (
         for head_dim in (64, 128)
         for causal in (0, 1)
     ),
+    *(_hopper_attention(head_dim, causal) for head_dim in (64, 128) for causal in (0, 1)),
     _decode(16),
     _decode(64),
 )
