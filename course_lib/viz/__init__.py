@@ -22,7 +22,7 @@ _NAMES = {  # module -> the names that it gives to the course
     "memory": ("Access", "lanes_picture", "levels_picture"),
     "pages": ("pages_frames", "pages_picture"),
     "panels": ("panels_picture", "step_offsets", "swizzle_picture", "swizzled_chunk"),
-    "recorded": ("spans_of_events", "spans_of_rows"),
+    "recorded": ("line_labels", "spans_of_events", "spans_of_rows"),
     "registers": ("register_pool_picture", "register_share", "register_share_picture", "registers_at_entry"),
     "ring": ("ring_picture", "ring_step_picture"),
     "schedule": ("Span", "attention_schedule", "releases", "waiting_time"),

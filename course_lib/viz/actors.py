@@ -14,15 +14,17 @@ _WIDTH = 8.6  # inches
 _LANE = 0.36  # inches of one lane
 _TEXT = 6.5  # points
 _CHARACTER = 0.0088 * _TEXT  # inches, at most
+_BAR = 0.72  # of a lane's height
+_LEVEL = 0.48  # height of one of several stacked bars, in lanes
 _LEAST_WAIT = 0.015  # of the axis; a shorter wait has no arrow
 _MOST_WAITS = 6  # named in the alternative text
 _ARRIVAL = {"marker": "^", "markersize": 3.5, "color": INK, "linestyle": "none"}
 _LOOKS = {  # kind -> words of the legend, look, height of the bar
-    "copy": ("copy, issue to landing", {"facecolor": GREEN, "hatch": HATCHES[3], "alpha": 0.65}, 0.72),
-    "wgmma": ("products in flight", {"facecolor": BLUE, "alpha": 0.5}, 0.72),
-    "softmax": ("softmax", {"facecolor": ORANGE, "hatch": HATCHES[1], "alpha": 0.7}, 0.72),
-    "issue": ("other work", {"facecolor": SKY, "hatch": HATCHES[4], "alpha": 0.7}, 0.72),
-    "store": ("store", {"facecolor": PURPLE, "hatch": HATCHES[2], "alpha": 0.6}, 0.72),
+    "copy": ("copy, issue to landing", {"facecolor": GREEN, "hatch": HATCHES[3], "alpha": 0.65}, _BAR),
+    "wgmma": ("products in flight", {"facecolor": BLUE, "alpha": 0.5}, _BAR),
+    "softmax": ("softmax", {"facecolor": ORANGE, "hatch": HATCHES[1], "alpha": 0.7}, _BAR),
+    "issue": ("other work", {"facecolor": SKY, "hatch": HATCHES[4], "alpha": 0.7}, _BAR),
+    "store": ("store", {"facecolor": PURPLE, "hatch": HATCHES[2], "alpha": 0.6}, _BAR),
     "wait": ("waiting", {"facecolor": "white", "linestyle": (0, (3, 2))}, 0.4),
 }
 
@@ -54,16 +56,15 @@ def actors_panels(panels, *, unit="", between=None):
         raise ValueError("A timeline needs at least one span; check that the run recorded its events.")
     first = min(span.start for spans in panels.values() for span in spans)
     start, end = between or (min(0, first), max(span.end for spans in panels.values() for span in spans))
-    lanes = {title: list(dict.fromkeys(span.actor for span in spans)) for title, spans in panels.items()}
-    lanes = {title: sorted(actors, key=_rank) for title, actors in lanes.items()}
-    heights = [len(actors) for actors in lanes.values()]
+    lanes = {title: _lanes(spans) for title, spans in panels.items()}
+    heights = [sum(height for _, height in one.values()) for one in lanes.values()]
     drawn = {title: spans_between(spans, start, end) for title, spans in panels.items()}
     alt_text = " ".join(actors_sentence(spans, unit, title) for title, spans in drawn.items())
     figure = Picture(_WIDTH, _LANE * sum(heights) + 0.35 * len(panels) + 0.75, f"Who waits for whom. {alt_text}")
     column = figure.subplots(len(panels), 1, squeeze=False, sharex=True, height_ratios=heights)[:, 0]
-    for axes, (title, spans) in zip(column, panels.items(), strict=True):
+    for axes, (title, spans), height in zip(column, panels.items(), heights, strict=True):
         _draw_lanes(axes, spans, lanes[title], start, end)
-        axes.set(xlim=(start, end if between else 1.01 * end), ylim=(len(lanes[title]) - 0.45, -0.55))
+        axes.set(xlim=(start, end if between else 1.01 * end), ylim=(height - 0.45, -0.55))
         finish = max(span.end for span in spans)
         if start < finish < end:
             axes.axvline(finish, color=INK, linewidth=1, linestyle=":")
@@ -95,30 +96,62 @@ def _rank(actor):
     return (0 if kind < 2 else 2), kind, 0
 
 
-def _draw_lanes(axes, spans, actors, start, end):
+def _lanes(spans):
+    """{actor: (centre, height)} from the top down; a lane is higher when much is in flight in it at the same time."""
+    most, top, lanes = {}, -0.5, {}
+    for span, level in _levels(spans):
+        most[span.actor] = max(most.get(span.actor, 0), level + 1)
+    for actor in sorted(most, key=_rank):
+        height = max(1.0, _LEVEL * most[actor])
+        lanes[actor] = (top + height / 2, height)
+        top += height
+    return lanes
+
+
+def _levels(spans):
+    """[(span, level)]: copies and products that are in flight at the same time in one lane are stacked."""
+    ends, placed = {}, []
+    for span in sorted(spans, key=lambda span: (span.start, span.end)):
+        lane, level = ends.setdefault(span.actor, []), 0
+        if span.kind in ("copy", "wgmma", "store"):
+            free = (number for number, end in enumerate(lane) if end <= span.start + 1e-9)
+            level = next(free, len(lane))
+            lane[level : level + 1] = [span.end]
+        placed.append((span, level))
+    return placed
+
+
+def _draw_lanes(axes, spans, lanes, start, end):
     """All bars, triangles and arrows of one panel; an arrow passes behind the bars of the lanes between."""
-    rows, length = {actor: row for row, actor in enumerate(actors)}, end - start
-    for row in range(1, len(actors)):
-        axes.axhline(row - 0.5, color=PALE, linewidth=0.6, zorder=0)
-    for span in spans_between(spans, start, end):
-        if span.kind == "arrive":
-            axes.plot([span.end], [rows[span.actor] - 0.43], **_ARRIVAL)
-        elif span.end > span.start:
-            _draw_bar(axes, span, rows[span.actor], length)
+    length, placed, most = end - start, _levels(spans), {}
+    for centre, height in list(lanes.values())[1:]:
+        axes.axhline(centre - height / 2, color=PALE, linewidth=0.6, zorder=0)
+    for span, level in placed:
+        most[span.actor] = max(most.get(span.actor, 1), level + 1)
+    for span, level in placed:
+        for part in spans_between([span], start, end):
+            if part.kind == "arrive":
+                axes.plot([part.end], [lanes[part.actor][0] - 0.43], **_ARRIVAL)
+            elif part.end > part.start:
+                centre, height = lanes[part.actor]
+                stacked = most[part.actor] if part.kind != "wait" else 1
+                offset = _BAR * height * ((level + 0.5) / stacked - 0.5)
+                _draw_bar(axes, part, centre + offset, height / stacked if stacked > 1 else 1, length)
     for wait, cause in releases(spans, least=_LEAST_WAIT * length):
         if start <= cause.end and wait.end <= end:
-            here, there = rows[cause.actor], rows[wait.actor]
-            side = 1 if there > here else -1
-            ends = ((cause.end, here + 0.36 * side), (wait.end, there - 0.36 * side))
+            (here, size), (there, other) = lanes[cause.actor], lanes[wait.actor]
+            side = _BAR / 2 if there > here else -_BAR / 2
+            ends = ((cause.end, here + size * side), (wait.end, there - other * side))
             arrow(axes, *ends, size=7, linewidth=0.9, color=INK, shrinkA=0, shrinkB=0, zorder=0.5)
     clean(axes)
-    axes.set_yticks(range(len(actors)), actors)
+    axes.set_yticks([centre for centre, _ in lanes.values()], list(lanes))
     axes.tick_params(axis="y", length=0, labelsize=8)
 
 
-def _draw_bar(axes, span, row, length):
-    """A bar with its text, if the text fits."""
+def _draw_bar(axes, span, row, scale, length):
+    """A bar with its text, if the text fits; `scale` of the usual height."""
     _, look, height = _LOOKS[span.kind]
+    height *= scale
     edge = {"edgecolor": GREY if span.kind == "wait" else INK, "linewidth": 0.7}
     bar = (span.start, row - height / 2), span.end - span.start, height
     box(axes, *bar, facecolor="white", edgecolor="none")  # hides the arrows behind

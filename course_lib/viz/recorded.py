@@ -3,53 +3,146 @@
 May import: schedule.
 """
 
-from dataclasses import replace
+import re
+from collections import Counter
 
 from .schedule import Span
 
 COPIES = "TMA copies"
 _KINDS = {"tma_load": "copy", "tma_store": "store", "wgmma": "wgmma"}  # all other events are waits
+_NAMES = (  # what a line of a kernel does: pattern -> label
+    (r"mbarrier_(?:try_)?wait_parity\(&?(?:\w+\.)?(\w+)", r"\1"),
+    (r"named_barrier_sync\((\w+)", r"\1"),
+    (r"__syncthreads\(\)", "block"),
+    (r"(?:load_panels|tma_load\w*|bulk_load)\b[^(]*\((\w+?)_smem", r"\1"),
+    (r"issue_(\w)_(\w)\b", r"\1\2"),
+)
 
 
-def spans_of_events(events, actors, *, block=0, labels=None):
+def line_labels(source):
+    """{line: name} of the waits, copies and products in a kernel's text, as names for `spans_of_events`.
+
+    A wait is named after its barrier ("k_full"), a copy after its tile ("K"), a product after its operands ("QK").
+    """
+    labels = {}
+    for number, text in enumerate(source.splitlines(), start=1):
+        for pattern, name in _NAMES:
+            if match := re.search(pattern, text):
+                label = match.expand(name)
+                labels[number] = label.upper() if len(label) <= 2 else label
+                break
+    return labels
+
+
+def spans_of_events(events, actors, *, block=0, labels=None, softmax_after="QK"):
     """Spans of one block from ``report.timeline`` of a profile with ``timeline=True``.
 
-    Copies go to the lane "TMA copies", products to "products of …". An event has no barrier; a wait gets the label of
-    its line, and a copy or product that ends just when a wait of another actor ends is taken as its cause.
+    Copies go to the lane "TMA copies", products to "products of …". Neighbouring copies or products of one line are one
+    bar. A copy or product that ends just when a wait of another actor ends is taken as its cause.
 
     Parameters
     ----------
-    events : sequence with .block, .warp, .kind, .start, .end, .line
-    actors : dict, name -> warp whose events stand for that actor; events of other warps are left out
+    events : sequence with .block, .warp, .kind, .start, .end, .line, and of a wait .barrier and .parity or None
+    actors : dict, name -> the warp that is drawn for this actor; events of other warps are left out
     block : int
-    labels : dict, line -> what is waited for, copied or computed there; default: "line 31"
+    labels : dict, line -> name, as `line_labels` gives them; default: "line 31"
+    softmax_after : str, the name of the product whose end begins a softmax. Neither the wait for it nor the softmax is
+        an event: the wait is drawn from the newest issue of a product, the softmax until the actor's next event
     """
     names, labels = {warp: name for name, warp in actors.items()}, labels or {}
     kept = [event for event in events if event.block == block and event.warp in names]
     if not kept:
         raise ValueError(f"No event of block {block} is from the warps {sorted(names)}; profile with timeline=True.")
-    spans = []
-    for event in kept:
-        name, label, times = names[event.warp], _label(event.line, labels), (event.start, event.end)
-        if event.kind not in _KINDS:
-            spans.append(Span(name, "wait", *times, "", label, event.line))
-        else:
-            lane = f"products of {name.removeprefix('consumer ')}" if event.kind == "wgmma" else COPIES
-            spans.append(Span(lane, _KINDS[event.kind], *times, label, "", event.line))
-    return _with_causes(spans)
+    spans, stages = [], _stages(kept, labels)
+    for warp, name in names.items():
+        own = sorted((event for event in kept if event.warp == warp), key=lambda event: (event.start, event.end))
+        for event, start, end in _joined(own):
+            label = _label(event.line, labels)
+            if event.kind in _KINDS:
+                lane = f"products of {name.removeprefix('consumer ')}" if event.kind == "wgmma" else COPIES
+                spans.append(Span(lane, _KINDS[event.kind], start, end, label, "", event.line))
+            else:
+                spans.append(Span(name, "wait", start, end, "", label + stages.get(_key(event), ""), event.line))
+    spans = _with_causes(_numbered(sorted(spans, key=lambda span: (span.start, span.end))))
+    return sorted(_with_softmax(spans, softmax_after), key=lambda span: (span.start, span.end))
 
 
 def _label(line, labels):
     return labels.get(line, "" if line is None else f"line {line}")
 
 
+def _key(event):
+    return event.line, getattr(event, "barrier", None), getattr(event, "parity", None)
+
+
+def _stages(events, labels):
+    """{key of a wait: "[1] parity 0"}: mbarriers of one name are numbered in the order of their initialisation."""
+    waits = {_key(event): _label(event.line, labels) for event in events if getattr(event, "barrier", None) is not None}
+    barriers = {}
+    for (_, barrier, _), name in waits.items():
+        barriers.setdefault(name, set()).add(barrier)
+    texts = {}
+    for key, name in waits.items():
+        order = sorted(barriers[name])
+        stage = f"[{order.index(key[1])}]" if len(order) > 1 else ""
+        texts[key] = f"{stage} parity {key[2]}"
+    return texts
+
+
+def _joined(events):
+    """(first event, start, end) of each run of copies or products of one line; waits stay single."""
+    runs = []
+    for event in events:
+        if runs and event.kind in _KINDS and (runs[-1][0].kind, runs[-1][0].line) == (event.kind, event.line):
+            first, start, end = runs[-1]
+            if event.start <= end:
+                runs[-1] = (first, start, max(end, event.end))
+                continue
+        runs.append((event, event.start, event.end))
+    return runs
+
+
+def _numbered(spans):
+    """The copies or products of one lane and name get numbers, if there are several: "K 0", "K 1"."""
+    totals, seen = Counter((span.actor, span.label) for span in spans if span.kind != "wait"), Counter()
+    numbered = []
+    for span in spans:
+        key = span.actor, span.label
+        label = f"{span.label} {seen[key]}" if span.kind != "wait" and totals[key] > 1 else span.label
+        seen[key] += span.kind != "wait"
+        numbered.append(Span(span.actor, span.kind, span.start, span.end, label, span.barrier, span.line))
+    return numbered
+
+
 def _with_causes(spans):
-    """A copy or product that ends when a wait ends gets the wait's barrier."""
+    """A copy or product that ends when a wait of another actor ends gets the wait's barrier."""
     barriers = {span.end: span.barrier for span in reversed(spans) if span.kind == "wait" and span.end > span.start}
     return [
-        span if span.kind == "wait" or span.end not in barriers else replace(span, barrier=barriers[span.end])
+        span
+        if span.kind == "wait" or span.end not in barriers
+        else Span(span.actor, span.kind, span.start, span.end, span.label, barriers[span.end], span.line)
         for span in spans
     ]
+
+
+def _with_softmax(spans, product):
+    """The spans with a wait for each product of this name, and the softmax that follows."""
+    more = []
+    for span in spans:
+        if span.kind != "wgmma" or span.label.partition(" ")[0] != product:
+            continue
+        actor = f"consumer {span.actor.removeprefix('products of ')}"
+        own = [other for other in spans if other.actor in (actor, span.actor)]
+        issued = max(other.start for other in own if other.start < span.end and other.kind == "wgmma")
+        following = [other.start for other in own if other.start >= span.end]
+        name = f"{span.label}, {actor}"
+        more.append(Span(actor, "wait", issued, span.end, "", name))
+        more.append(Span(span.actor, span.kind, span.start, span.end, span.label, span.barrier or name, span.line))
+        if following:
+            number = span.label.partition(" ")[2]
+            more.append(Span(actor, "softmax", span.end, min(following), number or "0"))
+    replaced = {(span.actor, span.start) for span in more if span.kind == "wgmma"}
+    return [span for span in spans if (span.actor, span.start) not in replaced or span.kind != "wgmma"] + more
 
 
 def spans_of_rows(rows, *, block=None):

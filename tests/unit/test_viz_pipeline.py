@@ -1,11 +1,14 @@
 """Pictures of a pipeline inside a block: the timeline of its actors, its mbarriers, and both widgets."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
+import torch
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from course_lib import viz
+from course_lib.ops import flash_attention_3
 from course_lib.viz.schedule import Span, spans_between
 
 RUNS = {"in order": viz.attention_schedule(3), "overlap": viz.attention_schedule(3, overlap=True)}
@@ -113,8 +116,24 @@ def test_the_timeline_in_words_and_its_part():
         viz.actors_picture([])
 
 
-def event(warp, kind, start, end, line, block=0):
-    return SimpleNamespace(block=block, warp=warp, kind=kind, start=start, end=end, line=line)
+def test_copies_in_flight_together_are_stacked_in_a_higher_lane():
+    spans = [Span("TMA copies", "copy", 2 * i, 2 * i + 7, f"K {i}") for i in range(4)] + [
+        Span("producer", "wait", 0, 9)
+    ]
+    axes = viz.actors_picture(spans).axes[0]
+    bars = [patch for patch in axes.patches if patch.get_hatch()]
+    assert [bar.get_x() for bar in bars] == [0, 2, 4, 6] and len({bar.get_y() for bar in bars}) == 4
+    assert all(upper.get_y() + upper.get_height() <= lower.get_y() + 1e-9 for upper, lower in itertools.pairwise(bars))
+    bottom, top = axes.get_ylim()
+    assert bottom - top == pytest.approx(1 + 4 * 0.48 + 0.1)
+    later = [Span("TMA copies", "copy", 10 * i, 10 * i + 7) for i in range(4)]
+    assert len({patch.get_y() for patch in viz.actors_picture(later).axes[0].patches}) == 1
+
+
+def event(warp, kind, start, end, line, block=0, barrier=None, parity=None):
+    return SimpleNamespace(
+        block=block, warp=warp, kind=kind, start=start, end=end, line=line, barrier=barrier, parity=parity
+    )
 
 
 def test_events_of_the_machine_become_spans_of_one_block():
@@ -134,6 +153,66 @@ def test_events_of_the_machine_become_spans_of_one_block():
     assert viz.releases(spans) == [(spans[1], spans[0])] and spans[1].line == 20
     with pytest.raises(ValueError, match="block 3"):
         viz.spans_of_events(events, {"producer": 0}, block=3)
+
+
+def test_lines_are_named_after_what_they_do():
+    source = """
+    mbarrier_wait_parity(&barriers.k_empty[ring.stage], ring.parity ^ 1);
+    load_panels<HEAD_DIM, BLOCK_N>(k_smem + ring.stage * KV_BYTES, k_map, k_full, j, tile.head, tile.batch);
+    issue_p_v<ELEMENT>(acc, probs, v_desc);
+    __syncthreads();
+    mbarrier_wait_parity(&full, 0);
+    named_barrier_sync(own_turn, 256);
+    """
+    assert viz.line_labels(source) == {2: "k_empty", 3: "K", 4: "PV", 5: "block", 6: "full", 7: "own_turn"}
+
+
+def test_recorded_waits_name_stage_and_parity_and_products_are_followed_by_a_softmax():
+    events = [
+        event(0, "tma_load", 0, 30, 10),
+        event(0, "tma_load", 2, 32, 10),  # the second panel of the same tile
+        event(0, "mbarrier_wait", 4, 60, 11, barrier=5, parity=0),
+        event(0, "tma_load", 61, 90, 10),
+        event(4, "mbarrier_wait", 1, 32, 20, barrier=3, parity=1),
+        event(4, "wgmma", 33, 50, 21),
+        event(4, "mbarrier_wait", 70, 90, 20, barrier=4, parity=0),
+        event(4, "wgmma", 91, 99, 21),
+    ]
+    labels = {10: "K", 11: "k_empty", 20: "k_full", 21: "QK"}
+    spans = viz.spans_of_events(events, {"producer": 0, "consumer 0": 4}, labels=labels)
+    found = {(span.actor, span.kind, span.label, span.barrier): (span.start, span.end) for span in spans}
+    assert found == {
+        ("TMA copies", "copy", "K 0", "k_full[0] parity 1"): (0, 32),
+        ("producer", "wait", "", "k_empty parity 0"): (4, 60),
+        ("TMA copies", "copy", "K 1", "k_full[1] parity 0"): (61, 90),
+        ("consumer 0", "wait", "", "k_full[0] parity 1"): (1, 32),
+        ("consumer 0", "wait", "", "k_full[1] parity 0"): (70, 90),
+        ("products of 0", "wgmma", "QK 0", "QK 0, consumer 0"): (33, 50),
+        ("products of 0", "wgmma", "QK 1", "QK 1, consumer 0"): (91, 99),
+        ("consumer 0", "wait", "", "QK 0, consumer 0"): (33, 50),
+        ("consumer 0", "wait", "", "QK 1, consumer 0"): (91, 99),
+        ("consumer 0", "softmax", "0", ""): (50, 70),
+    }
+
+
+@pytest.mark.parametrize(("variant", "overlaps"), [("03_producer_consumer", False), ("04_overlap", True)])
+def test_a_recorded_rung_shows_whether_products_run_under_the_softmax(variant, overlaps, root):
+    q, k = (torch.randn(1, 1, n, 64).half() for n in (192, 512))
+    launch = flash_attention_3.plan(q, k, k, variant=variant)
+    labels = viz.line_labels((root / f"kernels_cu/flash_attention_3/{variant}.cu").read_text())
+    actors = {"producer": 0, "consumer 0": 4, "consumer 1": 8, "consumer 2": 12}
+    spans = viz.spans_of_events(launch.profile(timeline=True).timeline, actors, labels=labels)
+    copies = [span.label for span in spans if span.kind == "copy"]
+    assert copies == ["Q", "K 0", "V 0", "K 1", "V 1", "K 2", "V 2", "K 3", "V 3"]
+    products = [span.label for span in spans if span.actor == "products of 2"]
+    assert sorted(products) == sorted(f"{name} {tile}" for name in ("QK", "PV") for tile in range(4))
+    for actor, name, parities in (("producer", "k_empty", (1, 0)), ("consumer 1", "v_full", (0, 1))):
+        waits = [span.barrier for span in spans if span.actor == actor and span.barrier.startswith(name)]
+        assert waits == [f"{name}[{stage}] parity {parity}" for parity in parities for stage in (0, 1)]
+    busy = [span for span in spans if span.actor == "consumer 0" and span.kind == "softmax"]
+    values = [span for span in spans if span.actor == "products of 0" and span.label.startswith("PV")]
+    under = any(one.start < other.start < one.end for one in values for other in busy)
+    assert len(busy) == 4 and under == overlaps
 
 
 def test_rows_of_a_file_become_spans_from_time_0():

@@ -222,9 +222,12 @@ class Module:
             )
 
     def _event(self, row):
-        block, warp, kind, start, end, code, _ = row
+        block, warp, kind, start, end, code, number = row
         line = self._lines.caller(code) or self._lines.line(code)  # of the author's text, not of kernels_cu/common
-        return Event(block, warp, EVENTS[kind], start, end, line)
+        barrier, parity = None, None
+        if EVENTS[kind] == "mbarrier_wait":  # number: the barrier, and how many of its phases are complete
+            barrier, parity = number >> 32, (number - 1) % 2
+        return Event(block, warp, EVENTS[kind], start, end, line, barrier, parity)
 
     def _count(self, report, counters):
         """Add the counters of code addresses to the report's lines and totals."""

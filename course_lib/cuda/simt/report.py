@@ -37,7 +37,9 @@ class Event:
     """One wait of a warp, or one asynchronous operation that a warp issued; see Report.timeline.
 
     block : int, linear; warp : int, of the block; kind : str, one of EVENTS; start, end : int, logical time;
-    line : int or None, the author's
+    line : int or None, the author's, also for an operation of kernels_cu/common that it calls
+    barrier, parity : int or None, of a wait for an mbarrier: its number in the block, in the order of initialisation,
+        and the parity waited for
     """
 
     block: int
@@ -46,6 +48,8 @@ class Event:
     start: int
     end: int
     line: int | None
+    barrier: int | None = None
+    parity: int | None = None
 
 
 @dataclass(frozen=True)

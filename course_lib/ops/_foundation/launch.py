@@ -39,7 +39,8 @@ class Launch:
         else:
             self.function[self.grid](*self.arguments, **self.constants)
 
-    def profile(self, schedule="forward"):
+    def profile(self, schedule="forward", **options):
+        """Return the report of one run on the CPU; `options` go to the engine: timeline=True, in CUDA."""
         if self.language == "cuda":
             return self.function.profile(
                 self.grid,
@@ -48,10 +49,11 @@ class Launch:
                 shared_bytes=self.shared_bytes,
                 schedule=schedule,
                 outputs=self.outputs,
+                **options,
             )
         from ...triton import profile_triton
 
-        return profile_triton(self.function, self.grid, *self.arguments, schedule=schedule, **self.constants)
+        return profile_triton(self.function, self.grid, *self.arguments, schedule=schedule, **options, **self.constants)
 
     def traffic(self):
         """(bytes read, bytes written) in global memory, as counted on the CPU."""
