@@ -5,6 +5,7 @@ May import: schedule.
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 from .schedule import Span
 
@@ -13,6 +14,7 @@ _KINDS = {"tma_load": "copy", "tma_store": "store", "wgmma": "wgmma"}  # all oth
 _NAMES = (  # what a line of a kernel does: pattern -> label
     (r"mbarrier_(?:try_)?wait_parity\(&?(?:\w+\.)?(\w+)", r"\1"),
     (r"named_barrier_sync\((\w+)", r"\1"),
+    (r"(wgmma_wait_group<\d+>)", r"\1"),
     (r"__syncthreads\(\)", "block"),
     (r"(?:load_panels|tma_load\w*|bulk_load)\b[^(]*\((\w+?)_smem", r"\1"),
     (r"issue_(\w)_(\w)\b", r"\1\2"),
@@ -46,8 +48,8 @@ def spans_of_events(events, actors, *, block=0, labels=None, softmax_after="QK")
     actors : dict, name -> the warp that is drawn for this actor; events of other warps are left out
     block : int
     labels : dict, line -> name, as `line_labels` gives them; default: "line 31"
-    softmax_after : str, the name of the product whose end begins a softmax. Neither the wait for it nor the softmax is
-        an event: the wait is drawn from the newest issue of a product, the softmax until the actor's next event
+    softmax_after : str, the name of the product whose end begins a softmax, which is no event: it is drawn until the
+        actor's next event
     """
     names, labels = {warp: name for name, warp in actors.items()}, labels or {}
     kept = [event for event in events if event.block == block and event.warp in names]
@@ -59,12 +61,22 @@ def spans_of_events(events, actors, *, block=0, labels=None, softmax_after="QK")
         for event, start, end in _joined(own):
             label = _label(event.line, labels)
             if event.kind in _KINDS:
-                lane = f"products of {name.removeprefix('consumer ')}" if event.kind == "wgmma" else COPIES
+                lane = _products(name) if event.kind == "wgmma" else COPIES
                 spans.append(Span(lane, _KINDS[event.kind], start, end, label, "", event.line))
             else:
                 spans.append(Span(name, "wait", start, end, "", label + stages.get(_key(event), ""), event.line))
-    spans = _with_causes(_numbered(sorted(spans, key=lambda span: (span.start, span.end))))
-    return sorted(_with_softmax(spans, softmax_after), key=lambda span: (span.start, span.end))
+    owners = {_products(name): name for name in actors}
+    spans = _with_causes(_numbered(sorted(spans, key=_times)), owners)
+    return sorted(spans + _softmaxes(spans, softmax_after, owners), key=_times)
+
+
+def _times(span):
+    return span.start, span.end
+
+
+def _products(actor):
+    """The lane of an actor's products."""
+    return f"products of {actor.removeprefix('consumer ')}"
 
 
 def _label(line, labels):
@@ -110,39 +122,36 @@ def _numbered(spans):
         key = span.actor, span.label
         label = f"{span.label} {seen[key]}" if span.kind != "wait" and totals[key] > 1 else span.label
         seen[key] += span.kind != "wait"
-        numbered.append(Span(span.actor, span.kind, span.start, span.end, label, span.barrier, span.line))
+        numbered.append(replace(span, label=label))
     return numbered
 
 
-def _with_causes(spans):
-    """A copy or product that ends when a wait of another actor ends gets the wait's barrier."""
-    barriers = {span.end: span.barrier for span in reversed(spans) if span.kind == "wait" and span.end > span.start}
-    return [
-        span
-        if span.kind == "wait" or span.end not in barriers
-        else Span(span.actor, span.kind, span.start, span.end, span.label, barriers[span.end], span.line)
-        for span in spans
-    ]
+def _with_causes(spans, owners):
+    """A copy that ends when a wait ends gets the wait's barrier; a product gives its name to its owner's wait."""
+    waits, named = {}, list(spans)
+    for number, span in enumerate(spans):
+        if span.kind == "wait" and span.end > span.start:
+            waits.setdefault(span.end, []).append(number)
+    for number, span in enumerate(spans):
+        owner = owners.get(span.actor) if span.kind == "wgmma" else None
+        for wait in waits.get(span.end, ()) if span.kind != "wait" else ():
+            barrier = f"{span.label}, {owner}" if owner else spans[wait].barrier
+            if owner in (None, spans[wait].actor):
+                named[number] = replace(span, barrier=barrier)
+                named[wait] = replace(spans[wait], barrier=barrier)
+    return named
 
 
-def _with_softmax(spans, product):
-    """The spans with a wait for each product of this name, and the softmax that follows."""
-    more = []
+def _softmaxes(spans, product, owners):
+    """A softmax after each product of this name, until the next event of the product's owner."""
+    found = []
     for span in spans:
-        if span.kind != "wgmma" or span.label.partition(" ")[0] != product:
-            continue
-        actor = f"consumer {span.actor.removeprefix('products of ')}"
-        own = [other for other in spans if other.actor in (actor, span.actor)]
-        issued = max(other.start for other in own if other.start < span.end and other.kind == "wgmma")
-        following = [other.start for other in own if other.start >= span.end]
-        name = f"{span.label}, {actor}"
-        more.append(Span(actor, "wait", issued, span.end, "", name))
-        more.append(Span(span.actor, span.kind, span.start, span.end, span.label, span.barrier or name, span.line))
-        if following:
-            number = span.label.partition(" ")[2]
-            more.append(Span(actor, "softmax", span.end, min(following), number or "0"))
-    replaced = {(span.actor, span.start) for span in more if span.kind == "wgmma"}
-    return [span for span in spans if (span.actor, span.start) not in replaced or span.kind != "wgmma"] + more
+        name, _, number = span.label.partition(" ")
+        if span.kind == "wgmma" and name == product:
+            own = (other for other in spans if other.actor in (span.actor, owners[span.actor]))
+            following = min((other.start for other in own if other.start >= span.end), default=span.end)
+            found.append(Span(owners[span.actor], "softmax", span.end, following, number or "0"))
+    return found
 
 
 def spans_of_rows(rows, *, block=None):

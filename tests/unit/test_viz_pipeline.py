@@ -163,8 +163,10 @@ def test_lines_are_named_after_what_they_do():
     __syncthreads();
     mbarrier_wait_parity(&full, 0);
     named_barrier_sync(own_turn, 256);
+    wgmma_wait_group<1>();
     """
-    assert viz.line_labels(source) == {2: "k_empty", 3: "K", 4: "PV", 5: "block", 6: "full", 7: "own_turn"}
+    names = {2: "k_empty", 3: "K", 4: "PV", 5: "block", 6: "full", 7: "own_turn", 8: "wgmma_wait_group<1>"}
+    assert viz.line_labels(source) == names
 
 
 def test_recorded_waits_name_stage_and_parity_and_products_are_followed_by_a_softmax():
@@ -175,10 +177,12 @@ def test_recorded_waits_name_stage_and_parity_and_products_are_followed_by_a_sof
         event(0, "tma_load", 61, 90, 10),
         event(4, "mbarrier_wait", 1, 32, 20, barrier=3, parity=1),
         event(4, "wgmma", 33, 50, 21),
+        event(4, "wgmma_wait", 40, 50, 22),
         event(4, "mbarrier_wait", 70, 90, 20, barrier=4, parity=0),
         event(4, "wgmma", 91, 99, 21),
+        event(4, "wgmma_wait", 95, 95, 22),
     ]
-    labels = {10: "K", 11: "k_empty", 20: "k_full", 21: "QK"}
+    labels = {10: "K", 11: "k_empty", 20: "k_full", 21: "QK", 22: "wgmma_wait_group<0>"}
     spans = viz.spans_of_events(events, {"producer": 0, "consumer 0": 4}, labels=labels)
     found = {(span.actor, span.kind, span.label, span.barrier): (span.start, span.end) for span in spans}
     assert found == {
@@ -188,10 +192,11 @@ def test_recorded_waits_name_stage_and_parity_and_products_are_followed_by_a_sof
         ("consumer 0", "wait", "", "k_full[0] parity 1"): (1, 32),
         ("consumer 0", "wait", "", "k_full[1] parity 0"): (70, 90),
         ("products of 0", "wgmma", "QK 0", "QK 0, consumer 0"): (33, 50),
-        ("products of 0", "wgmma", "QK 1", "QK 1, consumer 0"): (91, 99),
-        ("consumer 0", "wait", "", "QK 0, consumer 0"): (33, 50),
-        ("consumer 0", "wait", "", "QK 1, consumer 0"): (91, 99),
+        ("products of 0", "wgmma", "QK 1", ""): (91, 99),
+        ("consumer 0", "wait", "", "QK 0, consumer 0"): (40, 50),
+        ("consumer 0", "wait", "", "wgmma_wait_group<0>"): (95, 95),
         ("consumer 0", "softmax", "0", ""): (50, 70),
+        ("consumer 0", "softmax", "1", ""): (99, 99),
     }
 
 
