@@ -28,7 +28,12 @@ CASES = (
     "softmax", "access", "bandwidth", "naive_attention", "flash_attention_1", "loop_order", "matmul", "decode",
     "decode_splits", "decode_graphs", "page_sizes", "paged_prefill", "flash_attention", "flash_attention_3",
 )  # fmt: skip
-COUNTERS = ("matmul_counters", "flash_attention_2_rungs", "read_counters")  # need Nsight Compute
+COUNTERS = (
+    "matmul_counters",
+    "flash_attention_2_rungs",
+    "flash_attention_3_rungs",
+    "read_counters",
+)  # need Nsight Compute
 SPEED = ("decode", "flash_attention", "flash_attention_3", "flash_attention_2_rungs")
 FILES = {"read_counters": "readings"}  # case file -> CSV file, where the names differ
 GRACE = 120.0  # seconds that a case file may run beyond its share of the budget
