@@ -1,5 +1,5 @@
 // Test kernels of mbarriers and bulk copies: a ring of STAGES tiles between a producer warp and two consumer warps. WRONG
-// names what is wrong with it, see test_async_ring.py.
+// names what is wrong with it, see test_async_ring.py. Also run on a GPU by tests/gpu/test_async_gpu.py.
 #include "common/tma.cuh"
 
 #define TILE 64  // floats; also the consumers

@@ -1,4 +1,5 @@
 // Test kernels of named barriers and setmaxnreg. WRONG names what is wrong, see test_named_barrier.py and test_setmaxnreg.py.
+// Also run on a GPU by tests/gpu/test_async_gpu.py.
 #include "common/named_barrier.cuh"
 #include "common/setmaxnreg.cuh"
 

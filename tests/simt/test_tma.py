@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from tma_model import box_of, swizzled
 
 from course_lib import cuda
 from course_lib.cuda import nvrtc
 from course_lib.errors import KernelFault
+from tests.simt.tma_model import box_of, swizzled
 
 SOURCE = Path(__file__).with_name("tma_kernels.cu").read_text()
 SCHEDULES = ["forward", "reverse", "random", "resident"]
@@ -53,6 +53,7 @@ def coordinates_for(coordinates):
 
 
 def boxed(box, dtype):
+    """Constants of load_kernel and store_kernel."""
     return {"BOX_BYTES": int(numpy.prod(box)) * dtype.itemsize, "RANK": len(box)}
 
 
@@ -72,6 +73,14 @@ def test_a_box_is_loaded(shape, box, swizzle, at, schedule):
     assert out.numpy().tobytes() == swizzled(box_of(x.numpy(), box, at).tobytes(), swizzle)
 
 
+def put(array, tile, at):
+    """Write a tile into an array at coordinates, outermost first; elements outside are left out."""
+    for index in numpy.ndindex(*tile.shape):
+        element = tuple(first + i for first, i in zip(at, index, strict=True))
+        if all(0 <= i < size for i, size in zip(element, array.shape, strict=True)):
+            array[element] = tile[index]
+
+
 @pytest.mark.parametrize("schedule", ["fast", *SCHEDULES])
 @pytest.mark.parametrize("shape, box, swizzle, at", BOXES)
 def test_a_box_is_stored(shape, box, swizzle, at, schedule):
@@ -88,10 +97,7 @@ def test_a_box_is_stored(shape, box, swizzle, at, schedule):
         report = stored.profile(1, 32, *arguments, shared_bytes=num_bytes, schedule=schedule)
         assert report.ok, str(report)
     expected = before.numpy().copy()
-    for index in numpy.ndindex(*box):
-        element = tuple(first + i for first, i in zip(at, index, strict=True))
-        if all(0 <= i < size for i, size in zip(element, shape, strict=True)):
-            expected[element] = tile.numpy()[index]
+    put(expected, tile.numpy(), at)
     assert numpy.array_equal(x.numpy(), expected)
 
 

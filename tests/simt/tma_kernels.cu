@@ -1,5 +1,5 @@
 // Test kernels of TMA copies: boxes of 2 to 4 dimensions loaded and stored, a tile that is computed and stored, a reduction.
-// Also run on a GPU by tests/gpu.
+// Also run on a GPU by tests/gpu/test_async_gpu.py.
 #include "common/tma.cuh"
 
 #define NO_PROXY_FENCE 1
