@@ -22,7 +22,6 @@ FA2_COLUMNS = (
 )  # fmt: skip
 METRICS = {name: fa2.METRICS[name] for name in FA2_COLUMNS} | {
     "stall_wgmma": fa2.STALL.format("gmma"),
-    "stall_branch": fa2.STALL.format("branch_resolve"),
     "stall_sleeping": fa2.STALL.format("sleeping"),
 }
 
