@@ -89,17 +89,9 @@ class Kernel:
         )
 
     def profile(
-        self,
-        grid,
-        block,
-        *args,
-        shared_bytes=0,
-        schedule="forward",
-        seed=0,
-        step_limit=None,
-        outputs=(),
+        self, grid, block, *args, shared_bytes=0, schedule="forward", seed=0, step_limit=None, outputs=(),
         timeline=False,
-    ):
+    ):  # fmt: skip
         """Run the kernel on the SIMT machine and count what it does; meant for small sizes.
 
         Parameters

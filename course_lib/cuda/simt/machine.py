@@ -94,18 +94,9 @@ class Module:
             raise KernelFault(f"{self.name}: {message}", findings)
 
     def profile(
-        self,
-        grid,
-        block,
-        arguments,
-        shared_bytes=0,
-        *,
-        schedule="forward",
-        seed=0,
-        step_limit=None,
-        outputs=(),
+        self, grid, block, arguments, shared_bytes=0, *, schedule="forward", seed=0, step_limit=None, outputs=(),
         timeline=False,
-    ):
+    ):  # fmt: skip
         """Run the kernel with every access checked and counted.
 
         Parameters
@@ -139,6 +130,10 @@ class Module:
 
                 drop_discarded(result, printed, memory, before, run_again, self._set_inactive_byte)
         _show(printed)
+        return self._report(result, memory, schedule, printed)
+
+    def _report(self, result, memory, schedule, printed):
+        """The Report of a checked launch."""
         report = Report(kernel=self.name, schedule=schedule, exact=result["exact"], printed=printed)
         findings = self._findings(result, memory)
         report.findings = [one for one in findings if one.kind != "remark"]
@@ -162,19 +157,9 @@ class Module:
         return findings + [last for last in stop_findings(reader) if not _is_consequence(findings, last)]
 
     def _run(
-        self,
-        grid,
-        block,
-        arguments,
-        shared_bytes,
-        *,
-        checked,
-        schedule=0,
-        seed=0,
-        step_limit=0,
-        outputs=(),
+        self, grid, block, arguments, shared_bytes, *, checked, schedule=0, seed=0, step_limit=0, outputs=(),
         timeline=False,
-    ):
+    ):  # fmt: skip
         """Launch once. Returns the runtime's result (a dict), the Memory of the launch and what the kernel printed."""
         self._check_shared(shared_bytes)
         memory = Memory(self.parameters, arguments, outputs)
