@@ -268,6 +268,7 @@ SIMT_EXPORT void simt_mbarrier_init(void* pointer, unsigned count) {
         report_here(address, code, "again");
         return;
     }
+    block.async->used = true;
     block.async->mbarriers.emplace_back();
     Mbarrier& barrier = block.async->mbarriers.back();
     barrier.offset = address - reinterpret_cast<uintptr_t>(worker->shared_low);

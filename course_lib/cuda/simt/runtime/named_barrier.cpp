@@ -83,6 +83,7 @@ static void arrive_at(int number, unsigned count, bool waits, uintptr_t code) {
     if (!count) stop_launch(Stop::trap, code, 0, "a named barrier counts at least 32 threads");
     if (launch->checked) settle_pending_race(self);
     NamedBarrier& barrier = block.async->named[static_cast<size_t>(number)];
+    block.async->used = true;
     check_arrival(block, barrier, number, count, code);
     self.wait_code = code;
     self.atomics_since_switch = 0;

@@ -113,6 +113,7 @@ SIMT_EXPORT void simt_setmaxnreg(int num_registers, int increases) {
     self.operand = num_registers;
     self.mode = increases;
     self.wait = Wait::registers;
+    block.async->used = true;
     self.atomics_since_switch = 0;
     if (launch->checked) settle_pending_race(self);
     if (num_waiting(block, self) == WARPGROUP && try_change(block, self)) serve_waiting(block);

@@ -126,6 +126,7 @@ void issue_store(const Bulk& bulk, bool adds) {
     } else {
         touch_global(bulk);
     }
+    block.async->used = true;
     block.async->stores.push_back({bulk, self.bulk_group, adds});
 }
 
@@ -151,6 +152,7 @@ void wait_for_groups(unsigned num_groups, bool reads_only, uintptr_t code) {
 // ---- the block ----
 
 void start_async(Block& block) {
+    if (block.async && !block.async->used) return;
     block.async = std::make_shared<AsyncState>();
     start_registers(block.async->registers);
 }
@@ -167,6 +169,7 @@ void land_at_random(Block& block) {
 }
 
 void finish_async(Block& block) {
+    if (!block.async->used) return;
     while (land_oldest_load(block)) {}
     auto& stores = block.async->stores;
     while (!stores.empty()) {

@@ -33,6 +33,7 @@ struct BulkStore {
 
 // Of a block.
 struct AsyncState {
+    bool used = false;  // otherwise the next block of the slot takes it as it is
     std::vector<Mbarrier> mbarriers;
     std::vector<BulkLoad> loads;    // in flight, oldest first
     std::vector<BulkStore> stores;  // in flight, oldest first
