@@ -4,7 +4,7 @@ May import: errors, cuda, cuda.steps, device, ops._foundation, torch.
 """
 
 import math
-from functools import cache, partial
+from functools import cache
 
 import torch
 
@@ -66,18 +66,9 @@ def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FAST
 
 
 def plan(
-    q,
-    k,
-    v,
-    *,
-    causal=False,
-    softmax_scale=None,
-    variant=FASTEST,
-    language="cuda",
-    block_n=None,
-    heads_together=None,
+    q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST, language="cuda", block_n=None, heads_together=None,
     num_blocks=None,
-):
+):  # fmt: skip
     """The launch that `flash_attention_3` would make, with fresh outputs (out, lse), not yet run.
 
     Parameters
@@ -94,30 +85,32 @@ def plan(
     require_attention(q, k, v)
     _require_hopper_rows(q, k, v)
     scale_log2 = positive_scale(q, softmax_scale) * math.log2(math.e)
+    step, block_m = VARIANTS.index(variant) + 1, _block_m(variant, q.shape[3])
     block_n = block_n or BLOCK_N.get(variant, 128)
-    block_m = _block_m(variant, q.shape[3])
     out, lse = attention_outputs(q)
     sizes = (q.shape[1], q.shape[1] // k.shape[1], q.shape[2], k.shape[2])
-    tiles = ceil_div(q.shape[2], block_m) * q.shape[0] * q.shape[1]
-    constants = {"HEAD_DIM": q.shape[3], "ELEMENT": ELEMENTS[q.dtype], "BLOCK_N": block_n}
-    step = VARIANTS.index(variant) + 1
-    together = heads_together or _heads_together(q, k, causal)
     if step == 1:
-        strides = [stride for x in (q, k, v) for stride in steps_of(x)]
-        arguments = (q, k, v, out, lse, *sizes, *strides)
-    else:
-        maps = _tensor_maps(q, k, v, out if step >= 6 else None, block_m, block_n)
-        arguments = (*maps, *(() if step >= 6 else (out,)), lse, *sizes)
+        sizes += tuple(stride for x in (q, k, v) for stride in steps_of(x))
     if step >= 6:
-        arguments = (*arguments, together)
-    if step >= 7:
-        counters = _counters(q)
-        maps, rest = arguments[:4], arguments[5:]
-        arguments = (*maps, lse, counters, q.shape[0] * q.shape[1], *rest)
-        tiles = min(tiles, num_blocks or _num_slots(q))
-    launch = partial(cuda_launch, f"{FAMILY}/{variant}", (tiles,), _num_threads(step, block_m))
-    shared_bytes = _shared_bytes(step, q, block_m, block_n)
-    return launch((*arguments, scale_log2, int(causal)), (out, lse), defines=constants, shared_bytes=shared_bytes)
+        sizes += (heads_together or _heads_together(q, k, causal),)
+    num_tiles = ceil_div(q.shape[2], block_m) * q.shape[0] * q.shape[1]
+    blocks = min(num_tiles, num_blocks or _num_slots(q)) if step >= 7 else num_tiles
+    tensors = _tensors(step, q, k, v, out, lse, block_m, block_n)
+    return cuda_launch(
+        f"{FAMILY}/{variant}", (blocks,), _num_threads(step, block_m), (*tensors, *sizes, scale_log2, int(causal)),
+        (out, lse), defines={"HEAD_DIM": q.shape[3], "ELEMENT": ELEMENTS[q.dtype], "BLOCK_N": block_n},
+        shared_bytes=_shared_bytes(step, q, block_m, block_n),
+    )  # fmt: skip
+
+
+def _tensors(step, q, k, v, out, lse, block_m, block_n):
+    """A step's arguments before the sizes: pointers, then tensor maps, then counters as well."""
+    if step == 1:
+        return q, k, v, out, lse
+    if step < 6:
+        return *_tensor_maps(q, k, v, None, block_m, block_n), out, lse
+    maps = _tensor_maps(q, k, v, out, block_m, block_n)
+    return (*maps, lse) if step < 7 else (*maps, lse, _counters(q), q.shape[0] * q.shape[1])
 
 
 def runs_on(q, k, v):
