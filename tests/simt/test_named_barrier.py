@@ -91,7 +91,9 @@ extern "C" __global__ void order_kernel(float* out, int what) {
     if (what == 3 && warp < 2) out[t] = s[t ^ 64];     // not in this barrier
     if (what == 4) named_barrier_sync(16, 64);
     if (what == 5) named_barrier_sync(0, 128);
-    if (what == 5) out[t] = s[127 - t];
+    if (what == 6 && warp < 2) named_barrier_sync(0, 128);
+    if (what == 6 && warp >= 2) __syncthreads();
+    if (what >= 5) out[t] = s[127 - t];
 }
 """
 
@@ -103,6 +105,13 @@ def test_a_barrier_orders_its_participants_and_no_others(profile, what, races, s
     kinds = {one.kind for one in report.findings}
     # a reader that comes first finds nothing written yet, and the writer finds it
     assert kinds <= {"race", "uninitialised_read"} and ("race" in kinds) == races, str(report)
+
+
+def test_barrier_0_of_all_threads_is_syncthreads(profile):
+    """So they meet; two lines of it are a divergence, as two of __syncthreads are."""
+    out = torch.zeros(128)
+    report = profile(ORDER, "order_kernel", 1, 128, out, 6)
+    assert [one.kind for one in report.findings] == ["divergent_barrier"] and (out == 1).all(), str(report)
 
 
 def test_there_are_16_of_them(profile):

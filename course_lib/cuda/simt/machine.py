@@ -245,7 +245,7 @@ def _add_counters(target, flags, requests, num_bytes, sectors, ideal_sectors, wa
 def _is_consequence(findings, finding):
     """True when another finding explains this one and says more."""
     if finding.kind == "deadlock":
-        return any(one.kind in ("deadlock", "bad_shuffle") for one in findings)
+        return any(one.kind in ("deadlock", "bad_shuffle", "bad_registers") for one in findings)
     # a vector instruction of the host may crash on a misaligned address, which has its own finding
     return any(one.kind in (finding.kind, "misaligned") and one.line == finding.line for one in findings)
 

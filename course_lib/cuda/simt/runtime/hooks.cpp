@@ -15,6 +15,7 @@
 #include "findings.h"
 #include "happens_before.h"
 #include "requests.h"
+#include "scheduler.h"
 #include "shadow.h"
 
 using namespace simt;
@@ -40,11 +41,11 @@ SIMT_EXPORT size_t simt_shared_address(const void* pointer) {
     return address - reinterpret_cast<uintptr_t>(worker->shared_low);
 }
 
-// __syncthreads and its reducing forms.
-SIMT_EXPORT int simt_barrier(int op, int predicate) {
+// Returns the reduced predicate when all live threads of the block have come.
+int simt::wait_at_barrier(int op, int predicate, uintptr_t code) {
     Fiber& self = *current;
     self.wait = Wait::barrier;
-    self.wait_code = SIMT_CODE();
+    self.wait_code = code;
     self.barrier_op = op;
     self.predicate = predicate;
     self.atomics_since_switch = 0;
@@ -53,6 +54,9 @@ SIMT_EXPORT int simt_barrier(int op, int predicate) {
     yield_to_scheduler();  // until release_barrier (block.cpp) has set `result`
     return static_cast<int>(self.result);
 }
+
+// __syncthreads and its reducing forms.
+SIMT_EXPORT int simt_barrier(int op, int predicate) { return wait_at_barrier(op, predicate, SIMT_CODE()); }
 
 // __threadfence and its _block and _system forms; the scope is not distinguished (happens_before.cpp).
 SIMT_EXPORT void simt_fence(int) {

@@ -8,6 +8,7 @@
 
 #include "async_proxy.h"
 #include "findings.h"
+#include "scheduler.h"
 #include "timeline.h"
 #include "tma.h"
 
@@ -141,5 +142,9 @@ void check_named_at_exit(Block& block) {
 using namespace simt;
 
 SIMT_EXPORT void simt_named_barrier(int number, int num_threads, int waits) {
-    arrive_at(number, num_threads < 0 ? 0 : static_cast<unsigned>(num_threads), waits != 0, SIMT_CODE());
+    uintptr_t code = SIMT_CODE();
+    unsigned count = num_threads < 0 ? 0 : static_cast<unsigned>(num_threads);
+    // Barrier 0 of all threads is __syncthreads; some warps may call it by that name.
+    if (number == 0 && waits && count == launch->num_threads) wait_at_barrier(0, 0, code);
+    else arrive_at(number, count, waits != 0, code);
 }

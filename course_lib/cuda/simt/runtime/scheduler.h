@@ -13,6 +13,9 @@ void finish_block(Block& block);
 // scheduler.cpp
 void run_blocks();  // the worker's share of the launch: until no block is left or the launch stops
 
+// hooks.cpp
+int wait_at_barrier(int op, int predicate, uintptr_t code);  // op as in simt_barrier
+
 // machine.cpp
 void poison_shared();  // fills the worker's shared memory with 0xff: NaN in every floating type
 
