@@ -109,8 +109,6 @@ def _tool(name, package):
 class ArmModule(machine.Module):
     """A Module whose launches happen in the driver's process."""
 
-    variables = ()
-
     def _set_inactive_byte(self, byte):
         raise AssertionError("launches cannot be repeated in the driver; no kernel of this file reads an inactive lane")
 
@@ -118,9 +116,23 @@ class ArmModule(machine.Module):
         self.path, self.name, self.mode, self.driver = path, name, mode, driver
         self.parameters = parse(SOURCE, name)
         self._lines = machine.LineTable(path, machine.AUTHOR)
-        self._variables = machine.variables(path) if mode == "checked" else []
+        self.variables = machine.variables(path)
+        self._variables = self.variables if mode == "checked" else []
 
-    def _run(self, grid, block, arguments, shared_bytes, *, checked, schedule=0, seed=0, step_limit=0, outputs=()):
+    def _run(
+        self,
+        grid,
+        block,
+        arguments,
+        shared_bytes,
+        *,
+        checked,
+        schedule=0,
+        seed=0,
+        step_limit=0,
+        outputs=(),
+        timeline=False,
+    ):
         memory = Memory(self.parameters, arguments, outputs)
         tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
         words = [self.path, int(checked), schedule, seed, 1 if checked else 3, step_limit, 0.5, shared_bytes]
