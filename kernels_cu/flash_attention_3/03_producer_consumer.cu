@@ -69,6 +69,7 @@ __device__ __forceinline__ void produce(unsigned char* q_smem, unsigned char* k_
     mbarrier_arrive_expect_tx(&barriers.q_full, Q_BYTES);
     load_panels<HEAD_DIM, BLOCK_M>(q_smem, q_map, &barriers.q_full, tile.q_start, tile.head, tile.batch);
     Ring<NUM_STAGES> ring;
+    // region: load_tiles
     for (int j = tile.num_kv_tiles - 1; j >= 0; --j) {
         mbarrier_t *k_full = &barriers.k_full[ring.stage], *v_full = &barriers.v_full[ring.stage];
         mbarrier_wait_parity(&barriers.k_empty[ring.stage], ring.parity ^ 1);
@@ -79,6 +80,7 @@ __device__ __forceinline__ void produce(unsigned char* q_smem, unsigned char* k_
         load_panels<HEAD_DIM, BLOCK_N>(v_smem + ring.stage * KV_BYTES, v_map, v_full, j * BLOCK_N, tile.kv_head, tile.batch);
         ring.advance();
     }
+    // endregion
 }
 // endregion
 

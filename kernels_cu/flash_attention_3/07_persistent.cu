@@ -95,6 +95,7 @@ __device__ __forceinline__ void produce(unsigned char* q_smem, unsigned char* k_
     const int num_tiles = problem.num_q_tiles * problem.num_batch_heads;
     Ring<Q_STAGES> q_ring;
     Ring<NUM_STAGES> ring;
+    // region: take_tile
     for (int tile_idx = blockIdx.x;; tile_idx = gridDim.x + atomicAdd(&counters[0], 1)) {
         mbarrier_t* q_full = &barriers.q_full[q_ring.stage];
         mbarrier_wait_parity(&barriers.q_empty[q_ring.stage], q_ring.parity ^ 1);
@@ -108,6 +109,7 @@ __device__ __forceinline__ void produce(unsigned char* q_smem, unsigned char* k_
             mbarrier_arrive(q_full);
         }
         q_ring.advance();
+        // endregion
         for (int j = tile.num_kv_tiles - 1; j >= 0; --j) {
             mbarrier_t *k_full = &barriers.k_full[ring.stage], *v_full = &barriers.v_full[ring.stage];
             mbarrier_wait_parity(&barriers.k_empty[ring.stage], ring.parity ^ 1);
