@@ -1,0 +1,98 @@
+"""Chapter 08: its words say what the stored rows and counters say, its bits and bounds are those of the kernels."""
+
+from itertools import pairwise
+
+import pytest
+
+from course_lib import measure, viz
+from course_lib.ops import flash_attention_3 as ops
+
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+BEFORE, CUDNN = "flash_attention_2/10_heavy_first", "sdpa_cudnn"
+RUNGS = [f"flash_attention_3/{name}" for name in ops.VARIANTS if "fp8" not in name]
+WGMMA, RING, ROLES, OVERLAP, TURNS, TUNED, PERSISTENT = RUNGS
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """(variant, head_dim, causal, seq_len) -> row, of bfloat16."""
+    stored = measure.read_results("h200", "flash_attention_3").where(dtype="bfloat16").rows
+    return {(row["variant"], row["head_dim"], row["causal"], row["seq_len"]): row for row in stored}
+
+
+def gains(rows, new, old, head_dims=(64, 128), causals=(0, 1), lengths=LENGTHS):
+    """Times of `old` over times of `new`, one for each size."""
+    sizes = [(d, causal, n) for d in head_dims for causal in causals for n in lengths]
+    return [rows[(old, *size)]["median_us"] / rows[(new, *size)]["median_us"] for size in sizes]
+
+
+def between(values, low, high):
+    return low <= min(values) and max(values) <= high
+
+
+def test_the_first_picture_is_what_the_words_say():
+    size = {"dtype": "bfloat16", "direction": "forward", "seq_len": 4096, "head_dim": 128, "causal": 0}
+    stored = measure.read_results("h200", "flash_attention").where(**size).rows
+    rates = {row["variant"]: row["tflops"] for row in stored if row["language"] != "triton"}
+    assert 0.61 < rates[BEFORE] / 0.65 / 989.4 < 0.63  # "about 62 % of the peak"
+    assert 0.39 < rates[BEFORE] / 989.4 < 0.415  # "some 40 %"
+    (counted,) = measure.read_results("h200", "flash_attention_2_rungs").where(variant=BEFORE, head_dim=128).rows
+    assert 64.5 < counted["percent_tensor"] < 65.5
+
+
+def test_what_the_lecture_says_of_the_first_rungs(rows):
+    assert between(gains(rows, WGMMA, BEFORE, (128,)), 0.945, 1.0)  # "loses 0 to 5 %"
+    assert between(gains(rows, RING, WGMMA), 1.14, 1.335)  # "14 to 33 %"
+    largest = max(sum(gains(rows, new, old)) for old, new in pairwise([BEFORE, *RUNGS]))
+    assert largest == sum(gains(rows, RING, WGMMA))  # "the largest step of the ladder"
+    assert min(gains(rows, ROLES, RING, (128,))) > 1  # "pays everywhere"
+    assert min(gains(rows, ROLES, RING, (128,), (0, 1), LENGTHS[2:])) > 1.12  # "12 % and more from 4,096 on"
+    assert 1 - min(gains(rows, ROLES, RING, (64,), (1,), (1024,))) == pytest.approx(0.31, abs=0.006)
+    assert min(gains(rows, ROLES, RING, (64,), (0, 1), (1024,))) == min(gains(rows, ROLES, RING))
+
+
+def test_what_the_lecture_says_of_overlap_and_turns(rows):
+    for causal, best in ((0, 1.14), (1, 1.12)):
+        grown = gains(rows, OVERLAP, ROLES, (128,), (causal,))
+        assert grown == sorted(grown) and grown[-1] == pytest.approx(best, abs=0.006)
+    assert between(gains(rows, OVERLAP, ROLES, (64,)), 0.98, 1.032)  # "at most 3 %, mostly nothing"
+    assert max(gains(rows, TURNS, OVERLAP)) < 1.0125  # "at most 1.2 %"
+    assert between(gains(rows, TURNS, OVERLAP, (128,), lengths=(16384,)), 0.98, 0.9855)  # "a loss of 1.5 to 2 %"
+
+
+def test_what_the_lecture_says_of_the_last_rungs(rows):
+    tuned = gains(rows, TUNED, OVERLAP)
+    assert between(tuned, 1.015, 1.135)  # "2 to 13 %"
+    assert sum(1.065 < gain < 1.125 for gain in tuned) > len(tuned) / 2  # "at most lengths 7 to 12 %"
+    assert between(gains(rows, PERSISTENT, TUNED, lengths=(1024,)), 1.125, 1.255)  # "13 to 25 %"
+    assert between(gains(rows, PERSISTENT, TUNED, lengths=(16384,)), 1.005, 1.03)  # "1 to 3 %"
+    assert between(gains(rows, PERSISTENT, CUDNN, (128,)), 1.045, 1.19)  # "1.05 to 1.19 times as fast as cuDNN"
+    assert between(gains(rows, PERSISTENT, CUDNN, (64,), lengths=LENGTHS[1:]), 1.01, 1.245)  # "up to 24 %"
+    assert between(gains(rows, PERSISTENT, CUDNN, (64,), (1,), (1024,)), 0.84, 0.86)  # "15 % slower"
+    short = {name: rows[name, 64, 1, 1024]["tflops"] for name in RUNGS}
+    assert max(short, key=short.get) == RING
+
+
+def test_what_the_lecture_says_of_counters():
+    stored = measure.read_results("h200", "flash_attention_3_rungs").rows
+    counted = {(row["variant"], row["head_dim"]): row for row in stored}
+    first, last, theirs = (counted[name, 128] for name in (WGMMA, PERSISTENT, CUDNN))
+    assert round(first["percent_tensor"]) == 42 and round(last["percent_tensor"]) == 83
+    assert last["percent_tensor"] > theirs["percent_tensor"]
+    assert 0.4 < last["instructions"] / first["instructions"] < 0.55  # "half of the instructions"
+    narrow = counted[PERSISTENT, 64]
+    assert between([narrow["percent_tensor"], narrow["percent_special"]], 62, 63)
+    assert counted[OVERLAP, 64]["percent_tensor"] == pytest.approx(counted[ROLES, 64]["percent_tensor"], abs=0.1)
+
+
+def test_the_descriptor_of_the_lecture_is_that_of_the_kernels():
+    bits = 32768 // 16 | 16 // 16 << 16 | 8 * 128 // 16 << 32 | 1 << 62
+    read = viz.describe_descriptor(bits)
+    assert (read.address, read.leading_bytes, read.stride_bytes, read.swizzle) == (32768, 16, 1024, 1)
+    assert viz.step_offsets(128, 128, "k")[4] - viz.step_offsets(128, 128, "k")[3] == 16_288  # question 3
+
+
+def test_the_registers_of_the_lecture_fit():
+    entry = viz.registers_at_entry(384)
+    assert entry == 168 and 2 * 128 * 240 + 128 * 24 == 384 * entry == 64_512 < 2 * 128 * 248 + 128 * 24 == 66_560
+    assert 3 * 128 * 168 + 128 * 32 == 68_608 > 65_536 == 512 * viz.registers_at_entry(512)
