@@ -177,3 +177,15 @@ def test_compiles_for_hopper():
     defines = {"LARGE_THREADS": 128}  # on a GPU, 512 threads have 128 registers each
     cubin = nvrtc.compile_cubin(SOURCE, arch="sm_90a", defines=defines, filename="wgmma_groups.cu")
     assert set(cubin.resources) >= {"chain_kernel", "order_kernel", "reuse_kernel", "tma_kernel", "large_kernel"}
+
+
+def test_a_descriptor_names_shared_memory(profile, launch):
+    source = '#include "common/wgmma.cuh"\nextern "C" __global__ void k(unsigned long long* out, int global) {\n'
+    source += "    extern __shared__ __align__(1024) unsigned char smem[];\n"
+    source += "    out[0] = wgmma_descriptor(global ? (unsigned char*)out : smem + 2048, 16, 1024);\n}"
+    out = torch.zeros(1, dtype=torch.int64)
+    launch(source, "k", 1, 1, out, 0, shared_bytes=4096)
+    assert out.item() % (1 << 64) == (2048 >> 4 | 1 << 16 | 64 << 32 | 1 << 62)
+    report = profile(source, "k", 1, 1, out, 1, shared_bytes=4096)
+    assert [(one.kind, one.call_line) for one in report.findings] == [("trap", 4)]
+    assert "takes a pointer to shared memory" in report.findings[0].message
