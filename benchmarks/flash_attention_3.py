@@ -5,6 +5,8 @@
 
 Sizes, order, FLOP and checks are those of flash_attention.py: 16,384 tokens, num_heads * head_dim = 2048, variants in
 turns. An H200 slows down when it reaches its power limit, so that only numbers of the same turn compare.
+flash_attention_3/08_fp8 is the kernel alone, on tensors in e4m3; flash_attention_3_quantise the same with the launches
+that quantise q, k and v. Their error is that of e4m3, which has 4 significant bits.
 """
 
 import sys
@@ -13,10 +15,11 @@ from functools import partial
 import torch
 
 from benchmarks import flash_attention as fa2
-from benchmarks.harness import Benchmark, Variants, main
+from benchmarks.harness import Benchmark, Variants, launched, main
 from course_lib.ops import flash_attention_2, flash_attention_3
 
 PEER = ("sdpa_cudnn", "torch")
+FP8_TOLERANCE = 0.3  # of outputs up to about 4, whose halves of a unit in the last place are up to 0.125
 SEQ_LENS = fa2.SEQ_LENS
 
 
@@ -41,6 +44,30 @@ def forwards(causal, dry):
     return fa2.peers(causal, dry) | {(name, "cuda"): call for name, call in ladder.items()}
 
 
+def prepared_fp8(tensors, causal):
+    """The function that runs 08_fp8 on tensors that are quantised now."""
+    quantising = flash_attention_3.plan_quantise(*tensors)
+    quantising.run()
+    run = launched(plan_fp8(quantising, tensors, causal))
+    return lambda: run()[:1]
+
+
+def prepared_fp8_whole(tensors, causal):
+    """The function that quantises and then runs 08_fp8."""
+    quantising = flash_attention_3.plan_quantise(*tensors)
+    run = launched(plan_fp8(quantising, tensors, causal))
+
+    def whole():
+        quantising.run()
+        return run()[:1]
+
+    return whole
+
+
+def plan_fp8(quantising, tensors, causal):
+    return flash_attention_3.plan_fp8(quantising.outputs, tensors[1].shape[2], tensors[0].dtype, causal=bool(causal))
+
+
 def rows_of(load, options):
     """The rows of one size."""
     shape = tuple(load[name] for name in ("batch_size", "num_heads", "seq_len", "head_dim"))
@@ -51,6 +78,10 @@ def rows_of(load, options):
         columns = dict(zip(("variant", "language"), name, strict=True))
         call, limit = partial(fa2.call_of, function, tensors, None), fa2.TOLERANCE[load["dtype"]]
         variants.add(columns, call, check, limit, optional=name[1] == "torch")
+    fp8 = {flash_attention_3.STEM_FP8: prepared_fp8, flash_attention_3.FAMILY_QUANTISE: prepared_fp8_whole}
+    for name, prepare in fp8.items():
+        columns = {"variant": name, "language": "cuda"}
+        variants.add(columns, partial(prepare, tensors, bool(load["causal"])), check, FP8_TOLERANCE)
     yield from variants.timed(load, speed)
 
 
