@@ -199,6 +199,7 @@ SIMT_EXPORT void simt_tma_load(void* shared, const void* map, void* barrier, uns
 
 SIMT_EXPORT void simt_tma_store(const void* map, const void* shared, unsigned rank, const int* coordinates) {
     uintptr_t code = SIMT_CODE();
+    check_store_begin(rank, coordinates, code);
     issue_store(bulk_of_map(map, const_cast<void*>(shared), rank, coordinates, code), false);
 }
 

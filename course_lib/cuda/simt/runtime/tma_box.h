@@ -81,6 +81,7 @@ void for_each_piece(const Bulk& bulk, F&& visit) {
 }
 
 // tma_rules.cpp. A broken rule of the instruction ends the launch, in both builds.
+void check_store_begin(unsigned rank, const int* coordinates, uintptr_t code);
 Bulk bulk_of_map(const void* map, void* shared, unsigned rank, const int* coordinates, uintptr_t code);
 Bulk bulk_of_memory(void* global, void* shared, unsigned bytes, uintptr_t code);
 void check_map_pointer(const void* map, SimtTensorMap& copy, uintptr_t code);

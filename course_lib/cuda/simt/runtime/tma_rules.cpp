@@ -65,6 +65,12 @@ static void check_map(const SimtTensorMap& map, unsigned rank, uintptr_t code) {
         if (map.box[d] < 1 || map.box[d] > 256) refuse(code, "a side of the box has 1 to 256 elements");
 }
 
+// A load may begin before the tensor. A store that does is an illegal instruction on an H200 (driver 580).
+void check_store_begin(unsigned rank, const int* coordinates, uintptr_t code) {
+    for (unsigned d = 0; d < rank; ++d)
+        if (coordinates[d] < 0) refuse(code, "the coordinates of a TMA store are 0 or more; only a load may begin outside");
+}
+
 Bulk bulk_of_map(const void* pointer, void* shared, unsigned rank, const int* coordinates, uintptr_t code) {
     Bulk bulk;
     current->last_code = code;
