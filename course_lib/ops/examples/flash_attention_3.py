@@ -1,10 +1,12 @@
 """FlashAttention-3: grouped heads, causal; a ring that wraps, and rows that see no key."""
 
+from functools import partial
+
 import torch
 
 from .. import flash_attention_3 as ops
-from . import of_steps
-from .inputs import heads
+from . import Example, of_steps
+from .inputs import heads, random
 
 
 def examples(device):
@@ -12,3 +14,11 @@ def examples(device):
     yield from of_steps(*ladder, heads(device, torch.float16, seq_len_kv=400), causal=True)
     wide = heads(device, torch.bfloat16, seq_len_q=150, seq_len_kv=90, head_dim=128)
     yield from of_steps(*ladder, wide, causal=True, case="bfloat16, head_dim 128, rows without keys")
+    yield Example(ops.STEM_BACKWARD, "cuda", partial(_backward, heads(device, torch.float16)))
+    yield Example(ops.STEM_BACKWARD, "cuda", partial(_backward, wide), "bfloat16, head_dim 128, rows without keys")
+
+
+def _backward(tensors):
+    out, lse = ops.flash_attention_3(*tensors, causal=True)
+    d_out = random(out.device, *out.shape, dtype=out.dtype, seed=3)
+    return ops.plan_backward(*tensors, out, lse, d_out, causal=True)
