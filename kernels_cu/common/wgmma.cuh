@@ -53,15 +53,15 @@ __device__ __forceinline__ void wgmma_wait_group() {
 }
 
 // Tells the compiler that the registers change here, so that it moves no use of them across; no instruction.
-template <int N>
-__device__ __forceinline__ void wgmma_keep_order(float (&d)[N]) {
+template <int WGMMA_REGISTERS>
+__device__ __forceinline__ void wgmma_keep_order(float (&d)[WGMMA_REGISTERS]) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
+    for (int i = 0; i < WGMMA_REGISTERS; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
-template <int N>
-__device__ __forceinline__ void wgmma_keep_order(unsigned (&a)[N][4]) {
+template <int WGMMA_STEPS>
+__device__ __forceinline__ void wgmma_keep_order(unsigned (&a)[WGMMA_STEPS][4]) {
 #pragma unroll
-    for (int i = 0; i < N * 4; ++i) asm volatile("" : "+r"(a[i / 4][i % 4])::"memory");
+    for (int i = 0; i < WGMMA_STEPS * 4; ++i) asm volatile("" : "+r"(a[i / 4][i % 4])::"memory");
 }
 
 // The names of the accumulators in an instruction, and their list as operands: the first 8, 16, … of them.
