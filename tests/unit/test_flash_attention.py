@@ -18,8 +18,12 @@ HALF, BF16 = torch.float16, torch.bfloat16
 @pytest.mark.parametrize(
     ("backend", "dtype", "head_dim"),
     [
-        ("hopper", HALF, 64), ("hopper", BF16, 128), ("triton", HALF, 64), ("triton", BF16, 128),
-        ("triton", torch.float32, 64), ("torch", torch.float32, 24),
+        ("hopper", HALF, 64),
+        ("hopper", BF16, 128),
+        ("triton", HALF, 64),
+        ("triton", BF16, 128),
+        ("triton", torch.float32, 64),
+        ("torch", torch.float32, 24),
     ],  # fmt: skip
 )
 def test_forward_and_gradients_are_right(backend, dtype, head_dim, shape, causal):
@@ -59,16 +63,31 @@ def poison(tensors):
         tensor.fill_(torch.nan)
 
 
-@pytest.mark.parametrize("backend", ["triton", "torch"])
+@pytest.mark.parametrize("backend", ["hopper", "triton", "torch"])
 def test_a_row_without_keys_has_zero_output_and_gradients(backend):
-    tensors = inputs((1, 2, 1, 50, 20), 64, torch.float32, "cpu")
+    dtype = HALF if backend == "hopper" else torch.float32
+    tensors = inputs((1, 2, 1, 50, 20), 64, dtype, "cpu")
     out, lse, dq, _, _ = run(*tensors, causal=True, backend=backend)
     assert (out[:, :, :30] == 0).all() and lse[:, :, :30].isneginf().all() and (dq[:, :, :30] == 0).all()
     no_keys = run(tensors[0][:, :, :30], *tensors[1:3], tensors[3][:, :, :30], causal=True, backend=backend)
     assert no_keys[0].isfinite().all()
-    alone = inputs((1, 2, 1, 30, 1), 64, torch.float32, "cpu")
+    alone = inputs((1, 2, 1, 30, 1), 64, dtype, "cpu")
     _, _, dq, dk, dv = run(*alone, causal=True, backend=backend)
     assert all(x.isfinite().all() for x in (dq, dk, dv))
+
+
+def test_the_hopper_backward_takes_the_expanded_gradient_of_a_sum_and_can_be_deterministic():
+    q, k, v, _ = inputs((1, 2, 1, 40, 70), 64, HALF, "cpu")
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    flash_attention(*leaves, causal=True, backend="hopper").sum().backward()
+    ones = torch.ones_like(q)
+    require_right(run(q, k, v, ones, causal=True, backend="hopper"), q, k, v, ones, causal=True)
+    torch.use_deterministic_algorithms(True)
+    try:
+        first, second = (run(q, k, v, ones, backend="hopper") for _ in range(2))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize("backend", ["triton", "torch"])

@@ -18,7 +18,8 @@ def flash_attention(q, k, v, *, causal=False, softmax_scale=None, backend=None):
     """Exact attention, differentiable; memory grows with the length, not with its square.
 
     The backward pass stores no weights: it computes them again from lse. Each gradient row is the sum of one program,
-    so nothing is added by atomics and two runs give the same bits.
+    so nothing is added by atomics and two runs give the same bits; "hopper" adds dq in no fixed order, unless
+    torch.use_deterministic_algorithms(True) asks for the same bits: then it takes the backward pass of "triton".
 
     Parameters
     ----------
@@ -28,8 +29,8 @@ def flash_attention(q, k, v, *, causal=False, softmax_scale=None, backend=None):
         1 1 1 1 0
         1 1 1 1 1
     softmax_scale : float, dimensionless; default ``head_dim**-0.5``
-    backend : "hopper" (forward by flash_attention_3: float16 and bfloat16 whose rows TMA takes, on a GPU of 9.0 or the
-        SIMT machine; backward as "triton"), "triton" (float16, bfloat16, float32; head_dim 64 or 128; the interpreter
+    backend : "hopper" (flash_attention_3: float16 and bfloat16 whose rows TMA takes, on a GPU of 9.0 or the SIMT
+        machine), "triton" (float16, bfloat16, float32; head_dim 64 or 128; the interpreter
         where there is no GPU), "torch" (anything, in plain torch) or None: the first of these that is made for the
         tensors and the GPU that they are on; without a GPU "torch"
 
@@ -95,7 +96,8 @@ class _FlashAttention(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, d_out, _):
-        gradients = plain.backward if ctx.backend == "torch" else _triton_backward
+        backward = {"hopper": _hopper_backward, "triton": _triton_backward, "torch": plain.backward}
+        gradients = backward[ctx.backend]
         return *gradients(*ctx.saved_tensors, d_out, **ctx.options), None, None, None
 
 
@@ -114,10 +116,20 @@ def _run(plan, q, k, v, causal, softmax_scale):
     return launch.outputs
 
 
-def _triton_backward(q, k, v, out, lse, d_out, *, causal, softmax_scale):
+def _hopper_backward(q, k, v, out, lse, d_out, **options):
+    if torch.are_deterministic_algorithms_enabled():
+        return _triton_backward(q, k, v, out, lse, d_out, **options)
+    d_out = d_out.contiguous()  # the gradient of a sum is expanded, which TMA does not take
+    return _run_backward(flash_attention_3.plan_backward, q, k, v, out, lse, d_out, **options)
+
+
+def _triton_backward(q, k, v, out, lse, d_out, **options):
+    return _run_backward(kernels.plan_backward, q, k, v, out, lse, d_out, **options)
+
+
+def _run_backward(plan, q, k, v, out, lse, d_out, *, causal, softmax_scale):
     sign, scale = _positive(softmax_scale)
-    signed = q if sign == 1 else q * sign
-    launches = kernels.plan_backward(signed, k, v, out, lse, d_out, causal=causal, softmax_scale=scale)
+    launches = plan(q if sign == 1 else q * sign, k, v, out, lse, d_out, causal=causal, softmax_scale=scale)
     launches.run()
     dq, dk, dv = launches.outputs
     return dq if sign == 1 else dq * sign, dk, dv
