@@ -3,9 +3,12 @@
 from itertools import pairwise
 
 import pytest
+import torch
 
 from course_lib import measure, viz
+from course_lib.ops import flash_attention_2 as ops_2
 from course_lib.ops import flash_attention_3 as ops
+from course_lib.reference import fp8
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 BEFORE, CUDNN = "flash_attention_2/10_heavy_first", "sdpa_cudnn"
@@ -96,3 +99,21 @@ def test_the_registers_of_the_lecture_fit():
     entry = viz.registers_at_entry(384)
     assert entry == 168 and 2 * 128 * 240 + 128 * 24 == 384 * entry == 64_512 < 2 * 128 * 248 + 128 * 24 == 66_560
     assert 3 * 128 * 168 + 128 * 32 == 68_608 > 65_536 == 512 * viz.registers_at_entry(512)
+
+
+def test_what_the_machine_counts_of_the_rungs(monkeypatch):
+    monkeypatch.setenv("COURSE_ENGINE", "cpu")
+    q, (k, v) = torch.randn(1, 1, 128, 128).half(), torch.randn(2, 1, 1, 640, 128).half()
+    before = ops_2.plan(q, k, v, variant="10_heavy_first").profile().global_load
+    products, ring = (ops.plan(q, k, v, variant=name).profile() for name in ops.VARIANTS[:2])
+    assert products.global_load.requests == 16 * ring.global_load.requests  # "a sixteenth of the instructions"
+    assert products.global_load.bytes == ring.global_load.bytes  # "the same bytes"
+    assert products.global_load.bytes - before.bytes == 2 * 640 * 128 * 2  # K and V twice
+    assert ring.global_load.requests == 4 + 2 * 10 * 4  # Q of two blocks; "4 boxes for each tile of keys"
+
+
+def test_the_rotation_removes_what_the_lecture_says():
+    errors = fp8.errors(1024)
+    plain, rotated = errors["one scale a tensor"], errors["rotation and block scales"]
+    assert 0.35 < 1 - rotated / plain < 0.45  # "some 40 % of the error"
+    assert plain - errors["block scales"] < (plain - errors["rotation"]) / 2  # "the scales of blocks matter less"
