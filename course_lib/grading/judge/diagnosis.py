@@ -20,16 +20,16 @@ FINDING_ORDER = (
     "out_of_bounds",
     "misaligned",
     "bad_shuffle",
-    "deadlock",
-    "divergent_barrier",
+    "bad_registers",
     "bad_wgmma",
     "bad_barrier",
+    "deadlock",
+    "divergent_barrier",
     "in_flight",
     "race",
     "missing_fence",
     "uninitialised_read",
     "bad_copy",
-    "bad_registers",
     "timeout",
 )
 
@@ -96,7 +96,9 @@ def _findings(evidence):
     if not found:
         return None
     fault, case = min(found, key=lambda pair: (FINDING_ORDER.index(pair[0].kind), pair[1].elements))
-    return Diagnosis(fault.kind, f"{sentence(fault.message)} (Case: {case.case.name}.)", fault.line)
+    explain = evidence.exercise.explain
+    own = explain(fault, case) if explain is not None else None
+    return own or Diagnosis(fault.kind, f"{sentence(fault.message)} (Case: {case.case.name}.)", fault.line)
 
 
 def _faults(evidence):

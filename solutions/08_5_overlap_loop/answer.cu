@@ -1,0 +1,166 @@
+// 05_overlap_loop — FlashAttention-3 forward: the softmax of one tile under the product of the tile before it
+//
+// Idea      the scores of tile j and the weighted sum of tile j + 1 (the tile before: the walk goes down) do not depend on each other
+// Builds on kernels_cu/flash_attention_3/03_producer_consumer. Changed: produce, the consumers' loop, tiles as options
+// Contract  as in that step; the softmax of every tile but the first runs while a product is in flight
+// Launch    grid (ceil(Nq/BLOCK_M) * H * B) · block 128 * (NUM_CONSUMERS + 1)
+//           dynamic shared memory (BLOCK_M + 2 * NUM_STAGES * BLOCK_N) * D * 2 bytes
+// Needs     compute capability 9.0a · compiled by NVRTC: device code only, no host headers
+// gate: -DHEAD_DIM=64 -DELEMENT=__half
+// gate: -DHEAD_DIM=64 -DELEMENT=__nv_bfloat16
+// gate: -DHEAD_DIM=128 -DELEMENT=__half
+// gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
+// Source    J. Shah et al., "FlashAttention-3", 2024, section 3.2 and algorithm 2, arXiv:2407.08608
+#ifndef HEAD_DIM
+#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
+#endif
+#ifndef ELEMENT
+#error "ELEMENT: type of q, k, v and out; pass -DELEMENT=__half or __nv_bfloat16"
+#endif
+#include "common/attention_wgmma.cuh"  // the products, the mask and the softmax of a warpgroup's rows
+#include "common/ring.cuh"             // Ring: stage and parity
+#include "common/setmaxnreg.cuh"
+#ifndef BLOCK_N
+#define BLOCK_N 128  // keys of a tile
+#endif
+#ifndef NUM_STAGES
+#define NUM_STAGES 2  // of the rings of K and V
+#endif
+#ifndef NUM_CONSUMERS
+#define NUM_CONSUMERS (HEAD_DIM == 64 ? 3 : 2)  // warpgroups that compute
+#endif
+#define BLOCK_M (NUM_CONSUMERS * WARPGROUP_ROWS)  // query rows of a block
+#define NUM_THREADS (128 * (NUM_CONSUMERS + 1))
+#define CONSUMER_REGISTERS (NUM_CONSUMERS == 2 ? 240 : 160)  // of a thread; with the producer's at most 65,536 in all
+#define PRODUCER_REGISTERS (NUM_CONSUMERS == 2 ? 24 : 32)
+#define Q_BYTES (BLOCK_M * HEAD_DIM * 2)
+#define KV_BYTES (BLOCK_N * HEAD_DIM * 2)
+static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
+static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "wgmma: n is a multiple of 16 here, at most 256");
+
+struct Barriers {
+    mbarrier_t q_full;
+    mbarrier_t k_full[NUM_STAGES], k_empty[NUM_STAGES];
+    mbarrier_t v_full[NUM_STAGES], v_empty[NUM_STAGES];
+};
+
+__device__ __forceinline__ void init_barriers(Barriers& barriers) {
+    mbarrier_init(&barriers.q_full, 1);
+    for (int stage = 0; stage < NUM_STAGES; ++stage) {
+        mbarrier_init(&barriers.k_full[stage], 1);  // the producer, which expects the bytes
+        mbarrier_init(&barriers.v_full[stage], 1);
+        mbarrier_init(&barriers.k_empty[stage], NUM_CONSUMERS);  // one thread of each consumer
+        mbarrier_init(&barriers.v_empty[stage], NUM_CONSUMERS);
+    }
+    fence_mbarrier_init();
+}
+
+// The one thread that loads: Q, then K of a tile before V of the tile above it, in the order in which the consumers read them.
+__device__ __forceinline__ void produce(unsigned char* q_smem, unsigned char* k_smem, unsigned char* v_smem, Barriers& barriers,
+                                        const TensorMap* q_map, const TensorMap* k_map, const TensorMap* v_map,
+                                        const QueryTile& tile) {
+    if (tile.num_kv_tiles == 0) return;
+    mbarrier_arrive_expect_tx(&barriers.q_full, Q_BYTES);
+    load_panels<HEAD_DIM, BLOCK_M>(q_smem, q_map, &barriers.q_full, tile.q_start, tile.head, tile.batch);
+    Ring<NUM_STAGES> k_ring, v_ring;
+    for (int j = tile.num_kv_tiles - 1; j >= -1; --j) {
+        if (j >= 0) {
+            mbarrier_t* full = &barriers.k_full[k_ring.stage];
+            mbarrier_wait_parity(&barriers.k_empty[k_ring.stage], k_ring.parity ^ 1);
+            mbarrier_arrive_expect_tx(full, KV_BYTES);
+            load_panels<HEAD_DIM, BLOCK_N>(k_smem + k_ring.stage * KV_BYTES, k_map, full, j * BLOCK_N, tile.kv_head, tile.batch);
+            k_ring.advance();
+        }
+        if (j + 1 < tile.num_kv_tiles) {
+            mbarrier_t* full = &barriers.v_full[v_ring.stage];
+            mbarrier_wait_parity(&barriers.v_empty[v_ring.stage], v_ring.parity ^ 1);
+            mbarrier_arrive_expect_tx(full, KV_BYTES);
+            load_panels<HEAD_DIM, BLOCK_N>(v_smem + v_ring.stage * KV_BYTES, v_map, full, (j + 1) * BLOCK_N, tile.kv_head, tile.batch);
+            v_ring.advance();
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
+flash_attention_3_kernel(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMap k_map,
+                         const __grid_constant__ TensorMap v_map, ELEMENT* out, float* lse, int num_heads, int num_q_per_kv,
+                         int seq_len_q, int seq_len_kv, float softmax_scale_log2, int causal) {
+    extern __shared__ __align__(1024) unsigned char smem[];
+    unsigned char* q_smem = smem;                            // (BLOCK_M, HEAD_DIM)
+    unsigned char* k_smem = q_smem + Q_BYTES;                // (NUM_STAGES, BLOCK_N, HEAD_DIM)
+    unsigned char* v_smem = k_smem + NUM_STAGES * KV_BYTES;  // (NUM_STAGES, BLOCK_N, HEAD_DIM)
+    __shared__ Barriers barriers;
+    const int num_q_tiles = CEIL_DIV(seq_len_q, BLOCK_M), batch_head = blockIdx.x / num_q_tiles;
+    const int q_start = (num_q_tiles - 1 - blockIdx.x % num_q_tiles) * BLOCK_M;  // the longest walks of a causal head first
+    const QueryTile tile = query_tile(q_start, BLOCK_M, BLOCK_N, batch_head, num_heads, num_q_per_kv, seq_len_q, seq_len_kv, causal);
+    if (threadIdx.x == 0) init_barriers(barriers);
+    __syncthreads();  // separates the initialisation from every use
+
+    const int warpgroup = __shfl_sync(ALL_LANES, threadIdx.x / 128, 0);  // the same in all lanes: a branch, no divergence
+    if (warpgroup == 0) {
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
+        if (threadIdx.x == 0) produce(q_smem, k_smem, v_smem, barriers, &q_map, &k_map, &v_map, tile);
+        return;
+    }
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
+    const int consumer = warpgroup - 1, thread = threadIdx.x % 128, lane = thread % WARP_SIZE;
+    const int first_row = tile.q_start + consumer * WARPGROUP_ROWS + thread / WARP_SIZE * 16 + lane / 4;  // and first_row + 8
+
+    const unsigned long long q_desc = wgmma_descriptor(q_smem + consumer * WARPGROUP_ROWS * PANEL_ROW_BYTES, 16, 8 * PANEL_ROW_BYTES);
+    const unsigned long long k_desc = wgmma_descriptor(k_smem, 16, 8 * PANEL_ROW_BYTES);
+    const unsigned long long v_desc = wgmma_descriptor(v_smem, BLOCK_N * PANEL_ROW_BYTES, 8 * PANEL_ROW_BYTES);  // transposed
+
+    float acc[HEAD_DIM / 2], scores[BLOCK_N / 2];
+    float m[2] = {NEG_INF, NEG_INF}, l[2] = {0.0f, 0.0f}, alpha[2];
+    unsigned probs[BLOCK_N / 16][4];
+#pragma unroll
+    for (int i = 0; i < HEAD_DIM / 2; ++i) acc[i] = 0.0f;
+    Ring<NUM_STAGES> k_ring, v_ring;  // V is read one tile later than K
+    const int offset = seq_len_kv - seq_len_q;
+    if (tile.num_kv_tiles > 0) {
+        const int kv_start = (tile.num_kv_tiles - 1) * BLOCK_N;
+        mbarrier_wait_parity(&barriers.q_full, 0);
+        mbarrier_wait_parity(&barriers.k_full[k_ring.stage], k_ring.parity);
+        issue_q_k<ELEMENT, HEAD_DIM, BLOCK_M>(scores, q_desc, k_desc + k_ring.stage * (KV_BYTES / 16));
+        wgmma_wait_group<0>();
+        wgmma_keep_order(scores);
+        if (thread == 0) mbarrier_arrive(&barriers.k_empty[k_ring.stage]);  // the producer may load the next K there
+        k_ring.advance();
+        if (kv_start + BLOCK_N > tile.full_end) mask_scores(scores, first_row, kv_start, seq_len_kv, offset, causal, lane);
+        online_softmax(scores, m, l, alpha, softmax_scale_log2);  // acc is still 0: nothing to rescale
+        pack_probs<ELEMENT>(probs, scores);
+    }
+
+    // BEGIN SOLUTION
+    for (int j = tile.num_kv_tiles - 2; j >= 0; --j) {
+        const int kv_start = j * BLOCK_N;
+        mbarrier_wait_parity(&barriers.k_full[k_ring.stage], k_ring.parity);
+        issue_q_k<ELEMENT, HEAD_DIM, BLOCK_M>(scores, q_desc, k_desc + k_ring.stage * (KV_BYTES / 16));
+        mbarrier_wait_parity(&barriers.v_full[v_ring.stage], v_ring.parity);
+        issue_p_v<ELEMENT>(acc, probs, v_desc + v_ring.stage * (KV_BYTES / 16));  // weights and V of tile j + 1
+        wgmma_wait_group<1>();  // the scores are done, acc is in flight
+        wgmma_keep_order(scores);
+        if (thread == 0) mbarrier_arrive(&barriers.k_empty[k_ring.stage]);
+        k_ring.advance();
+        if (kv_start + BLOCK_N > tile.full_end) mask_scores(scores, first_row, kv_start, seq_len_kv, offset, causal, lane);
+        online_softmax(scores, m, l, alpha, softmax_scale_log2);
+        wgmma_wait_group<0>();  // before it, neither acc nor probs may be touched
+        wgmma_keep_order(acc);
+        if (thread == 0) mbarrier_arrive(&barriers.v_empty[v_ring.stage]);
+        v_ring.advance();
+        rescale(acc, alpha);
+        pack_probs<ELEMENT>(probs, scores);
+    }
+    if (tile.num_kv_tiles > 0) {
+        mbarrier_wait_parity(&barriers.v_full[v_ring.stage], v_ring.parity);
+        issue_p_v<ELEMENT>(acc, probs, v_desc + v_ring.stage * (KV_BYTES / 16));
+        wgmma_wait_group<0>();
+        wgmma_keep_order(acc);
+    }
+    // END SOLUTION
+
+    const float l_row[2] = {quad_sum(l[0]), quad_sum(l[1])};
+    const long long head_row = (long long)batch_head * seq_len_q;
+    store_rows(out + head_row * HEAD_DIM, acc, l_row, first_row, seq_len_q, lane);
+    store_lse(lse + head_row, m, l_row, first_row, seq_len_q, lane);
+}
