@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from course_lib import measure, viz
+from course_lib.cuda import notes, sass, sass_facts
+from course_lib.cuda.source import KERNELS_ROOT
 from course_lib.ops import flash_attention_2 as ops_2
 from course_lib.ops import flash_attention_3 as ops
 from course_lib.reference import fp8
@@ -117,3 +119,35 @@ def test_the_rotation_removes_what_the_lecture_says():
     plain, rotated = errors["one scale a tensor"], errors["rotation and block scales"]
     assert 0.35 < 1 - rotated / plain < 0.45  # "some 40 % of the error"
     assert plain - errors["block scales"] < (plain - errors["rotation"]) / 2  # "the scales of blocks matter less"
+
+
+def as_compiled(variant, *edits):
+    """A rung with edits, as machine code for Hopper, head_dim 128."""
+    text = (KERNELS_ROOT / f"flash_attention_3/{variant}.cu").read_text(encoding="utf-8")
+    for old, new in edits:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    defines = {"HEAD_DIM": 128, "ELEMENT": "__nv_bfloat16"}
+    return sass.as_compiled(text, "flash_attention_3_kernel", defines=defines, arch="sm_90a")
+
+
+def test_what_the_lecture_says_of_the_compiler():
+    pytest.importorskip("cuda.bindings.nvrtc")
+    wait = "        wgmma_wait_group<0>();  // before it, neither acc nor probs may be touched\n"
+    rescale, pack = "        rescale(acc, alpha);\n", "        pack_probs<ELEMENT>(probs, scores);\n"
+    missing = as_compiled("04_overlap", (wait, ""))
+    assert notes.codes(missing.notes) == ["C7517", "C7514"] and sass_facts.facts(missing).is_serialised
+    packed = as_compiled("04_overlap", (rescale + pack, rescale), (wait, pack + wait))
+    assert notes.codes(packed.notes) == ["C7513"]
+    rescaled = as_compiled("04_overlap", (rescale, ""), (wait, rescale + wait))
+    assert rescaled.notes == ""  # "this version of it says nothing"
+
+
+def test_the_shuffle_keeps_descriptors_in_uniform_registers():
+    pytest.importorskip("cuda.bindings.nvrtc")
+    plain = ("__shfl_sync(ALL_LANES, next_tile[q_ring.stage], 0)", "next_tile[q_ring.stage]")
+    with_shuffle, without = (
+        sum("R2UR" in line for line in as_compiled("07_persistent", *edits).machine_instructions())
+        for edits in ((), (plain,))
+    )
+    assert without > 1.5 * with_shuffle
