@@ -156,3 +156,36 @@ def test_the_timeline(profile):
 @pytest.mark.parametrize("wrong", [0, *sorted(map(int, NAMES.values()))])
 def test_is_real_cuda(wrong):
     assert not nvrtc.compile_cubin(SOURCE, arch="sm_90a", defines={"STAGES": 2, "WRONG": wrong}).notes
+
+
+POLL = r"""
+#include "common/tma.cuh"
+extern "C" __global__ void poll_kernel(const float* x, float* out, int asks_again) {
+    __shared__ __align__(128) float tile_smem[32];
+    __shared__ mbarrier_t full;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        fence_mbarrier_init();
+        mbarrier_arrive_expect_tx(&full, 128);
+        bulk_load(tile_smem, x, 128, &full);
+    }
+    __syncthreads();
+    while (!mbarrier_try_wait_parity(&full, 0) && asks_again) {}
+    out[threadIdx.x] = tile_smem[threadIdx.x];  // the read
+    mbarrier_wait_parity(&full, 0);
+}
+"""
+
+
+@pytest.mark.parametrize("asks_again", [False, True])
+def test_a_poll_may_return_before_the_phase_is_complete(profile, asks_again):
+    x, out = torch.arange(32.0), torch.zeros(32)
+    reports = [
+        profile(POLL, "poll_kernel", 1, 32, x, out, asks_again, schedule="random", seed=seed) for seed in range(8)
+    ]
+    if asks_again:
+        assert all(report.ok for report in reports)
+        return
+    line = next(number for number, text in enumerate(POLL.splitlines(), 1) if "// the read" in text)
+    found = [any(one.line == line for one in report.races) for report in reports]
+    assert any(found), str(reports[0])  # not where the copy had landed before the question

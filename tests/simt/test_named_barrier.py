@@ -122,3 +122,22 @@ def test_there_are_16_of_them(profile):
 @pytest.mark.parametrize("wrong", range(9))
 def test_is_real_cuda(wrong):
     assert not nvrtc.compile_cubin(SOURCE, arch="sm_90a", defines={"WRONG": wrong}).notes
+
+
+CIRCLE = r"""
+#include "common/named_barrier.cuh"
+extern "C" __global__ void circle_kernel(float* out) {
+    const int warp = threadIdx.x / 32;
+    named_barrier_sync(1 + warp, 64);  // each waits for an arrival of another
+    named_barrier_arrive(1 + (warp + 1) % 3, 64);
+    out[threadIdx.x] = warp;
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_deadlock_names_every_barrier_of_its_line(profile, schedule):
+    (finding,) = profile(CIRCLE, "circle_kernel", 1, 96, torch.zeros(96), schedule=schedule).of_kind("deadlock")
+    for warp in range(3):
+        sentence = f"named barrier {1 + warp} waits forever for 32 of its 64 threads: warps {warp} wait or have arrived"
+        assert finding.message.count(sentence) == 1, finding.message

@@ -144,7 +144,7 @@ class AsyncSentences:
         if what == "pool":
             return f"registers {rest[0]} exceed the {int(rest[1]):,} of the block: setmaxnreg waits forever."
         if what == "named":
-            return _named_deadlock(rest[1:])
+            return "; ".join(_named_deadlock(rest[first : first + 5]) for first in range(1, len(rest), 5)) + "."
         if what != "mbarrier":
             return None
         parity, phase, pending, count, expected, arrived, threads = map(int, rest)
@@ -165,4 +165,4 @@ def _named_deadlock(parts):
     come = f"warps {whole} wait or have arrived" if whole else "no whole warp has arrived"
     partly = f"; only some lanes of warps {in_part} have" if in_part else ""
     missing = int(count) - int(arrived)
-    return f"named barrier {number} waits forever for {missing} of its {count} threads: {come}{partly}."
+    return f"named barrier {number} waits forever for {missing} of its {count} threads: {come}{partly}"

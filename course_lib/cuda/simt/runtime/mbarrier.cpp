@@ -172,7 +172,7 @@ static void arrive(uintptr_t address, uint64_t bytes, bool expects, uintptr_t co
 }
 
 // Waits in the hook; `wait` says how: Wait::mbarrier until the phase completes, Wait::mbarrier_poll until no thread can
-// go on.
+// go on, or, under the random schedule, sometimes not at all: how long a GPU waits is not specified.
 static bool wait_for_phase(uintptr_t address, unsigned parity, Wait wait, uintptr_t code) {
     if (!check_mbarrier(address, code, false)) return true;  // so that the launch goes on after the finding
     if (launch->preempt && launch->random() % 4 == 0) yield_to_scheduler();
@@ -184,6 +184,7 @@ static bool wait_for_phase(uintptr_t address, unsigned parity, Wait wait, uintpt
         acquire(self, barrier);
         return true;
     }
+    if (wait == Wait::mbarrier_poll && launch->schedule == Schedule::random && launch->random() % 2) return false;
     self.wait_number = mbarrier_number(*self.block, barrier);
     self.wait_parity = parity & 1;
     self.wait = wait;

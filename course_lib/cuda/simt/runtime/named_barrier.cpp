@@ -4,6 +4,7 @@
 // says. It orders exactly those: what each of them did before comes before what the waiting ones do next.
 #include "named_barrier.h"
 
+#include <algorithm>
 #include <map>
 
 #include "async_proxy.h"
@@ -113,18 +114,24 @@ static std::string warps_of(const Block& block, const NamedBarrier& barrier, boo
     return text;
 }
 
-// detail: "named|deadlock|BARRIER|COUNT|ARRIVED|WARPS|WARPS IN PART"
+// One finding for each place where threads wait, with all barriers of that place.
+// detail: "named|deadlock|BARRIER|COUNT|ARRIVED|WARPS|WARPS IN PART", for the next barrier "|BARRIER|COUNT|…"
 void report_blocked_at_named(Block& block) {
+    std::vector<Finding> found;
     for (int number = 0; number < NAMED_BARRIERS; ++number) {
         const NamedBarrier& barrier = block.async->named[static_cast<size_t>(number)];
         for (const Fiber& fiber : block.fibers) {
             if (fiber.wait != Wait::named_barrier || fiber.wait_number != static_cast<unsigned>(number)) continue;
-            report(finding_at(Kind::deadlock, fiber, fiber.wait_code,
-                              detail_of("deadlock", number, {barrier.count, barrier.arrived}) + "|" +
-                                  warps_of(block, barrier, false) + "|" + warps_of(block, barrier, true)));
+            std::string state = detail_of("deadlock", number, {barrier.count, barrier.arrived}) + "|" +
+                                warps_of(block, barrier, false) + "|" + warps_of(block, barrier, true);
+            auto same = [&](const Finding& one) { return one.code == fiber.wait_code; };
+            auto other = std::find_if(found.begin(), found.end(), same);
+            if (other == found.end()) found.push_back(finding_at(Kind::deadlock, fiber, fiber.wait_code, state));
+            else other->detail += state.substr(std::string("named|deadlock").size());
             break;
         }
     }
+    for (const Finding& one : found) report(one);
 }
 
 // An arrival for which no warp waited any more: harmless, and ping-pong leaves one.
