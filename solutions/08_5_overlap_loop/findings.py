@@ -19,7 +19,7 @@ _OVERWRITTEN = r"bulk load started by .* writes .*which the wgmma of"
 _UNLANDED = r"reads .*which the bulk load of .* writes"
 
 
-def explain(fault, found):
+def explain(fault, found, _evidence):
     """The Diagnosis of a finding.
 
     Parameters

@@ -56,7 +56,7 @@ class Exercise:
     explanation: str
     probes: tuple[Probe, ...] = ()
     diagnose: Callable[..., Any] | None = None  # (Evidence) -> Diagnosis or None; shared ones are in grading/subjects
-    explain: Callable[..., Any] | None = None  # (Fault, CaseEvidence) -> Diagnosis or None: says more of a finding
+    explain: Callable[..., Any] | None = None  # (Fault, CaseEvidence, Evidence) -> Diagnosis or None: for findings
     bound_bytes: Callable[..., tuple[int, str]] | None = None  # (case) -> (fewest bytes, why)
     usual_bytes: Callable[..., int] | None = None  # (case) -> bytes that the solution moves; much more earns a remark
     question: str = "Which pass over the row can go?"  # asked in that remark

@@ -95,9 +95,9 @@ def _findings(evidence):
     found = [(fault, case) for case in evidence.cases for fault in case.faults if fault.kind in FINDING_ORDER]
     if not found:
         return None
-    fault, case = min(found, key=lambda pair: (FINDING_ORDER.index(pair[0].kind), pair[1].elements))
     explain = evidence.exercise.explain
-    own = explain(fault, case) if explain is not None else None
+    fault, case = min(found, key=lambda pair: (FINDING_ORDER.index(pair[0].kind), pair[1].elements))
+    own = explain(fault, case, evidence) if explain is not None else None
     return own or Diagnosis(fault.kind, f"{sentence(fault.message)} (Case: {case.case.name}.)", fault.line)
 
 

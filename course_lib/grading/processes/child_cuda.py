@@ -135,6 +135,7 @@ class Runner:
             result.schedule_outputs[schedule] = bound.results()
         if result.outputs is None:
             result.outputs, result.launches, result.ledger = bound.results(), 1, report.ledger()
+            result.ledger["remarks"] = list(report.remarks)
             if run.timeline:
                 result.ledger["timeline"] = [
                     [one.block, one.warp, one.kind, one.start, one.end] for one in report.timeline

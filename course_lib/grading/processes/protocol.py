@@ -93,7 +93,7 @@ class RunResult:
     fault: Fault | None = None
     findings: tuple[Fault, ...] = ()  # from the SIMT machine, all schedules, without repeats
     schedule_outputs: dict[str, dict[str, Any]] = field(default_factory=dict)  # schedule -> outputs
-    ledger: dict[str, Any] | None = None  # report.ledger() of the first schedule: bytes, sectors, …; python: watch.py
+    ledger: dict[str, Any] | None = None  # report.ledger() of the first schedule, and its remarks; python: watch.py
     seconds: float = 0.0
 
 
