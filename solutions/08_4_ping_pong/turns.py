@@ -1,0 +1,140 @@
+"""What goes wrong with turns: who waits for whom, who came in whose place, whether the work was done in the meantime.
+
+May import: verdict, evidence (as data), subjects.hopper.findings.
+"""
+
+import re
+
+from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.hopper.findings import END, KIND, NAMED, Row, events, explainer
+
+WORK = 40  # as in answer.cu
+_TIME_OF_WORK = 2 * WORK  # basic blocks at least
+_SERIAL = 0.8  # of the time that all work takes one after the other: a right answer of two consumers takes half
+_DEADLOCK = re.compile(
+    r"named barrier (\d+) waits forever for (\d+) of its (\d+) threads: (?:warps ([\d, ]+) wait)?"
+)  # each barrier
+
+
+def _deadlock(fault, case):
+    """Diagnosis that names the consumers that have come to each barrier, and the others."""
+    threads, consumers = case.case.sizes["threads"], case.case.sizes["consumers"]
+    words, all_come = [], set()
+    for number, _, count, warps in _DEADLOCK.findall(fault.message):
+        come = sorted({int(warp) * 32 // threads for warp in warps.split(", ") if warp})
+        missing = [consumer for consumer in range(consumers) if consumer not in come]
+        all_come |= set(come)
+        words.append(
+            f"named barrier {number} counts {count} threads ({int(count) / threads:g} consumers of {threads}) and "
+            "waits for "
+            f"ever: come {_consumers(come) or 'no whole warp'}, missing "
+            f"{_consumers(missing, 'or') or 'some of their warps'}"
+        )
+    gone = sorted(set(range(consumers)) - all_come)
+    if "only some lanes" in fault.message:
+        advice = "All threads of a consumer wait and arrive, not one of them."
+    elif gone:
+        advice = (
+            f"{_consumers(gone).capitalize()} no longer waits: before a consumer leaves the rounds, it must arrive as "
+            "often "
+            "as another one waits for it."
+        )
+    else:
+        advice = "No turn is going on, and none is left that could pass one on: who begins, and who arrives for it?"
+    where = fault.message.partition(": ")[0]
+    return Diagnosis("turn_never_comes", f"{where}: {'; '.join(words)}. {advice} (Case: {case.case.name}.)", fault.line)
+
+
+def _consumers(numbers, word="and"):
+    return f" {word} ".join(f"consumer {number}" for number in numbers)
+
+
+_NOT_ORDERED = (
+    "Two consumers were in their turns, and no chain of named barriers leads from the end of one turn to the beginning "
+    "of the other."
+)
+explain = explainer(
+    (
+        *NAMED[:-1],
+        Row("deadlock", "named barrier", "turn_never_comes", _deadlock),
+        Row("race", "shared|log", "turns_not_ordered", _NOT_ORDERED),
+    )
+)
+
+
+def judge_turns(case, ledger):
+    """Diagnosis of right turns in a wrong way: an arrival left over, no named barrier, work inside the turn."""
+    if ledger["remarks"]:
+        return Diagnosis(
+            "arrival_left_over",
+            f"{ledger['remarks'][0]} The next one to wait there would go through at once: after the last turn of all, "
+            "none "
+            f"arrives for another. (Case: {case.name}.)",
+        )
+    steps = case.options["num_steps"]
+    waits, total = events(ledger, "barrier_wait"), sum(steps) * _TIME_OF_WORK
+    end = max(row[END] for row in ledger["timeline"] if row[KIND] == "barrier_wait")
+    if case.values == "steps" and min(steps) == max(steps) >= 8 and len(waits) > 0 and end > _SERIAL * total:
+        return Diagnosis(
+            "work_in_the_turn",
+            f"Right, and nothing gained: all {sum(steps)} pieces of work took {end} units of the machine's logical "
+            "time, "
+            f"as they do one after the other; {total // len(steps)} would do for {len(steps)} consumers that work at "
+            "the "
+            f"same time. A consumer passes its turn on before it works, and arrives without "
+            f"waiting for the next one. (Case: {case.name}.)",
+        )
+    return None
+
+
+def diagnose_turns(evidence):
+    """Diagnosis of a wrong log, or None."""
+    for case in evidence.failing():
+        if not case.ran or "log" not in case.comparisons:
+            continue
+        log, right = case.first.outputs["log"].tolist(), case.ref["log"].int().tolist()
+        found = _log(case, log, right) or _rest(case)
+        if found is not None:
+            return found
+    return None
+
+
+def _log(case, log, right):
+    if log == right:
+        return None
+    place = next(i for i, (got, expected) in enumerate(zip(log, right, strict=True)) if got != expected)
+    start = f"Case {case.case.name!r} (steps {case.inputs['num_steps'].tolist()}): turn {place}"
+    expected = _turn(right[place])
+    if log[place] == -1:
+        return Diagnosis("turn_missing", f"{start} should be that of {expected}; no such turn was taken.")
+    if sorted(log) == sorted(right):
+        return Diagnosis(
+            "wrong_order",
+            f"{start} should be that of {expected} and was that of {_turn(log[place])}. A round goes from consumer 0 "
+            "up; "
+            "one that has no step left is passed over.",
+        )
+    return Diagnosis("wrong_turn", f"{start} should be that of {expected} and was that of {_turn(log[place])}.")
+
+
+def _turn(number):
+    return f"consumer {number // 1000}, step {number % 1000}"
+
+
+def _rest(case):
+    for name, code, words in (
+        ("state", "turn_in_part", "not all threads of a consumer took part in each of its turns"),
+        (
+            "worked",
+            "work_wrong",
+            "work(number, step) was not called once after each turn, with its step, by every thread",
+        ),
+    ):
+        comparison = case.comparisons[name]
+        if not comparison.passed:
+            return Diagnosis(
+                code,
+                f"Case {case.case.name!r}: the turns are in order, and {name}{list(comparison.index)} is not what they "
+                f"leave: {words}.",
+            )
+    return None
