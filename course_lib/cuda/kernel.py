@@ -119,9 +119,8 @@ class Kernel:
         module = self._engine_module("checked")
         options = {"schedule": schedule, "seed": seed, "step_limit": step_limit, "timeline": timeline}
         report = module.profile(grid, block, copies, shared_bytes, outputs=marked, **options)
-        for copy, value, parameter in zip(copies, values, self.parameters, strict=True):
-            writable = parameter.is_tensor_map or not parameter.is_const
-            if isinstance(_memory_of(value), torch.Tensor) and copy is not value and writable:
+        for copy, value in zip(copies, values, strict=True):
+            if isinstance(_memory_of(value), torch.Tensor) and copy is not value:
                 _memory_of(value).copy_(_memory_of(copy))
         return report
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course_lib.grading.processes import isolation
-from course_lib.grading.processes.protocol import ChildTask, Ref, Run
+from course_lib.grading.processes.protocol import Change, ChildTask, Ref, Run
 
 X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 RUN = Run("case 0", {"x": X}, {"y": ((2, 2), "float32")}, (Ref("x"),), constants={"block_n": 2})
@@ -183,8 +183,31 @@ def test_output_that_is_no_text_does_no_harm():
 
 def test_a_changed_input_is_named_and_the_original_is_safe():
     result = run("def answer(x, block_n):\n    x += 1\n    return x - 1")
-    assert result.runs[0].inputs_modified == ("x",)
+    assert result.runs[0].inputs_changed == (Change("x", (0, 0), 1.0, 2.0, 4),)
     assert X.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    ("line", "change"),
+    [
+        ("x[1, 0] = float('nan')", Change("x", (1, 0), 3.0, float("nan"), 1)),
+        ("x.t_()", Change("x", (0, 1), 2.0, 3.0, 2)),
+        ("x.resize_(1, 2)", Change("x", None, None, None, 4)),
+        ("x.data = x.double()", Change("x", None, None, None, 4)),
+    ],
+)
+def test_every_way_to_change_an_input_is_seen(line, change):
+    found = run(f"def answer(x, block_n):\n    y = x * 2\n    {line}\n    return y").runs[0].inputs_changed
+    assert str(found) == str((change,))
+
+
+def test_a_nan_of_other_bits_is_a_change():
+    given = torch.tensor([1.0, float("nan")])
+    line = "x.view(torch.int32)[1] ^= 5"
+    source = f"import torch\ndef answer(x):\n    y = x.clone()\n    {line}\n    return y"
+    one = Run("case 0", {"x": given}, {"y": ((2,), "float32")}, (Ref("x"),))
+    (found,) = isolation.run_task(ChildTask("python", source, "answer", (one,))).runs[0].inputs_changed
+    assert (found.name, found.index, found.count) == ("x", (1,), 1)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from course_lib.book.regions import included, solved
 from course_lib.grading.exercise import registry, submissions
 from course_lib.grading.judge.judge import judge
 from course_lib.grading.processes import isolation
-from course_lib.grading.processes.protocol import ChildTask, Ref, Run
+from course_lib.grading.processes.protocol import Change, ChildTask, Ref, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 N = 100
@@ -55,7 +55,7 @@ def test_a_right_kernel_has_outputs_ledger_and_no_fault():
     only = result.runs[0]
     assert torch.equal(only.outputs["out"], 2 * X)
     assert torch.equal(only.schedule_outputs["reverse"]["out"], 2 * X)
-    assert only.launches == 1 and only.inputs_modified == ()
+    assert only.launches == 1 and only.inputs_changed == ()
     assert only.ledger["global_load"]["bytes"] == 4 * N and only.ledger["global_store"]["bytes"] == 4 * N
 
 
@@ -144,9 +144,17 @@ def test_after_a_loop_without_end_no_further_run_is_tried():
     assert [run.fault and run.fault.kind for run in result.runs] == [None, "timeout"]
 
 
-def test_a_changed_input_is_named():
-    source = body("if (i < n) { x[i] = 0.0f; out[i] = 1.0f; }").replace("const float* x", "float* x")
-    assert run(source).runs[0].inputs_modified == ("x",)
+@pytest.mark.parametrize(
+    ("write", "change"),
+    [
+        ("((float*)x)[i] = 7.0f;", Change("x", (0,), 0.0, 7.0, 99)),  # x[7] holds 7 already
+        ("if (i == 70) ((float*)x)[i] = 0.5f;", Change("x", (70,), 70.0, 0.5, 1)),
+        ("if (i == 0) ((float*)x)[i] = -0.0f;", Change("x", (0,), 0.0, -0.0, 1)),
+    ],
+)
+def test_a_changed_input_is_named_with_its_first_element(write, change):
+    found = run(body(f"if (i < n) {{ out[i] = 2.0f * x[i]; {write} }}")).runs[0].inputs_changed
+    assert found == (change,) and str(found) == str((change,))  # -0.0 == 0.0
 
 
 def test_printf_is_kept_to_its_limit():

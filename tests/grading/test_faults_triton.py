@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course_lib.grading.processes import isolation
-from course_lib.grading.processes.protocol import ChildTask, Ref, Run
+from course_lib.grading.processes.protocol import Change, ChildTask, Ref, Run
 
 pytest.importorskip("triton")
 N = 100
@@ -111,8 +111,11 @@ def test_a_missing_parameter_is_a_wrong_signature():
     assert fault.kind == "wrong_signature" and "scale_kernel" in fault.message
 
 
-def test_a_changed_input_is_named():
-    assert run(GOOD[0], "tl.store(x_ptr + cols, 0 * x, mask=cols < n)", GOOD[1]).runs[0].inputs_modified == ("x",)
+def test_a_changed_input_is_named_with_its_first_element():
+    found = run(GOOD[0], "tl.store(x_ptr + cols, 0 * x, mask=cols < n)", GOOD[1]).runs[0].inputs_changed
+    assert found == (Change("x", (1,), 1.0, 0.0, 99),)  # x[0] is 0 already
+    found = run(GOOD[0], "tl.store(x_ptr + cols, x * -1.0, mask=(cols < n) & (x == 0))", GOOD[1]).runs[0].inputs_changed
+    assert str(found) == str((Change("x", (0,), 0.0, -0.0, 1),))
 
 
 def test_constants_and_helpers_of_the_text_are_found():

@@ -10,7 +10,7 @@ from course_lib.grading.exercise import registry
 from course_lib.grading.judge.evidence import SECOND_POISON
 from course_lib.grading.judge.judge import judge
 from course_lib.grading.judge.prepare import prepare
-from course_lib.grading.processes.protocol import ChildResult, Fault, RunResult
+from course_lib.grading.processes.protocol import Change, ChildResult, Fault, RunResult
 from course_lib.reference import softmax as reference
 
 EXERCISE = registry.get("03.2")
@@ -229,9 +229,33 @@ def test_a_python_answer_runs_on_the_cpu_alone():
 
 def test_a_changed_input_fails():
     def modify(run, result):
-        result.inputs_modified = ("x",)
+        result.inputs_changed = (Change("x", (1, 2), 0.5, -3.0, 12),)
+
+    verdict = graded(Child(change=modify))
+    assert verdict.diagnosis.code == "input_modified"
+    assert verdict.diagnosis.sentence == (
+        "The answer writes into its input x: x[1, 2] was 0.5 before the run and is -3 after it, the first of 12 such "
+        "elements. Write only to the outputs."
+    )
+    assert "changed its input x" in verdict.cases[0].note
+
+
+def test_an_input_that_only_the_second_run_changes_fails():
+    def modify(run, result):
+        if run.poison == SECOND_POISON:
+            result.inputs_changed = (Change("x", (0, 0), 1.0, float("nan"), 1),)
 
     assert graded(Child(change=modify)).diagnosis.code == "input_modified"
+
+
+def test_a_changed_input_fails_where_a_property_is_judged():
+    exercise = replace(EXERCISE, accept=lambda case, inputs, outputs: None)
+
+    def modify(run, result):
+        result.inputs_changed = (Change("x", (), 1, 2, 1),)
+
+    verdict = judge(exercise, "// an answer", seed=4, run_task=Child(change=modify))
+    assert verdict.diagnosis.code == "input_modified" and "x was 1 before" in verdict.diagnosis.sentence
 
 
 def test_wrong_shape_and_dtype_are_said():

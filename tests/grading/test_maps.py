@@ -48,7 +48,7 @@ def test_a_map_travels_as_it_is():
 
 def test_a_kernel_loads_through_a_map_and_its_timeline_comes_back():
     run = _result(COPY)
-    assert run.fault is None and not run.findings and not run.inputs_modified
+    assert run.fault is None and not run.findings and not run.inputs_changed
     assert run.outputs["out"].tolist() == [*range(24), *[0.0] * 8]  # rows past the end arrive as zeros
     [load] = [row for row in run.ledger["timeline"] if row[2] == "tma_load"]
     assert load[:2] == [0, 0] and load[3] < load[4]

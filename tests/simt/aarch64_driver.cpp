@@ -5,7 +5,7 @@
 // test_aarch64.py sends, for each launch, words separated by blanks (numbers decimal, memory as hexadecimal bytes, an
 // empty one as "-"):
 //     LIBRARY checked schedule seed workers step_limit time_limit_s shared_bytes grid[3] block[3]
-//     num_objects {offset bytes kind} num_tensors {misalignment writable uninitialised memory}
+//     num_objects {offset bytes kind} num_tensors {misalignment uninitialised memory}
 //     num_arguments {tensor offset value}                         tensor -1: a plain value, in `value`
 // and gets the machine's answer on one line, then what the kernel printed, then every tensor, as hexadecimal bytes.
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 struct Tensor {
     void* memory;
     uint64_t bytes, misalignment;
-    int writable, uninitialised;
+    int uninitialised;
 };
 struct Object {
     uint64_t offset, bytes;
@@ -95,7 +95,7 @@ int main(int, char** argv) {
         std::vector<Tensor> tensors(task.num_tensors = next<uint64_t>());
         std::vector<Bytes> memory;
         for (Tensor& tensor : tensors) {
-            std::cin >> tensor.misalignment >> tensor.writable >> tensor.uninitialised;
+            std::cin >> tensor.misalignment >> tensor.uninitialised;
             memory.push_back(next_bytes());
             tensor.memory = memory.back().data();
             tensor.bytes = memory.back().size();

@@ -140,8 +140,8 @@ class ArmModule(machine.Module):
         for one in self._variables:
             words += [one.offset, one.bytes, OBJECT_KINDS.index(one.kind)]
         words += [len(tensors)]
-        for value, writable, fresh in zip(tensors, memory.writable, memory.fresh, strict=True):
-            words += [0, int(writable), int(fresh), value.numpy().tobytes().hex() or "-"]
+        for value, fresh in zip(tensors, memory.fresh, strict=True):
+            words += [0, int(fresh), value.numpy().tobytes().hex() or "-"]
         words += [len(arguments)]
         for parameter, value, piece in zip(self.parameters, arguments, memory.piece_of, strict=True):
             words += [piece, 0, "-" if piece >= 0 else value_bytes(parameter, value).raw.hex()]

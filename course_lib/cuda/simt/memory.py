@@ -20,7 +20,6 @@ class Tensor(ctypes.Structure):
         ("memory", ctypes.c_void_p),
         ("bytes", ctypes.c_uint64),
         ("misalignment", ctypes.c_uint64),
-        ("writable", ctypes.c_int),
         ("uninitialised", ctypes.c_int),
     ]
 
@@ -64,7 +63,6 @@ class Memory:
     Attributes
     ----------
     extents : list of [first byte, past the last byte, start of the storage], host addresses
-    writable : list of bool, by extent: some parameter may write it
     fresh : list of bool, by extent: all its tensors count as uninitialised
     piece_of : list of int, by argument: its extent, -1 for a plain value
     offset_of : list of int, by argument: bytes from the start of its extent
@@ -72,23 +70,21 @@ class Memory:
     """
 
     def __init__(self, parameters, arguments, outputs):
-        self.extents, self.writable, self.fresh = [], [], []
+        self.extents, self.fresh = [], []
         self.piece_of, self.shown = [], []
         self._extent_of_storage = {}
         marked = {id(output) for output in outputs}
         lows = []
         for parameter, argument in zip(parameters, arguments, strict=True):
-            value, writable = argument, not parameter.is_const
-            if isinstance(argument, TensorMap):
-                value, writable = argument.tensor, True  # a kernel may store through any map
+            value = argument.tensor if isinstance(argument, TensorMap) else argument
             is_tensor = isinstance(value, torch.Tensor)
-            self.piece_of.append(self._add(parameter, value, writable, id(value) in marked) if is_tensor else -1)
+            self.piece_of.append(self._add(parameter, value, id(value) in marked) if is_tensor else -1)
             lows.append(value.data_ptr() if is_tensor else 0)
         self.offset_of = [
             low - self.extents[piece][0] if piece >= 0 else 0 for low, piece in zip(lows, self.piece_of, strict=True)
         ]
 
-    def _add(self, parameter, tensor, writable, is_output):
+    def _add(self, parameter, tensor, is_output):
         """Add a tensor to the extent of its storage. Returns the extent's number."""
         if tensor.device.type != "cpu":
             raise ArgumentError(f"{parameter.name} is a tensor on {tensor.device}; the SIMT machine runs on the CPU.")
@@ -97,12 +93,10 @@ class Memory:
         if storage not in self._extent_of_storage:
             self._extent_of_storage[storage] = len(self.extents)
             self.extents.append([low, low + num_bytes, storage])
-            self.writable.append(False)
             self.fresh.append(True)
         piece = self._extent_of_storage[storage]
         extent = self.extents[piece]
         extent[0], extent[1] = min(extent[0], low), max(extent[1], low + num_bytes)
-        self.writable[piece] |= writable
         self.fresh[piece] &= is_output
         self.shown.append((parameter.name, piece, low, num_bytes, tensor.element_size()))
         return piece
@@ -112,9 +106,9 @@ class Memory:
         return [ctypes.string_at(low, high - low) for low, high, _ in self.extents]
 
     def restore(self, copied):
-        """Write what `copy` returned back into the extents that a kernel may write."""
-        for (low, _, _), writable, data in zip(self.extents, self.writable, copied, strict=True):
-            if writable:
+        """Write what `copy` returned back into the extents that have changed since."""
+        for (low, high, _), data in zip(self.extents, copied, strict=True):
+            if ctypes.string_at(low, high - low) != data:
                 ctypes.memmove(low, data, len(data))
 
     def task_fields(self, buffers):
@@ -131,8 +125,8 @@ class Memory:
 
     def _tensors(self):
         rows = [
-            (low, high - low, (low - storage) % 256, writable, fresh)
-            for (low, high, storage), writable, fresh in zip(self.extents, self.writable, self.fresh, strict=True)
+            (low, high - low, (low - storage) % 256, fresh)
+            for (low, high, storage), fresh in zip(self.extents, self.fresh, strict=True)
         ]
         return (Tensor * max(1, len(rows)))(*rows)
 

@@ -53,9 +53,12 @@ def diagnose(evidence, task_fault=None, probe=None):
             return found
     if task_fault is not None:
         return Diagnosis(task_fault.kind, task_fault.message, task_fault.line)
+    modified = _modified(evidence)
+    if modified is not None:
+        return modified
     if evidence.exercise.accept is not None:
         return next(case.refusal for case in evidence.failing() if case.refusal is not None)
-    for look in (_modified, _structure, unwritten, _refused, _trivial, _own_reading(probe), _unstable, _not_a_number):
+    for look in (_structure, unwritten, _refused, _trivial, _own_reading(probe), _unstable, _not_a_number):
         found = look(evidence)
         if found is not None:
             return found
@@ -80,8 +83,8 @@ def case_note(case):
         return case.faults[0].message
     if case.refusal is not None:
         return case.refusal.sentence
-    if case.first.inputs_modified:
-        return f"The answer changed its input {case.first.inputs_modified[0]}."
+    if case.inputs_changed:
+        return f"The answer changed its input {case.inputs_changed[0].name}."
     if case.differing:
         return f"Right at first, wrong in the {_where(case.differing)}."
     return next((c.note for c in case.comparisons.values() if not c.passed and c.note), "")
@@ -110,9 +113,18 @@ def _faults(evidence):
 
 def _modified(evidence):
     for case in evidence.failing():
-        if case.first.inputs_modified:
-            names = ", ".join(case.first.inputs_modified)
-            return Diagnosis("input_modified", f"The answer writes into its input {names}; write only to the outputs.")
+        for change in case.inputs_changed:
+            text = f"The answer writes into its input {change.name}"
+            if change.index is None:
+                return Diagnosis("input_modified", f"{text}, which has another shape or dtype after the run.")
+            first, many = f"{change.name}{_index(change.index)}", f", the first of {change.count} such elements"
+            before, after = _number(change.before), _number(change.after)
+            other = " with other bits" if before == after else ""
+            return Diagnosis(
+                "input_modified",
+                f"{text}: {first} was {before} before the run and is {after}{other} after it"
+                f"{many if change.count > 1 else ''}. Write only to the outputs.",
+            )
     return None
 
 

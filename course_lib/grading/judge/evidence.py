@@ -44,7 +44,12 @@ class CaseEvidence:
     @property
     def passed(self):
         right = self.refusal is None and all(comparison.passed for comparison in self.comparisons.values())
-        return bool(self.ran and right and not self.faults and not self.differing and not self.first.inputs_modified)
+        return bool(self.ran and right and not self.faults and not self.differing and not self.inputs_changed)
+
+    @property
+    def inputs_changed(self):
+        """A Change for each input that one of the runs has changed."""
+        return self.first.inputs_changed or (self.second.inputs_changed if self.second is not None else ())
 
     @property
     def elements(self):

@@ -130,7 +130,7 @@ class Runner:
         seen = {(fault.kind, fault.line, fault.other_line) for fault in result.findings}
         new = {(fault.kind, fault.line, fault.other_line): fault for fault in found}
         result.findings += tuple(fault for key, fault in new.items() if key not in seen)
-        result.inputs_modified = result.inputs_modified or bound.modified()
+        result.inputs_changed = result.inputs_changed or bound.changes()
         if run.schedules:
             result.schedule_outputs[schedule] = bound.results()
         if result.outputs is None:
@@ -148,4 +148,4 @@ class Runner:
         bound = Bindings(run, self.device)
         kernel(run.grid, run.block, *bound.arguments, shared_bytes=run.shared_bytes)
         torch.cuda.synchronize()
-        result.launches, result.outputs, result.inputs_modified = 1, bound.results(), bound.modified()
+        result.launches, result.outputs, result.inputs_changed = 1, bound.results(), bound.changes()

@@ -73,7 +73,7 @@ class Runner:
             result.fault = fault_of(error)
             returned = None
         self.off.check()
-        result.inputs_modified = bound.modified()
+        result.inputs_changed = bound.changes()
         if result.fault is None:
             result.returned = describe(returned)
             result.ledger = watch.ledger() if watch else None

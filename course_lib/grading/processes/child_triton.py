@@ -81,7 +81,7 @@ class Runner:
         bound = Bindings(run, self.device)
         result.launches = self._call(run, bound, result)
         torch.cuda.synchronize()
-        result.outputs, result.inputs_modified = bound.results(), bound.modified()
+        result.outputs, result.inputs_changed = bound.results(), bound.changes()
 
     def _launch_checked(self, run, schedule, result):
         from course_lib.triton import ledger
@@ -92,7 +92,7 @@ class Runner:
         found = [finding_fault(finding) for finding in report.findings]
         seen = {(fault.kind, fault.line, fault.other_line) for fault in result.findings}
         result.findings += tuple(fault for fault in found if (fault.kind, fault.line, fault.other_line) not in seen)
-        result.inputs_modified = result.inputs_modified or bound.modified()
+        result.inputs_changed = result.inputs_changed or bound.changes()
         if result.outputs is None:
             result.outputs, result.launches, result.ledger = bound.results(), launches, report.ledger()
         if run.schedules:

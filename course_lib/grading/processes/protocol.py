@@ -83,12 +83,26 @@ class Fault:
     detail: str = ""  # compiler log, traceback
 
 
+@dataclass(frozen=True)
+class Change:
+    """What an answer did to the input `name`: its first element that has other bits than before, and how many have.
+
+    `index` is None when the tensor has another shape or dtype now; `before` and `after` are None then.
+    """
+
+    name: str
+    index: tuple[int, ...] | None
+    before: float | None
+    after: float | None
+    count: int
+
+
 @dataclass
 class RunResult:
     name: str
     outputs: dict[str, Any] | None = None  # name -> CPU tensor, as the answer left it
     returned: str | None = None  # python answers: type and shapes of what came back, for a wrong_return sentence
-    inputs_modified: tuple[str, ...] = ()
+    inputs_changed: tuple[Change, ...] = ()
     launches: int = 0  # kernel launches counted while the answer ran
     fault: Fault | None = None
     findings: tuple[Fault, ...] = ()  # from the SIMT machine, all schedules, without repeats

@@ -5,8 +5,10 @@ May import: cuda.tensor_map, protocol, wire, torch.
 
 import torch
 
-from .protocol import MapRef, Ref
+from .protocol import Change, MapRef, Ref
 from .wire import dtype_name, dtype_named
+
+_WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def copy(tensor, device="cpu"):
@@ -42,9 +44,20 @@ def fixed(shape):
     return tuple(max(size, 0) for size in shape)
 
 
-def same(left, right):
-    """Whether two tensors hold the same values, NaN equal to NaN."""
-    return left.shape == right.shape and left.dtype == right.dtype and bool(_equal(left, right).all())
+def change(name, before, after):
+    """The Change of a tensor called `name`, or None when it holds the same bits."""
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return Change(name, None, None, None, before.numel())
+    other = (_bits(before) != _bits(after)).nonzero()
+    if not len(other):
+        return None
+    first = tuple(other[0].tolist())
+    return Change(name, first, before[first].item(), after[first].item(), len(other))
+
+
+def _bits(tensor):
+    """The bits of each element as a whole number: -0.0 is not 0.0, and one NaN not another."""
+    return tensor.contiguous().view(_WHOLE[tensor.element_size()])
 
 
 def _equal(left, right):
@@ -85,13 +98,11 @@ class Bindings:
         tensor = self.outputs[argument.name] if argument.name in self.outputs else self.inputs[argument.name]
         return tensor if isinstance(argument, Ref) else _map_of(tensor, argument)
 
-    def modified(self):
-        """Names of the inputs that no longer hold what was given."""
-        return tuple(
-            name
-            for name, value in self.given.items()
-            if isinstance(value, torch.Tensor) and not same(value, self.inputs[name].detach().cpu())
-        )
+    def changes(self):
+        """A Change for each input that no longer holds, bit by bit, what was given."""
+        tensors = {name: value for name, value in self.given.items() if isinstance(value, torch.Tensor)}
+        found = (change(name, value, self.inputs[name].detach().cpu()) for name, value in tensors.items())
+        return tuple(one for one in found if one is not None)
 
     def results(self):
         """The outputs, on the CPU."""

@@ -12,7 +12,7 @@ from dataclasses import fields
 
 import torch
 
-from .protocol import ChildTask, Fault, MapRef, Ref, Run, RunResult
+from .protocol import Change, ChildTask, Fault, MapRef, Ref, Run, RunResult
 
 _LENGTH = struct.Struct("<Q")
 _MAX_BYTES = 8 << 30
@@ -158,7 +158,8 @@ def plain_run_result(result):
     """A RunResult as plain data for `pack`."""
     plain = _plain(result)
     plain["fault"] = _plain(result.fault) if result.fault else None
-    plain["findings"] = [_plain(finding) for finding in result.findings]
+    for name in ("findings", "inputs_changed"):
+        plain[name] = [_plain(item) for item in getattr(result, name)]
     return plain
 
 
@@ -176,6 +177,17 @@ def fault_from(plain):
     return fault
 
 
+def _change_from(plain):
+    try:
+        change = Change(**plain | {"index": plain["index"] if plain["index"] is None else tuple(plain["index"])})
+    except (TypeError, KeyError) as error:
+        raise WireError(str(error)) from None
+    numbers = (change.before, change.after, change.count, *(change.index or ()))
+    if not isinstance(change.name, str) or not all(isinstance(number, int | float | None) for number in numbers):
+        raise WireError("the change of an input is damaged")
+    return change
+
+
 def run_result_from(plain):
     """A RunResult from plain data that the child sent; WireError when it is not one."""
     try:
@@ -188,5 +200,5 @@ def run_result_from(plain):
             raise WireError(f"the run's {name} is a {type(getattr(result, name)).__name__}")
     result.fault = fault_from(result.fault) if result.fault else None
     result.findings = tuple(fault_from(finding) for finding in result.findings or ())
-    result.inputs_modified = tuple(str(name) for name in result.inputs_modified or ())
+    result.inputs_changed = tuple(_change_from(change) for change in result.inputs_changed or ())
     return result

@@ -84,8 +84,7 @@ void Arena::copy_in(const std::vector<Placement>& tensors) const {
 }
 
 void Arena::copy_out(const std::vector<Placement>& tensors) const {
-    for (const Placement& tensor : tensors)
-        if (tensor.writable) copy_changed(tensor.host, tensor.device, tensor.bytes);
+    for (const Placement& tensor : tensors) copy_changed(tensor.host, tensor.device, tensor.bytes);
 }
 
 void Arena::release() {

@@ -14,7 +14,6 @@ struct Placement {
     unsigned char* host;
     uint64_t bytes;
     uint64_t misalignment;  // of the first byte, against a 256-byte boundary of its storage
-    bool writable;
     unsigned char* device = nullptr;  // the copy; set by Arena::place
 };
 
@@ -22,7 +21,7 @@ class Arena {
 public:
     bool place(std::vector<Placement>& tensors, bool checked);  // false: out of memory
     void copy_in(const std::vector<Placement>& tensors) const;
-    void copy_out(const std::vector<Placement>& tensors) const;  // writable tensors only
+    void copy_out(const std::vector<Placement>& tensors) const;  // const parameters too: a cast gets round that
     void release();
     uintptr_t low() const { return reinterpret_cast<uintptr_t>(base_); }
     uintptr_t high() const { return low() + bytes_; }

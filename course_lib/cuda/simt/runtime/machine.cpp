@@ -26,7 +26,7 @@ extern "C" {
 struct SimtTensor {
     void* memory;
     uint64_t bytes, misalignment;
-    int writable, uninitialised;
+    int uninitialised;
 };
 struct SimtObject {
     uint64_t offset, bytes;
@@ -221,7 +221,7 @@ static std::vector<Placement> read_tensors(const SimtTask& spec) {
     std::vector<Placement> tensors;
     for (uint64_t i = 0; i < spec.num_tensors; ++i) {
         const SimtTensor& tensor = spec.tensors[i];
-        tensors.push_back({static_cast<unsigned char*>(tensor.memory), tensor.bytes, tensor.misalignment, tensor.writable != 0});
+        tensors.push_back({static_cast<unsigned char*>(tensor.memory), tensor.bytes, tensor.misalignment});
     }
     return tensors;
 }
