@@ -20,7 +20,7 @@ ALLOWED = [
     rf"chapters/({STEP}|glossary)\.md|chapters/plan\.csv|kernels_cu/(support|compiled)\.csv|docs/[a-z_]+\.(svg|md)|docs/conf\.py|docs/_static/site\.css",
     rf"(notebooks|exercises|solutions)/{STEP}\.ipynb",
     r"notebooks/glossary\.md",
-    r"solutions/[0-9]{2}_[0-9]+_[a-z0-9_]+/((task|wrong)\.md|answer\.cu|[a-z_]+\.py)",
+    r"solutions/[0-9]{2}_[0-9]+_[a-z0-9_]+/((task|wrong)\.md|answer\.cu|[a-z_]+\.(py|sass))",
     rf"kernels_cu/(common/[a-z0-9_]+\.cuh|[a-z0-9_]+/{STEP}\.cu)",
     r"course_lib/([a-z0-9_]+/)*[a-z0-9_]+\.py",
     r"course_lib/cuda/simt/([a-z_]+/)*[a-z0-9_]+\.(h|hpp|cpp|c|inc|cuh)",
