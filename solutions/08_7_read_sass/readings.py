@@ -45,24 +45,22 @@ def _products():
     return (
         Question("keys", keys, "the n of 64 x n x 16 where both operands are descriptors: q k^T has a column a key", {
             head_dim: ("other_product", "That is the n of the product with V, whose columns are those of head_dim "
-                    "(and 64 "
-                       "rows is the m of every wgmma)."),
+                "(and 64 rows is the m of every wgmma)."),
             k: ("k_of_a_step", "That is the k of one instruction."),
             len(first) * k: ("other_product", "That is head_dim: four steps of 16 along the rows of q and k."),
         }),
         Question("head_dim", head_dim, "the n of the product whose left operand is in registers (weights times V)", {
             keys: ("other_product", "That is the n of the product with K, which has a column for each key."),
-            k: ("k_of_a_step", "That is the k of one instruction; the product with K takes "
-                f"{len(first)} of them."),
+            k: ("k_of_a_step", f"That is the k of one instruction; the product with K takes {len(first)} of them."),
             rows * 2: ("two_products", "The registers of two accumulators were added."),
         }),
         Question("products", len(first) + len(second), "HGMMA from the label of the loop to its branch back", {
-            every: ("copies_counted", "Those are all HGMMA of the kernel. The first tile's product with K and the last "
-                    "product with V have copies outside the loop."),
+            every: ("copies_counted", "Those are all HGMMA of the kernel. The first tile's product with K and the "
+                "last product with V have copies outside the loop."),
             len(first): ("one_product", "A step has so many products with K alone, and the whole kernel so many "
-                         "WARPGROUP.ARRIVE. A step also multiplies weights by V."),
-            len(second): ("one_product", "A step has so many products with V alone, and so many groups, of which gsb0 "
-                          "marks the last product. Count the HGMMA of both."),
+                "WARPGROUP.ARRIVE. A step also multiplies weights by V."),
+            len(second): ("one_product", "A step has so many products with V alone, and so many groups, of which "
+                "gsb0 marks the last product. Count the HGMMA of both."),
             with_k: ("copies_counted", "Those are all products with K of the kernel, in and above the loop."),
         }),
     )  # fmt: skip
@@ -86,11 +84,10 @@ def _waits():
             0: ("no_exponentials", "Exponentials are MUFU.EX2."),
         }),
         Question("hidden", under, "MUFU.EX2 between the wait with 0x1 and the wait with 0x0 of the loop", {
-            here: ("as_in_the_source", "That is the order of the source, where the softmax is above the second wait. "
-                    "ptxas "
-                   "moved the wait up: look for the line of the first MUFU.EX2 of the loop."),
-            here - alpha: ("as_in_the_source", "That is the order of the source. ptxas moved the wait up: look for the "
-                           "line of the first MUFU.EX2 of the loop."),
+            here: ("as_in_the_source", "That is the order of the source, where the softmax is above the second "
+                "wait. ptxas moved the wait up: look for the line of the first MUFU.EX2 of the loop."),
+            here - alpha: ("as_in_the_source", "That is the order of the source. ptxas moved the wait up: look for "
+                "the line of the first MUFU.EX2 of the loop."),
             every: ("copies_counted", "Those are all of the kernel."),
             alpha: ("as_in_the_source", "Not even the two factors alpha: compare the lines."),
         }),
@@ -113,9 +110,8 @@ def _units():
             taken: ("roles_swapped", "That is what TRY_ALLOC asks for: the consumers."),
             **_misread_digits(given_text, given),
         }),
-        Question("q_load", q_line, "the UTMALDG outside the producer's loop: Q is loaded once, into a buffer that no "
-                    "one "
-                 "has to release", {
+        Question("q_load", q_line, "the UTMALDG outside the producer's loop: Q is loaded once, into a buffer that "
+            "is never released", {
             k_line: ("tile_load", "That one is in the producer's loop, after a try-wait: K of a tile."),
             v_line: ("tile_load", "That one is in the producer's loop, after the second try-wait: V of a tile."),
             **{line: ("barrier_not_load", "That is the arrival that announces the bytes.") for line in expects},
@@ -125,20 +121,19 @@ def _units():
             A.count(ARRIVE): ("listing_a", "That is the loop of a, which is not serialised."),
             A.count(ARRIVE, loop=False): ("listing_a", "Those are all of a, which is not serialised."),
             B.count("ARRIVE"): ("mbarriers_counted", "SYNCS.ARRIVE arrives at an mbarrier; WARPGROUP.ARRIVE is the "
-                    "fence."),
+                "fence."),
         }),
         Question("serialised", 1, "each HGMMA of b has an ARRIVE, a group (gsb0) and a wait of its own", {
-            0: ("not_serialised", "In a one WARPGROUP.ARRIVE precedes each product of several HGMMA, and the loop's "
-                    "first wait "
-                "leaves one in flight."),
-            2: ("not_serialised", "c waits after each product of several HGMMA, as its source does; its descriptors "
-                    "are in "
-                "ordinary registers, but the HGMMA of a product follow one another without a wait."),
+            0: ("not_serialised", "In a one WARPGROUP.ARRIVE precedes each product of several HGMMA, and the "
+                "loop's first wait leaves one in flight."),
+            2: ("not_serialised", "c waits after each product of several HGMMA, as its source does; its "
+                "descriptors are in ordinary registers, but the HGMMA of a product follow one another without a "
+                "wait."),
         }),
         Question("moves", moves, "R2UR from the label of c's loop to the branch back", {
             C.count("R2UR", loop=False): ("copies_counted", "Those are all of c; the others run once, above the loop."),
-            steps: ("halves_forgotten", "That is one for each product with K, or those above the loop. A descriptor has 64 "
-                    "bits: two registers, two moves."),
+            steps: ("halves_forgotten", "That is one for each product with K, or those above the loop. A "
+                "descriptor has 64 bits: two registers, two moves."),
             C.count("R2UR", loop=False) - A.count("R2UR", loop=False): (
                 "difference", "That is how many more c has than a. In the loop a has none: count those of c's loop."),
             C.count("HGMMA"): ("products_counted", "Those are the HGMMA of the loop."),
