@@ -188,6 +188,68 @@ def test_a_changed_input_is_named_and_the_original_is_safe():
 
 
 @pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        ("numpy.int64(3)", "int64", 3),
+        ("numpy.int32(3)", "int64", 3),
+        ("numpy.float32(0.5)", "float64", 0.5),
+        ("numpy.array(3)", "int64", 3),
+        ("numpy.bool_(True)", "bool", True),
+        ("2.0", "int64", 2),
+    ],
+)
+def test_a_number_may_be_one_of_numpy(value, dtype, expected):
+    result = _returning(value, (), dtype)
+    assert fault_of(result) is None and result.runs[0].outputs["y"].item() == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "shape", "says"),
+    [
+        ("2.5", (), "answer returned 2.5 as y; it must be a whole number (int64)."),
+        ("numpy.float64(2.5)", (), "answer returned 2.5 (numpy.float64) as y; it must be a whole number (int64)."),
+        ("float('nan')", (), "answer returned nan as y; it must be a whole number (int64)."),
+        (
+            "numpy.zeros(3, dtype='int64')",
+            (3,),
+            "answer returned a numpy array of shape (3,), int64, as y; it must be a int64 tensor (torch.from_numpy "
+            "makes one).",
+        ),
+    ],
+)
+def test_what_is_no_number_is_described(value, shape, says):
+    fault = fault_of(_returning(value, shape, "int64"))
+    assert (fault.kind, fault.message) == ("wrong_return", says)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x.t()[:, 0]",
+        "x[:, 1]",
+        "x[1:, 1]",  # one element, 2 steps to the next one that there is not
+        "x[0, 0].expand(2)",
+        "x[:1, 0]",
+        "torch.arange(6.0)[::5]",
+        "torch.arange(9.0).as_strided((1, 2), (7, 3))",
+        "torch.zeros(0, 3).t()",
+    ],
+)
+def test_a_result_may_have_strides(value):
+    expected = eval(value, {"x": X, "torch": torch})
+    result = _returning(value, tuple(expected.shape), "float32")
+    assert fault_of(result) is None
+    assert torch.equal(result.runs[0].outputs["y"], expected)
+
+
+def _returning(value, shape, dtype):
+    """The result of an answer that returns the expression `value`."""
+    one = Run("case 0", {"x": X}, {"y": (shape, dtype)}, (Ref("x"),))
+    source = f"import numpy, torch\ndef answer(x):\n    return {value}"
+    return isolation.run_task(ChildTask("python", source, "answer", (one,)))
+
+
+@pytest.mark.parametrize(
     ("line", "change"),
     [
         ("x[1, 0] = float('nan')", Change("x", (1, 0), 3.0, float("nan"), 1)),

@@ -1,12 +1,13 @@
 """Runs a Python answer: a function of torch tensors whose return values are the outputs.
 
-May import: answer.loading, faults, tensors, watch, wire, torch.
+May import: answer.loading, faults, tensors, watch, wire, numpy, torch.
 """
 
 import contextlib
 import inspect
 import types
 
+import numpy
 import torch
 
 from ..answer import loading
@@ -117,8 +118,12 @@ def describe(value):
         return f"{dtype_name(value.dtype)} tensor of shape {tuple(value.shape)}"
     if isinstance(value, tuple | list):
         return f"{type(value).__name__} ({', '.join(describe(item) for item in value[:8])})"
+    if isinstance(value, numpy.generic):
+        return f"{value} (numpy.{value.dtype})"
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
+    if isinstance(value, numpy.ndarray):
+        return f"a numpy array of shape {value.shape}, {value.dtype},"
     return f"a {type(value).__name__}"
 
 
@@ -142,11 +147,30 @@ def shape_text(shape):
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
+def _is_number(value):
+    """Whether a value is a number of Python or of numpy; an array of no dimension counts."""
+    if isinstance(value, numpy.generic | numpy.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "biuf"
+    return isinstance(value, bool | int | float)
+
+
+def _number(value, dtype, name, entry):
+    """A number as a tensor of no dimension; Problem when a whole number is wanted and this is none."""
+    number = value if isinstance(value, bool | int | float) else value.item()
+    if not dtype.is_floating_point and isinstance(number, float) and not number.is_integer():
+        text = f"{entry} returned {describe(value)} as {name}; it must be a whole number ({dtype_name(dtype)})."
+        raise Problem("wrong_return", text)
+    return torch.tensor(number, dtype=dtype)
+
+
 def _fitting(value, shape, dtype, name, entry):
-    if isinstance(value, bool | int | float) and len(shape) == 0:
-        value = torch.tensor(value, dtype=dtype_named(dtype))
+    if len(shape) == 0 and _is_number(value):
+        value = _number(value, dtype_named(dtype), name, entry)
     if not isinstance(value, torch.Tensor):
-        raise Problem("wrong_return", f"{entry} returned {describe(value)} as {name}; it must be a {dtype} tensor.")
+        remedy = " (torch.from_numpy makes one)" if isinstance(value, numpy.ndarray) else ""
+        raise Problem(
+            "wrong_return", f"{entry} returned {describe(value)} as {name}; it must be a {dtype} tensor{remedy}."
+        )
     fits = value.dim() == len(shape) and all(
         want < 0 or want == size for want, size in zip(shape, value.shape, strict=True)
     )
