@@ -77,6 +77,8 @@ OUTCOMES = {
     "far out of bounds": (body("if (i < n) out[i + 1000000000LL] = 1.0f;"), "out_of_bounds", "", (4,)),
     "null pointer": (body("float* p = nullptr;", "if (i < n) p[i] = 1.0f;"), "out_of_bounds", "", (5,)),
     "misaligned": (body("if (i == 0) ((float4*)(out + 1))[0] = make_float4(1, 2, 3, 4);"), "misaligned", "", (4,)),
+    "past a local array": (body("float acc[4] = {};", "out[i % n] = acc[i % 5] * n;"), "out_of_bounds", "acc", (5,)),
+    "writes its input": (body("if (i < n) ((float*)x)[i] = 1.0f;"), "input_modified", "x is a const", (4,)),
     "race": (body("if (i < n) { out[i] = 2.0f * x[i]; out[0] = x[i]; }"), "race", "", (4,)),
     "divergent barrier": (
         body("if (threadIdx.x < 16) return;", "__syncthreads();", "if (i < n) out[i] = 2.0f * x[i];"),

@@ -42,7 +42,7 @@ def build(source, name, parameters, *, defines=None, filename="<cell>", first_li
         self_check()
     options = {"defines": defines, "filename": filename, "first_line": first_line}
     path = compile_kernel(source, name, mode=mode, **options)
-    module = Module(path, name, parameters, filename=filename, mode=mode)
+    module = Module(path, name, parameters, filename=filename, mode=mode, source=(source, first_line))
     module.static_shared = static_shared_bytes(module.variables, name, set(kernel_names(source)) - {name})
     if module.static_shared > STATIC_SHARED_LIMIT:
         message = (

@@ -63,6 +63,9 @@ CHECKED_GCC = (
     "-fno-ipa-icf",
     "-fno-section-anchors",  # on Arm, variables are addressed relative to the first one: red zones change the distance
     "--param=tsan-distinguish-volatile=1",
+    # Calls the runtime for an index past a declared array and for a misaligned load or store. Expanded after the
+    # coverage, so that the checks add no basic blocks.
+    "-fsanitize=alignment,bounds-strict",
 )
 # Even -O1 of clang merges branches or turns them into selects; by default it does not instrument blocks and reads that
 # others imply.

@@ -1,9 +1,10 @@
 """The runtime's findings as sentences: code addresses become lines, memory addresses become elements of tensors.
 
-May import: simt.lines, simt.report, simt.async_findings, simt.wgmma_findings.
+May import: simt.lines, simt.report, simt.async_findings, simt.indices, simt.wgmma_findings.
 """
 
 from .async_findings import AsyncSentences
+from .indices import index_text
 from .report import KINDS, Finding
 from .wgmma_findings import WgmmaSentences
 
@@ -28,10 +29,11 @@ class Reader(AsyncSentences, WgmmaSentences):
     variables : list of lines.Variable, of the kernel's library
     shown : list of (name, piece, host address, bytes, itemsize), the tensors
     result : dict, of the runtime
+    source : (str, int), the author's text and the number of its first line
     """
 
-    def __init__(self, lines, variables, shown, result):
-        self.lines, self.variables, self.result = lines, variables, result
+    def __init__(self, lines, variables, shown, result, source):
+        self.lines, self.variables, self.result, self.source = lines, variables, result, source
         lows = {}
         for _, piece, low, _, _ in shown:
             lows[piece] = min(lows.get(piece, low), low)
@@ -73,6 +75,8 @@ class Reader(AsyncSentences, WgmmaSentences):
             return None  # one call of the source that the compiler duplicated
         if kind == "divergent_barrier" and raw["other_code"] and (location, call) == (other, other_call):
             return None  # one barrier of the source that the compiler duplicated
+        if raw["detail"].startswith("index|") and index_text(raw, *self.source) is None:
+            return None
         message = getattr(self, "_" + kind)(raw, space, _where(other, other_call))
         return Finding(
             kind,
@@ -118,7 +122,16 @@ class Reader(AsyncSentences, WgmmaSentences):
             f"(a race on {space} memory)."
         )
 
+    def _const_write(self, raw, space, other):
+        name = self.object(raw)
+        return (
+            f"{self.actor(raw)} writes {name}, but {name.partition('[')[0]} is a const parameter, an input; write "
+            f"to an output instead."
+        )
+
     def _out_of_bounds(self, raw, space, other):
+        if raw["detail"].startswith("index|"):
+            return f"{_thread_text(raw['thread'], raw['block'])} {index_text(raw, *self.source)}."
         verb = "writes" if raw["is_write"] else "reads"
         return f"{_thread_text(raw['thread'], raw['block'])} {verb} {raw['bytes']} bytes at {self.outside(raw)}."
 

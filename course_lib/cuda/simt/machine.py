@@ -55,11 +55,13 @@ class Module:
     name : str
     path : Path of the kernel's library
     mode : str, "fast" or "checked"
+    source : (str, int), the text and the number of its first line; for the names in findings
     static_shared : int, bytes of shared memory that the kernel declares; set by simt.build
     """
 
-    def __init__(self, path, name, parameters, *, filename, mode):
+    def __init__(self, path, name, parameters, *, filename, mode, source=("", 1)):
         self.path, self.name, self.parameters, self.filename, self.mode = path, name, parameters, filename, mode
+        self.source = source
         load_runtime()
         self._library = ctypes.CDLL(str(path))
         self._entry = ctypes.cast(self._library.simt_entry, ctypes.c_void_p).value
@@ -151,7 +153,7 @@ class Module:
 
     def _findings(self, result, memory):
         """The findings of a launch; the one that ended it comes last."""
-        reader = Reader(self._lines, self.variables, memory.shown, result)
+        reader = Reader(self._lines, self.variables, memory.shown, result, self.source)
         reader.resolve()
         findings = reader.findings(result["findings"])
         return findings + [last for last in stop_findings(reader) if not _is_consequence(findings, last)]

@@ -24,6 +24,7 @@ KINDS = (
     "bad_registers",
     "in_flight",
     "bad_wgmma",
+    "const_write",
     "remark",
 )
 

@@ -19,6 +19,7 @@ from .unwritten import runs_of, sentence, unwritten
 FINDING_ORDER = (
     "out_of_bounds",
     "misaligned",
+    "input_modified",
     "bad_shuffle",
     "bad_registers",
     "bad_wgmma",

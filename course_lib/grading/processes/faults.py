@@ -31,6 +31,7 @@ _FINDING_KINDS = {
     "step_limit": "timeout",
     "stack_overflow": "recursion",
     "trap": "exception",
+    "const_write": "input_modified",
 }
 _FATAL = {
     "out_of_bounds",

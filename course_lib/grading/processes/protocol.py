@@ -72,8 +72,8 @@ class Fault:
 
     kind: compile_error, missing_function, wrong_signature, launch_configuration, out_of_bounds, misaligned, race,
     divergent_barrier, deadlock, uninitialised_read, missing_fence, bad_barrier, bad_copy, bad_registers, bad_wgmma,
-    in_flight, timeout, out_of_memory, exited, killed, exception, recursion, wrong_return, no_launch, forbidden_call,
-    not_verified_here
+    in_flight, input_modified, timeout, out_of_memory, exited, killed, exception, recursion, wrong_return, no_launch,
+    forbidden_call, not_verified_here
     """
 
     kind: str

@@ -109,6 +109,7 @@ static void tensor_access(uintptr_t address, unsigned bytes, bool is_write, Orde
         report_access(Kind::out_of_bounds, Space::global, code, address, bytes, is_write);
         return;  // the red zone is accessible: the launch goes on
     }
+    if (is_write && region->is_const) report_access(Kind::const_write, Space::global, code, address, bytes, true);
     if (order != Order::copy_landing) record_access(code, address, bytes, flags_of(is_write, order, Space::global));
     Access access = make_access(address, bytes, is_write, order, Space::global, code);
     access.starts_uninitialised = region->starts_uninitialised;
@@ -141,6 +142,7 @@ void agent_access(uintptr_t address, unsigned bytes, bool is_write, Space space,
     if (address >= launch->library.data_low && address < launch->library.data_high)
         return update_cells(device_cells.data(), launch->library.data_low, access);
     const Region* region = region_at(address);
+    if (is_write && region && region->is_const) report_access(Kind::const_write, space, left.code, address, bytes, true);
     access.starts_uninitialised = region && region->starts_uninitialised;
     update_cells(tensor_cells, tensors_low, access);
 }

@@ -15,7 +15,8 @@ namespace simt {
 // remark: nothing is wrong; kept apart from the findings.
 enum class Kind : int {
     race, out_of_bounds, misaligned, uninitialised_read, divergent_barrier, deadlock, step_limit, bad_shuffle,
-    stack_overflow, trap, missing_fence, bad_barrier, bad_copy, bad_registers, in_flight, bad_wgmma, remark
+    stack_overflow, trap, missing_fence, bad_barrier, bad_copy, bad_registers, in_flight, bad_wgmma, const_write,
+    remark
 };
 enum class Space : int { none, shared, global };
 

@@ -91,6 +91,8 @@ struct Fiber {
     bool spinning = false;  // yielded inside a loop of atomics or volatile reads: no progress
     uint8_t atomics_since_switch = 0;
     uintptr_t polled_address = 0, polled_code = 0;  // the last volatile read; the same one again is polling
+    uintptr_t misaligned_at = 0;  // where the compiler last met a misaligned reference (undefined.cpp)
+    unsigned misaligned_for = 1;  // the alignment of its type
 
     // Of the barrier or collective that the thread waits in. Set by the hook, read by the thread that completes it.
     uintptr_t wait_code = 0;  // its code address
@@ -183,6 +185,7 @@ struct Object {
 struct Region {
     uintptr_t low = 0, high = 0;
     bool starts_uninitialised = false;  // an output: reading it before a write is a finding
+    bool is_const = false;              // no parameter may write it
 };
 
 // The kernel's library as loaded in this process.

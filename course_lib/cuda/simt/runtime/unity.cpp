@@ -27,6 +27,7 @@
 #include "tma.cpp"
 #include "tma_rules.cpp"
 #include "traffic.cpp"
+#include "undefined.cpp"
 #include "warp.cpp"
 #include "wgmma.cpp"
 #include "wgmma_findings.cpp"
