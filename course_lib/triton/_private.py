@@ -2,7 +2,8 @@
 
 The public API of the interpreter does not give the addresses of accesses, the order of programs or the author's line.
 This module patches triton 3.6 and 3.7 to get them; tests/unit/test_triton_private.py calls ``missing()`` and fails with
-a sentence when an upgrade moves a name. _bf16.py corrects the interpreter's arithmetic, _speed.py caches its work.
+a sentence when an upgrade moves a name. _bf16.py corrects the interpreter's arithmetic, _libdevice.py and tuning.py
+add what it lacks, _speed.py caches its work.
 
 May import: errors, numpy; triton only inside functions.
 """
@@ -14,14 +15,15 @@ import sys
 import numpy as np
 
 from ..errors import CourseError, UnsupportedError
-from . import _bf16, _scalars, _speed
+from . import _bf16, _libdevice, _scalars, _speed, mode, tuning
 from .guard import Guard
 
 NEEDED = {
     "triton.runtime.interpreter": {
         "InterpreterBuilder": (
             "create_masked_load create_masked_store create_atomic_rmw create_atomic_cas create_dot cast_impl "
-            "create_fp_to_fp set_grid_idx set_grid_dim create_barrier"
+            "create_fp_to_fp set_grid_idx set_grid_dim create_barrier "
+            "create_extern_elementwise create_inline_asm"
         ),
         "GridExecutor": "_init_args_hst _restore_args_dev __call__",
         "InterpretedFunction": "run rewrite __call__",
@@ -30,8 +32,9 @@ NEEDED = {
         "TensorHandle": "get_element_ty",
     },
     "triton.runtime.jit": {"JITFunction": "run"},
+    "triton.runtime.autotuner": {"Autotuner": "run prune_configs", "Config": "all_kwargs"},
 }
-_FUNCTIONS = ("_get_np_dtype", "_patch_lang", "_patch_lang_tensor", "interpreter_builder", "tl")
+_FUNCTIONS = ("_get_np_dtype", "_patch_builtin", "_patch_lang", "_patch_lang_tensor", "interpreter_builder", "tl")
 
 _active = None  # the recorder of the open ledger, or None
 _guard = Guard()  # checks launches without a ledger
@@ -67,8 +70,12 @@ def adapt(module):
         )
     if module.__name__ == "triton.runtime.jit":
         _count_launches(module.JITFunction)
+    elif module.__name__ == "triton.runtime.autotuner":
+        if mode.is_interpreted():
+            tuning.take_in_turn(module)
     else:
         _count_launches(module.InterpretedFunction)
+        _libdevice.correct(module, author_line)
         _speed.improve(module)
         _bf16.correct(module)
         _scalars.correct(module)

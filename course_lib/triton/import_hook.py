@@ -2,7 +2,7 @@
 
 The course corrects the interpreter (bf16, see _bf16.py), records its accesses and counts launches. All of that must be
 in place before the first kernel runs, wherever the import comes from, and ``import course_lib`` must not import triton.
-So a meta path finder watches two modules of triton and passes each, once executed, to _private.adapt.
+So a meta path finder watches three modules of triton and passes each, once executed, to _private.adapt.
 
 May import: the standard library; _private only when triton is imported.
 """
@@ -11,7 +11,7 @@ import importlib.abc
 import importlib.util
 import sys
 
-WATCHED = ("triton.runtime.jit", "triton.runtime.interpreter")
+WATCHED = ("triton.runtime.jit", "triton.runtime.interpreter", "triton.runtime.autotuner")
 
 
 class _TritonFinder(importlib.abc.MetaPathFinder):

@@ -4,6 +4,8 @@ May import: answer.loading, child_python, faults, protocol, tensors, triton, tor
 """
 
 import contextlib
+import traceback
+import types
 import warnings
 from importlib import import_module
 
@@ -42,13 +44,17 @@ class Runner:
     def prepare(self):
         self.off = Off(self.task.forbidden)
         try:
-            import triton  # noqa: F401
+            import triton
+
+            from course_lib.triton import tuning
         except ImportError:
             raise Problem(
                 "not_verified_here", "Triton is not installed on this machine; it exists for Linux only."
             ) from None
         # what NumPy says of the interpreter's arithmetic on masked places is not something that the answer printed
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"triton\.runtime\.interpreter")
+        if self.device == "cuda":
+            tuning.take_in_turn(triton.runtime.autotuner)  # each timing would be a launch; the interpreter has it so
         module = loading.load(self.task.source, self.task.filename, self.task.first_line)
         self.kernel = find(module, self.task.entry)
         if not hasattr(self.kernel, "fn") or not hasattr(self.kernel, "__getitem__"):
@@ -63,7 +69,7 @@ class Runner:
 
     def run(self, run, result):
         named = {name: value for name, value in run.constants.items() if name not in _LAUNCH_OPTIONS}
-        check_signature(self.kernel.fn, list(run.arguments), named, self.task.entry)
+        check_signature(*_declared(self.kernel, named, run.arguments), self.task.entry)
         if self.device == "cuda":
             self._launch(run, result)
         else:
@@ -105,8 +111,42 @@ class Runner:
         try:
             self.kernel[run.grid](*bound.arguments, **run.constants)
         except Exception as error:
-            result.fault = fault_of(_innermost(error))
+            result.fault = _lacking(error) or fault_of(_innermost(error))
         return launch_count() - before
+
+
+def _declared(kernel, named, arguments):
+    """(function, arguments, constants) for check_signature: what @autotune and @heuristics pass counts as passed."""
+    named = dict(named)
+    while not isinstance(kernel, types.FunctionType) and hasattr(kernel, "fn"):
+        for config in getattr(kernel, "configs", ())[:1]:
+            named |= dict.fromkeys(config.kwargs)
+        if isinstance(getattr(kernel, "values", None), dict):  # Heuristics
+            named |= dict.fromkeys(kernel.values)
+        kernel = kernel.fn
+    return kernel, list(arguments), named
+
+
+def _lacking(error):
+    """The Fault for a function of Triton that its interpreter does not have, or None."""
+    inner = _innermost(error)
+    if not (isinstance(inner, AttributeError | NotImplementedError) and _in_triton(inner)):
+        return None
+    if isinstance(inner, AttributeError) and "InterpreterBuilder" not in str(inner):
+        return None
+    line = loading.learners_line(inner)
+    where = f"line {line}: " if line is not None else ""
+    return Fault(
+        "not_verified_here",
+        f"{where}Triton's interpreter lacks a function that this line needs ({inner}); use another function of "
+        "triton.language, or check the answer on a machine with a GPU.",
+        line,
+    )
+
+
+def _in_triton(error):
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and not loading.is_learners_file(frames[-1].filename)
 
 
 def _innermost(error):

@@ -16,7 +16,7 @@ from ...errors import (
     ToolchainError,
     UnsupportedError,
 )
-from ..answer.loading import learners_line, readable_trace
+from ..answer.loading import is_learners_file, learners_line, readable_trace
 from .protocol import Fault
 
 _OUT_OF_MEMORY = (
@@ -100,15 +100,16 @@ def fault_of(error):
             line,
             detail=readable_trace(error),
         )
-    if isinstance(error, NotImplementedError):
+    if isinstance(error, NotImplementedError) and _raised_by_the_answer(error):
         return Fault("exception", f"The answer is not written yet{_at(line)} (NotImplementedError).", line)
     return Fault(
         "exception", f"{type(error).__name__}{_at(line)}: {first_line(error)}", line, detail=readable_trace(error)
     )
 
 
-def _whole_trace(error):
-    return "".join(traceback.format_exception(error))[-4000:]
+def _raised_by_the_answer(error):
+    frames = traceback.extract_tb(error.__traceback__)
+    return not frames or is_learners_file(frames[-1].filename)
 
 
 def first_line(error):
