@@ -15,7 +15,7 @@ import sys
 import numpy as np
 
 from ..errors import CourseError, UnsupportedError
-from . import _bf16, _libdevice, _scalars, _speed, mode, tuning
+from . import _bf16, _libdevice, _scalars, _speed, tuning
 from .guard import Guard
 
 NEEDED = {
@@ -71,7 +71,7 @@ def adapt(module):
     if module.__name__ == "triton.runtime.jit":
         _count_launches(module.JITFunction)
     elif module.__name__ == "triton.runtime.autotuner":
-        if mode.is_interpreted():
+        if module.knobs.runtime.interpret:
             tuning.take_in_turn(module)
     else:
         _count_launches(module.InterpretedFunction)
