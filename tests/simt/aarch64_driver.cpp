@@ -20,7 +20,7 @@
 struct Tensor {
     void* memory;
     uint64_t bytes, misalignment;
-    int uninitialised;
+    int uninitialised, is_const;
 };
 struct Object {
     uint64_t offset, bytes;

@@ -21,6 +21,7 @@ class Tensor(ctypes.Structure):
         ("bytes", ctypes.c_uint64),
         ("misalignment", ctypes.c_uint64),
         ("uninitialised", ctypes.c_int),
+        ("is_const", ctypes.c_int),
     ]
 
 
@@ -64,13 +65,14 @@ class Memory:
     ----------
     extents : list of [first byte, past the last byte, start of the storage], host addresses
     fresh : list of bool, by extent: all its tensors count as uninitialised
+    const : list of bool, by extent: no parameter may write it; a map may
     piece_of : list of int, by argument: its extent, -1 for a plain value
     offset_of : list of int, by argument: bytes from the start of its extent
     shown : list of (name, extent, host address, bytes, itemsize) of the tensors, for messages
     """
 
     def __init__(self, parameters, arguments, outputs):
-        self.extents, self.fresh = [], []
+        self.extents, self.fresh, self.const = [], [], []
         self.piece_of, self.shown = [], []
         self._extent_of_storage = {}
         marked = {id(output) for output in outputs}
@@ -78,13 +80,14 @@ class Memory:
         for parameter, argument in zip(parameters, arguments, strict=True):
             value = argument.tensor if isinstance(argument, TensorMap) else argument
             is_tensor = isinstance(value, torch.Tensor)
-            self.piece_of.append(self._add(parameter, value, id(value) in marked) if is_tensor else -1)
+            is_const = parameter.is_const and value is argument
+            self.piece_of.append(self._add(parameter, value, id(value) in marked, is_const) if is_tensor else -1)
             lows.append(value.data_ptr() if is_tensor else 0)
         self.offset_of = [
             low - self.extents[piece][0] if piece >= 0 else 0 for low, piece in zip(lows, self.piece_of, strict=True)
         ]
 
-    def _add(self, parameter, tensor, is_output):
+    def _add(self, parameter, tensor, is_output, is_const):
         """Add a tensor to the extent of its storage. Returns the extent's number."""
         if tensor.device.type != "cpu":
             raise ArgumentError(f"{parameter.name} is a tensor on {tensor.device}; the SIMT machine runs on the CPU.")
@@ -94,10 +97,12 @@ class Memory:
             self._extent_of_storage[storage] = len(self.extents)
             self.extents.append([low, low + num_bytes, storage])
             self.fresh.append(True)
+            self.const.append(True)
         piece = self._extent_of_storage[storage]
         extent = self.extents[piece]
         extent[0], extent[1] = min(extent[0], low), max(extent[1], low + num_bytes)
         self.fresh[piece] &= is_output
+        self.const[piece] &= is_const
         self.shown.append((parameter.name, piece, low, num_bytes, tensor.element_size()))
         return piece
 
@@ -125,8 +130,8 @@ class Memory:
 
     def _tensors(self):
         rows = [
-            (low, high - low, (low - storage) % 256, fresh)
-            for (low, high, storage), fresh in zip(self.extents, self.fresh, strict=True)
+            (low, high - low, (low - storage) % 256, fresh, const)
+            for (low, high, storage), fresh, const in zip(self.extents, self.fresh, self.const, strict=True)
         ]
         return (Tensor * max(1, len(rows)))(*rows)
 

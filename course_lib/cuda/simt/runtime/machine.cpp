@@ -26,7 +26,7 @@ extern "C" {
 struct SimtTensor {
     void* memory;
     uint64_t bytes, misalignment;
-    int uninitialised;
+    int uninitialised, is_const;
 };
 struct SimtObject {
     uint64_t offset, bytes;
@@ -251,7 +251,7 @@ static bool start_checks(const Launch& task, const SimtTask& spec, const std::ve
     if (!start_shadow(task, arena.low(), arena.high())) return false;
     for (size_t i = 0; i < tensors.size(); ++i) {
         auto low = reinterpret_cast<uintptr_t>(tensors[i].device);
-        add_region({low, low + tensors[i].bytes, spec.tensors[i].uninitialised != 0, !tensors[i].writable});
+        add_region({low, low + tensors[i].bytes, spec.tensors[i].uninitialised != 0, spec.tensors[i].is_const != 0});
     }
     return true;
 }
