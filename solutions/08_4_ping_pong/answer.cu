@@ -7,7 +7,7 @@
 //           state (CONSUMER_THREADS,) unsigned · worked (NUM_CONSUMERS * CONSUMER_THREADS,) unsigned
 //           no Triton twin: Triton has no named barriers
 // Launch    grid 1 · block NUM_CONSUMERS * CONSUMER_THREADS · no dynamic shared memory
-// Needs     compute capability 7.0 · compiled by NVRTC: device code only, no host headers
+// Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // gate: -DNUM_CONSUMERS=2 -DCONSUMER_THREADS=128
 // gate: -DNUM_CONSUMERS=3 -DCONSUMER_THREADS=128
 // Source    PTX ISA, "bar.sync", "bar.arrive"
