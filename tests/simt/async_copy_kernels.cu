@@ -56,3 +56,23 @@ extern "C" __global__ void double_buffer_kernel(const float* x, float* out, int 
     }
     out[t] = sum;
 }
+
+// One block of 64 threads. Copies x to shared memory and overwrites x too early, each who in its own way; 0: after the wait.
+extern "C" __global__ void overwritten_source_kernel(float* x, float* out, int who) {
+    __shared__ float copy_smem[64];
+    const int t = threadIdx.x;
+    cp_async_4(&copy_smem[t], &x[t]);  // the source
+    cp_async_commit_group();
+    if (who == 1) x[t] = 5.0f;                     // its own thread
+    if (who == 2) x[63 - t] = 5.0f;                // another thread
+    if (who == 3) {
+        __syncthreads();
+        x[63 - t] = 5.0f;                          // another thread, after a barrier
+        __syncthreads();
+    }
+    if (who == 4) reinterpret_cast<short*>(x)[2 * t] = 5;  // a half
+    cp_async_wait_group<0>();
+    __syncthreads();
+    if (who == 0) x[t] = 5.0f;
+    out[t] = copy_smem[63 - t];
+}

@@ -126,6 +126,32 @@ def test_the_sentence_of_a_missing_barrier(profile):
     assert f"wrote by the asynchronous copy it waited for at line {WAITS}, with no barrier between" in race.message
 
 
+# ---- the source ----
+OVERWRITES = {1: "// its own thread", 2: "// another thread\n", 3: "after a barrier", 4: "// a half"}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_an_overwritten_source(profile, schedule):
+    """The copy may read its source as late as at the wait, and no barrier waits for it."""
+    issue = line_of(SOURCE, "// the source")
+    for who, text in OVERWRITES.items():
+        line = SOURCE[: SOURCE.index(text)].count("\n") + 1
+        report = profile(
+            SOURCE, "overwritten_source_kernel", 1, 64, torch.ones(64), torch.zeros(64), who, schedule=schedule
+        )
+        assert any(line in (one.line, one.other_line) for one in report.races), f"{who}: {report}"
+        assert {one.space for one in report.races} == {"global"}
+        if who != 2:
+            race = next(one for one in report.races if one.line == line)
+            assert race.other_line == issue
+            assert (
+                "before the asynchronous copy that thread (" in race.message
+                and "wait for the copy first" in race.message
+            )
+    report = profile(SOURCE, "overwritten_source_kernel", 1, 64, torch.ones(64), torch.zeros(64), 0, schedule=schedule)
+    assert report.ok, str(report)
+
+
 def test_late_data_makes_the_fast_build_wrong_too(launch):
     x, out = torch.ones(5, 64), torch.zeros(64)
     launch(SOURCE, "double_buffer_kernel", 1, 64, x, out, 5, ALL)

@@ -112,6 +112,11 @@ class Reader(AsyncSentences, WgmmaSentences):
                 f"{thread} {verb} {self.object(raw)} while the asynchronous copy that {other_thread} started at "
                 f"{other} is still in flight; wait for it first (a race on shared memory)."
             )
+        if raw["detail"] == "source":
+            return (
+                f"{thread} writes {self.object(raw)} before the asynchronous copy that {other_thread} started at "
+                f"{other} has surely read it; wait for the copy first (a race on global memory)."
+            )
         if raw["detail"] == "landed":
             return (
                 f"{thread} {verb} {self.object(raw)}, which {other_thread} wrote by the asynchronous copy it waited "

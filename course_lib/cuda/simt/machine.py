@@ -59,6 +59,8 @@ class Module:
     static_shared : int, bytes of shared memory that the kernel declares; set by simt.build
     """
 
+    source = ("", 1)
+
     def __init__(self, path, name, parameters, *, filename, mode, source=("", 1)):
         self.path, self.name, self.parameters, self.filename, self.mode = path, name, parameters, filename, mode
         self.source = source

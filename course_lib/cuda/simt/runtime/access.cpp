@@ -124,6 +124,14 @@ bool is_inside_global(uintptr_t address, unsigned bytes) {
     return region && address + bytes <= region->high;
 }
 
+void append_global_writes(uintptr_t address, unsigned bytes, std::vector<Stamp>& into) {
+    const Library& library = launch->library;
+    if (address >= library.data_low && address < library.data_high)
+        append_writes(device_cells.data(), library.data_low, address, bytes, global_split, into);
+    else if (address >= tensors_low && address + bytes <= tensors_high)
+        append_writes(tensor_cells, tensors_low, address, bytes, global_split, into);
+}
+
 void agent_access(uintptr_t address, unsigned bytes, bool is_write, Space space, const Stamp& left) {
     Access access = make_access(address, bytes, is_write, is_write ? Order::copy_issue : Order::plain, space, left.code);
     access.stamp.strong = left.strong;

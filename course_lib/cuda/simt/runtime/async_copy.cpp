@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "async_proxy.h"
+
 namespace simt {
 
 // Rules of the instruction itself, in both builds. Alignment in the fast build only: the checked one reports it as a
@@ -69,6 +71,33 @@ static void mark_landed(uint32_t number, uintptr_t address, unsigned bytes, uint
     }
 }
 
+static std::shared_ptr<const CopySource> source_now(const unsigned char* source, unsigned bytes, uintptr_t code) {
+    auto now = std::make_shared<CopySource>();
+    append_global_writes(reinterpret_cast<uintptr_t>(source), bytes, now->writes);
+    std::memcpy(now->bytes, source, bytes);
+    now->code = code;
+    return now;
+}
+
+// A write to the source since the issue. One that nothing orders before the wait is a race of the copy's second read;
+// this finds the others: of the thread itself, or with a barrier between, neither of which waits for the copy.
+static void check_source(const AsyncCopy& copy, uintptr_t code) {
+    auto address = reinterpret_cast<uintptr_t>(copy.source);
+    std::vector<Stamp> writes;
+    append_global_writes(address, copy.source_bytes, writes);
+    auto same = [](const Stamp& a, const Stamp& b) {
+        return a.block == b.block && a.linear == b.linear && a.clock == b.clock && a.epoch == b.epoch && a.code == b.code;
+    };
+    bool changed = std::memcmp(copy.before->bytes, copy.source, copy.source_bytes) != 0;
+    for (const Stamp& write : writes) {
+        bool is_old = false;
+        for (const Stamp& old : copy.before->writes) is_old |= same(old, write);
+        if (!write.clock || !is_ordered(write) || (is_old && !changed)) continue;
+        report_overwritten_source(write, address, copy.source_bytes, copy.before->code);
+        return;
+    }
+}
+
 // What the checked build records at issue: the read of the source (as traffic), the write of the destination (as a race
 // check against what other threads did before), then the ownership until the wait.
 static uint32_t record_issue(uintptr_t destination, uintptr_t source, unsigned bytes, unsigned source_bytes,
@@ -86,6 +115,7 @@ static void land(const AsyncCopy& copy, uintptr_t code) {
     if (launch->checked) {
         if (copy.source_bytes)  // the source must not have been overwritten since the issue
             on_access(reinterpret_cast<uintptr_t>(copy.source), copy.source_bytes, false, Order::copy_landing, code);
+        if (copy.before) check_source(copy, code);
         mark_landed(copy.number, reinterpret_cast<uintptr_t>(copy.destination), copy.bytes, code);
     }
     std::memcpy(copy.destination, copy.source, copy.source_bytes);
@@ -118,8 +148,10 @@ SIMT_EXPORT void simt_copy_async(void* destination, const void* source, unsigned
     if (launch->checked) number = record_issue(to, from, bytes, source_bytes, code);
     // fault on this line, not at the wait
     else if (source_bytes) (void)*static_cast<const volatile unsigned char*>(source);
-    self.copies.push_back({static_cast<unsigned char*>(destination), static_cast<const unsigned char*>(source), bytes,
-                           source_bytes, self.copy_group, number});
+    auto* bytes_from = static_cast<const unsigned char*>(source);
+    bool is_checked = launch->checked && source_bytes && is_inside_global(from, source_bytes);
+    self.copies.push_back({static_cast<unsigned char*>(destination), bytes_from, bytes, source_bytes, self.copy_group, number,
+                           is_checked ? source_now(bytes_from, source_bytes, code) : nullptr});
 }
 
 SIMT_EXPORT void simt_copy_commit() { ++current->copy_group; }

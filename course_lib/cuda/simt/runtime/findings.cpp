@@ -119,6 +119,21 @@ size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned by
     return report(finding);
 }
 
+void report_overwritten_source(const Stamp& write, uintptr_t address, unsigned bytes, uintptr_t issue) {
+    Finding finding = finding_of_current(Kind::race, write.code);
+    finding.space = Space::global;
+    finding.address = address;
+    finding.bytes = bytes;
+    finding.is_write = true;
+    finding.other_code = issue;
+    finding.other_thread = finding.thread;  // who copies
+    finding.other_block = finding.block;
+    finding.thread = thread_index(write.linear);
+    finding.block = block_index(write.block);
+    finding.detail = "source";
+    report(finding);
+}
+
 void report_missing_fence(uintptr_t code, uintptr_t address, unsigned bytes, const Stamp& write, const char* detail) {
     Finding finding = finding_of_current(Kind::missing_fence, code);
     finding.space = Space::shared;

@@ -48,6 +48,8 @@ size_t report(const Finding& finding);
 size_t report_access(Kind kind, Space space, uintptr_t code, uintptr_t address, unsigned bytes, bool is_write);
 size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned bytes, bool is_write, const Stamp& other,
                    bool other_is_write);
+// `write` changed the source of a cp.async that the current thread issued at `issue`, and waits for now.
+void report_overwritten_source(const Stamp& write, uintptr_t address, unsigned bytes, uintptr_t issue);
 // What a thread wrote (`write`) is used by the async proxy without a fence of that thread. detail: "proxy" or "init".
 void report_missing_fence(uintptr_t code, uintptr_t address, unsigned bytes, const Stamp& write, const char* detail);
 void report_divergent_barrier(Block& block);

@@ -153,4 +153,17 @@ void update_cells(Cell* cells, uintptr_t low, const Access& access) {
     }
 }
 
+static void append_part(const Cell& cell, const SplitCells& split, std::vector<Stamp>& into) {
+    size_t pair = cell.state >> 1;
+    if (!pair) return into.push_back(cell.write);
+    append_part(split.cells[2 * pair], split, into);
+    append_part(split.cells[2 * pair + 1], split, into);
+}
+
+void append_writes(const Cell* cells, uintptr_t low, uintptr_t address, unsigned bytes, const SplitCells& split,
+                   std::vector<Stamp>& into) {
+    for (uintptr_t word = (address - low) / 4; word <= (address + bytes - 1 - low) / 4; ++word)
+        append_part(cells[word], split, into);
+}
+
 }  // namespace simt

@@ -76,7 +76,12 @@ struct Access {
 void update_cells(Cell* cells, uintptr_t low, const Access& access);  // cells[0] shadows the four bytes at `low`
 void settle_pending_race(Fiber& fiber);  // withdraws the racing write's finding when it wrote the value that was there
 
+// The writes that the cells of [address, address + bytes) hold, each part of a split cell on its own.
+void append_writes(const Cell* cells, uintptr_t low, uintptr_t address, unsigned bytes, const SplitCells& split,
+                   std::vector<Stamp>& into);
+
 // access.cpp
+void append_global_writes(uintptr_t address, unsigned bytes, std::vector<Stamp>& into);
 void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, uintptr_t code);
 // An access that the current thread starts and an agent makes: checked as the thread's, stamped as `left`. Not counted.
 void agent_access(uintptr_t address, unsigned bytes, bool is_write, Space space, const Stamp& left);

@@ -70,12 +70,21 @@ struct Recording {
     std::vector<int> path{0};  // the last basic block of each function on the call stack
 };
 
+struct Stamp;  // shadow.h
+// What the source of a cp.async was when it was issued, in the checked build.
+struct CopySource {
+    std::vector<Stamp> writes;  // of its cells
+    unsigned char bytes[16];
+    uintptr_t code;  // of the issue
+};
+
 // A cp.async in flight. Its data arrives when the thread waits for its group. See async_copy.h.
 struct AsyncCopy {
     unsigned char* destination;
     const unsigned char* source;
     unsigned bytes, source_bytes;  // written; read (the rest is zero-filled)
     uint32_t group, number;        // of the thread's commit groups; of the block's copies
+    std::shared_ptr<const CopySource> before;
 };
 
 // A CUDA thread. start_block (block.cpp) resets what must not outlive a block; the rest is set before it is read.
