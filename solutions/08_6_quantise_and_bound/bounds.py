@@ -4,7 +4,7 @@ import torch
 
 from course_lib.grading.report.verdict import Diagnosis
 
-from .e4m3 import LARGEST, SLACK, TIGHT, best_bound
+from .rounding import LARGEST, SLACK, TIGHT, best_bound
 
 
 def first_of(wrong):

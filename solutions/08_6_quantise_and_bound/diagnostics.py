@@ -10,7 +10,7 @@ import torch
 from course_lib.grading.report.verdict import Diagnosis
 
 from .bounds import by_bound, first_of
-from .e4m3 import LARGEST, SLACK, half_step, largest_of_blocks, of_each_row, rotated
+from .rounding import LARGEST, SLACK, half_step, largest_of_blocks, of_each_row, rotated
 
 MOST_TERMS = 16  # of a matrix product
 EPSILON = 2.0**-24  # half a unit in the last place of float32
