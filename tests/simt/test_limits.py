@@ -1,5 +1,7 @@
 """Launches and sources that no GPU accepts are refused, and a fault of the fast build has its line."""
 
+import re
+
 import pytest
 import torch
 
@@ -44,9 +46,51 @@ def test_headers_that_a_gpu_lacks_are_refused_by_their_line():
     _compiled("", before="#include <cuda_runtime.h>\n#include <cuda_fp16.h>\n")
 
 
-def test_inline_assembly_is_refused_with_a_sentence():
-    with pytest.raises(CompileError, match="inline assembly is for the GPU alone"):
-        _compiled('asm volatile("bar.sync 0;");')
+PTX = {  # instruction -> asm statement that begins on line 3, what to use
+    "bar.sync 0": ('asm volatile("bar.sync 0;");', r"__syncthreads\(\)"),
+    "bar.sync": (
+        'asm volatile("bar.sync %0, %1;" ::"r"(1), "r"(64));',
+        "named_barrier_sync of common/named_barrier.cuh",
+    ),
+    "ex2.approx.ftz.f32": (
+        'asm("ex2.approx.ftz.f32 %0, %1;\\n"\n: "=f"(y)\n: "f"(x[0]));',
+        "fast_exp2 of common/fast_exp2",
+    ),
+    "lg2.approx.f32": ('asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x[0]));', "log2f"),
+    "cvt.rn.f16.f32": ('asm("cvt.rn.f16.f32 %0, %1;" : "=r"(i) : "f"(x[0]));', "such as __float2half_rn"),
+    "ld.global.nc.f32": ('asm("ld.global.nc.f32 %0, [%1];" : "=r"(i) : "l"(x));', "a plain load, or __ldg"),
+    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": (
+        'asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "\n"{%0};" : "+r"(i));',
+        "mma_m16n8k16_f32_bf16 of common/tensor_core.cuh",
+    ),
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16": (
+        'asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 %0;}"'
+        '\n: "+r"(i));',
+        "wgmma_m64k16",
+    ),
+}
+
+
+@pytest.mark.parametrize("instruction", PTX)
+def test_inline_ptx_is_refused_with_its_instruction_and_what_to_call(instruction):
+    statement, remedy = PTX[instruction]
+    words = rf"line 3: inline PTX \({re.escape(instruction)}\) is for the GPU alone .* use .*{remedy}"
+    with pytest.raises(CompileError, match=words) as caught:
+        _compiled(f'float y = 0; int i = 0;  // asm("rcp.approx.f32 %0;")\n{statement}\nx[0] = y + i;')
+    assert caught.value.line == 3 and "\n" not in str(caught.value)
+
+
+def test_another_mistake_beside_inline_ptx_is_the_compilers():
+    with pytest.raises(CompileError, match="line 3: .*nonsense"):
+        _compiled('asm volatile("" ::: "memory");\nnonsense = 3;')
+
+
+def test_inline_ptx_behind_a_guard_does_no_harm():
+    _compiled('#ifdef __CUDA_ARCH__\nasm volatile("bar.sync 0;");\n#else\n__syncthreads();\n#endif')
+
+
+def test_an_assumption_is_never_evaluated():
+    _compiled("int i = 0;\n__builtin_assume(n > 0 && ++i);\nx[0] = i;")
 
 
 @pytest.mark.parametrize(

@@ -236,12 +236,12 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
         assembly = path.with_suffix(".s")
         done = _assemble(text, mode, assembly)
         if done.returncode:
-            raise compile_error(done.stderr, name, filename)
+            raise compile_error(done.stderr, name, filename, source, first_line)
         machine_code = with_unset_nan(assembly.read_text(), source)
         assembly.write_text(with_red_zones(machine_code) if mode == "checked" else machine_code)
         done = _link(assembly, path, uses_dynamic_shared="simt_dynamic_buffer" in text)
         if done.returncode:
-            raise compile_error(done.stderr, name, filename)
+            raise compile_error(done.stderr, name, filename, source, first_line)
 
     prune(cache_dir())
     return build_into(target, make)

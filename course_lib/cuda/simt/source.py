@@ -1,12 +1,13 @@
 """A kernel's text before and after the C++ compiler: CUDA syntax rewritten, red zones added, errors read from the log.
 
-May import: errors.
+May import: errors, simt.inline_ptx.
 """
 
 import re
 from pathlib import Path
 
 from ...errors import CompileError
+from . import inline_ptx
 
 RED_ZONE_BYTES = 256  # after every shared array of the checked build
 AUTHOR = "/simt/author.cu"  # file name of the author's text; the compiler gives names like <cell> a meaning of its own
@@ -105,13 +106,14 @@ def with_red_zones(assembly):
     return "\n".join(lines) + "\n"
 
 
-def compile_error(log, name, filename):
+def compile_error(log, name, filename, source="", first_line=1):
     """Return the CompileError for a compiler log: one sentence, with the author's line."""
     match = re.search(rf"^{AUTHOR}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
     line = int(match[1]) if match else None
     what = match[2] if match else next((text for text in log.splitlines() if "error" in text), "unknown error")
-    if "Assembler messages" in log or "<inline asm>" in log:
-        what = "inline assembly is for the GPU alone; on a CPU use the functions of kernels_cu/common instead"
+    assembler = "Assembler messages" in log or "<inline asm>" in log
+    if line is not None or assembler:
+        what, line = inline_ptx.refusal(source, first_line, None if assembler else line) or (what, line)
     where = f"line {line}: " if line else ""
     return CompileError(
         f"{name} does not compile: {where}{what}", filename=filename, line=line, log=log.replace(AUTHOR, filename)

@@ -6,6 +6,9 @@
 
 // ---- fast intrinsics, as accurate as the library on the machine ----
 // Macros, since glibc's <math.h> declares functions of these names.
+#if !defined(__clang__)
+#define __builtin_assume(...) static_cast<void>(sizeof(!(__VA_ARGS__)))  // checked for its types, never evaluated
+#endif
 #define __expf expf
 #define __exp10f exp10f
 #define __logf logf
