@@ -1,0 +1,59 @@
+"""08.3 Find the missing wait: what the judge runs."""
+
+import torch
+
+from course_lib.grading.exercise.spec import ALL_SCHEDULES, Case, exercise
+from course_lib.grading.processes.protocol import MapRef, Ref, Run
+
+from .waits import explain, judge_overlap
+
+TILE, TILE_BYTES = 64, 8192
+
+
+def _case(part, num_tiles, scale=0.125, schedules=ALL_SCHEDULES):
+    name = f"loop {part}, {num_tiles} tile{'s' if num_tiles > 1 else ''}"
+    return Case(name, {"part": part, "num_tiles": num_tiles}, "normal", "float32", {"scale": scale}, schedules)
+
+
+def _inputs(case, gen):
+    rows = {"q": TILE, "k": TILE * case.sizes["num_tiles"], "v": TILE * case.sizes["num_tiles"]}
+    return {name: torch.randn(count, TILE, generator=gen).half() for name, count in rows.items()}
+
+
+def _run(case, tensors):
+    maps = (MapRef(name, (TILE, TILE), "128B") for name in "qkv")
+    return Run(
+        case.name,
+        tensors,
+        {"out": ((TILE, TILE), "float32")},
+        (*maps, Ref("out"), *case.sizes.values(), case.options["scale"]),
+        block=(160, 1, 1),
+        shared_bytes=5 * TILE_BYTES,
+        timeline=True,
+    )
+
+
+def _sums(case, tensors, dtype):
+    """The sum over the tiles; `dtype` float32 rounds the weights as the kernel does."""
+    q, k, v = (tensors[name].to(dtype) for name in "qkv")
+    weights = case.options["scale"] * (q @ k.T)
+    return {"out": (weights if dtype == torch.float64 else weights.half().float()) @ v}
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        *(_case(part, 1) for part in range(3)),
+        *(_case(part, 2, 0.25) for part in range(3)),
+        *(_case(part, 3, -1.0) for part in range(3)),
+        *(_case(part, 5, 0.0625) for part in range(3)),
+        *(_case(part, 8, 0.5, schedules=("random",)) for part in range(3)),
+    ),
+    make_inputs=_inputs,
+    make_run=_run,
+    oracle=lambda case, tensors: _sums(case, tensors, torch.float64),
+    baseline=lambda case, tensors: _sums(case, tensors, torch.float32),
+    rules={"out": "forward"},
+    explain=explain,
+    ledger_rule=judge_overlap,
+)
