@@ -35,7 +35,7 @@ def quantise(y, scales, block_rows):
 
 
 def dequantise(small, scales, block_rows):
-    """The numbers that small and scales stand for, float32."""
+    """The numbers that small and scales denote, float32."""
     ### BEGIN SOLUTION
     return small.float() * scales.repeat_interleave(block_rows)[: len(small), None]
     ### END SOLUTION
