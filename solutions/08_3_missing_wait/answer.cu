@@ -78,17 +78,14 @@ __device__ __forceinline__ void wait_in_the_next_turn(const Walk& walk, float (&
     Barriers& barriers = *walk.barriers;
     float scores[TILE / 2];
     unsigned probs[TILE / 16][4];
-    Ring<NUM_STAGES> ring, last;  // `last`: of the tile before
+    Ring<NUM_STAGES> ring;
     for (int tile = 0; tile < walk.num_tiles; ++tile, ring.advance()) {
         mbarrier_wait_parity(&barriers.k_full[ring.stage], ring.parity);
         issue_q_k<__half, TILE, TILE>(scores, walk.q_desc, walk.k_desc + ring.stage * (TILE_BYTES / 16));
         wgmma_wait_group<0>();  // also the product of the tile before
         wgmma_keep_order(scores);
         // BEGIN SOLUTION unmarked
-        if (tile > 0) {
-            if (walk.thread == 0) mbarrier_arrive(&barriers.empty[last.stage]);
-            last.advance();
-        }
+        if (tile > 0 && walk.thread == 0) mbarrier_arrive(&barriers.empty[(tile - 1) % NUM_STAGES]);
         // END SOLUTION
         scale_scores(scores, walk.scale);
         pack_probs<__half>(probs, scores);
