@@ -95,6 +95,20 @@ def compile_for(fn, signature, constexprs, arch, **options):
     return Compiled(**worker(f"{__name__}:serve", _ENVIRONMENT).call(request))
 
 
+def compile_here(fn, signature, constexprs, arch, **options):
+    """Compile a @triton.jit function in this process, which must have Triton's compiler.
+
+    Parameters
+    ----------
+    fn, signature, constexprs, arch, options : as in `compile_for`, but `fn` is Triton's JITFunction
+
+    Returns
+    -------
+    tuple of str, the compiler's warnings
+    """
+    return _compile(fn, signature, constexprs, int(arch[3:].rstrip("a")), options)[1]
+
+
 def support(arch):
     """Return one sentence for the support matrix: how Triton compiles for `arch`.
 

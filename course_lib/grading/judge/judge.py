@@ -2,7 +2,7 @@
 
 The child sends back outputs and findings; only this module says PASS.
 
-May import: diagnosis, prepare, remarks, session, processes.isolation, report.states, report.verdict.
+May import: compiled, diagnosis, prepare, remarks, session, processes.isolation, report.states, report.verdict.
 """
 
 import math
@@ -14,7 +14,7 @@ from dataclasses import replace
 from ..processes import isolation
 from ..report.states import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
 from ..report.verdict import CaseOutcome, FirstWrong, Verdict
-from . import diagnosis, remarks
+from . import compiled, diagnosis, remarks
 from .prepare import prepare
 from .session import Session
 
@@ -26,7 +26,16 @@ _UNCHECKED = (
 
 
 def judge(
-    exercise, answer_text, *, engine="cpu", seed=None, run_task=None, filename="answer", first_line=1, prepared=None
+    exercise,
+    answer_text,
+    *,
+    engine="cpu",
+    seed=None,
+    run_task=None,
+    compile_task=None,
+    filename="answer",
+    first_line=1,
+    prepared=None,
 ):
     """The verdict on one answer.
 
@@ -38,6 +47,8 @@ def judge(
         every answer is first judged on the CPU, where each access is checked, and runs on a GPU when it has passed.
     seed : int or None; None draws a new one, so that no answer can be fitted to the inputs
     run_task : callable, ChildTask -> ChildResult; default isolation.run_task
+    compile_task : callable like `run_task` that compiles a passing answer for a GPU; None leaves that out, unless
+        run_task is left out too
     filename, first_line : where the text begins for the learner
     prepared : what `prepare(exercise, seed)` gave, to judge many answers on the same inputs
 
@@ -51,6 +62,7 @@ def judge(
         verdict.state, verdict.hint = NOT_STARTED, _first_step(exercise, answer_text)
         return verdict
     seed = secrets.randbits(62) if seed is None else seed
+    compile_task = isolation.run_task if run_task is None else compile_task
     session = Session(exercise, answer_text, run_task or isolation.run_task, filename, first_line)
     prepared = prepared or prepare(exercise, seed)
     result, evidence = _collect(verdict, session, prepared, engine)
@@ -60,6 +72,8 @@ def judge(
         verdict.state, verdict.missing = NOT_VERIFIED_HERE, missing
     elif _passed(result, evidence):
         _say_pass(verdict, exercise, evidence)
+        if verdict.engine == "cpu" and exercise.language != "python" and compile_task is not None:
+            _look_at_compiled(verdict, *compiled.look(session, prepared, compile_task))
     else:
         _say_fail(verdict, session, result, evidence, seed)
     verdict.seconds = time.perf_counter() - started
@@ -115,6 +129,13 @@ def _say_pass(verdict, exercise, evidence):
             fewest, why = exercise.bound_bytes(chosen.case)
             verdict.bound = {"bytes": fewest, "why": why, "case": chosen.case.name}
             verdict.remarks += remarks.from_ledger(exercise, chosen.case, chosen.first.ledger, fewest)
+
+
+def _look_at_compiled(verdict, failed, said):
+    """Put into the verdict of a right answer what a compiler for GPUs says of it."""
+    verdict.remarks += said
+    if failed is not None:
+        verdict.state, verdict.diagnosis, verdict.explanation = FAIL, failed, ""
 
 
 def _say_fail(verdict, session, result, evidence, seed):

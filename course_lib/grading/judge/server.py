@@ -63,12 +63,16 @@ def _verdict(caller, exercise, text, filename, first_line, engine, seed, sandbox
 
     os.environ[registry.VARIABLE] = folders
     exercise = registry.get(exercise)
+    run_task = partial(isolation.run_task, sandbox=sandbox, caller=caller)
+    if exercise.language != "python":
+        isolation.zygote("compile", sandbox)  # it starts while the answer runs
     verdict = judge.judge(
         exercise,
         text,
         engine=engine or usual_engine(),
         seed=seed,
-        run_task=partial(isolation.run_task, sandbox=sandbox, caller=caller),
+        run_task=run_task,
+        compile_task=run_task,
         filename=filename,
         first_line=first_line,
     )

@@ -1,6 +1,6 @@
 """What happens in the child: limits first, then the answer, run by run. It reports outputs and faults, never a verdict.
 
-May import: child_cuda, child_python, child_triton, faults, protocol, tensors, wire.
+May import: child_compile, child_cuda, child_python, child_triton, faults, protocol, tensors, wire.
 """
 
 import faulthandler
@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from . import child_cuda, child_python, child_triton, wire
+from . import child_compile, child_cuda, child_python, child_triton, wire
 from .faults import fault_of
 from .protocol import RunResult
 from .tensors import holds_poison
@@ -64,7 +64,7 @@ class _Report:
 
 
 def _run(task, report):
-    runner = _RUNNERS[task.language].Runner(task)
+    runner = (child_compile if task.engine == "compile" else _RUNNERS[task.language]).Runner(task)
     runner.prepare()
     done = {}  # name of a run -> that run and its result
     for run in runner.order():

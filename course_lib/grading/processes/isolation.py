@@ -84,7 +84,9 @@ def _started(connection, engine, sandbox):
     command = [sys.executable, str(path), str(connection.fileno()), engine, str(_ROOT)]
     environment = os.environ | _SINGLE_THREAD | {"COURSE_ENGINE": engine}
     environment.pop("TRITON_INTERPRET", None)  # course_lib chooses again in the zygote, by the engine
-    if engine == "cpu":
+    if engine == "compile":  # Triton's compiler, which a process has only instead of its interpreter
+        environment |= {"COURSE_ENGINE": "cpu", "TRITON_INTERPRET": "0"}
+    if engine != "gpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""  # where there is a GPU, its answers run elsewhere
     if sandbox:
         command = bubblewrap.usable(environment) + command

@@ -58,7 +58,8 @@ class ChildTask:
     runs: tuple[Run, ...]
     filename: str = "answer"
     first_line: int = 1
-    engine: str = "cpu"  # "cpu" | "gpu"
+    engine: str = "cpu"  # "cpu" | "gpu" | "compile": no run, but machine code for `arch`
+    arch: str = ""  # "sm_90"
     wall_seconds: float = 20.0
     memory_bytes: int = 4 << 30
     output_bytes: int = 16 << 10

@@ -243,6 +243,10 @@ def _preload(engine):
         from course_lib.grading.processes import child
 
         return child.preload()
+    if engine == "compile":
+        from course_lib.grading.processes import child_compile
+
+        child_compile.preload()
     return 0
 
 
