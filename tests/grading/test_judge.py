@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from course_lib.grading.exercise import registry
+from course_lib.grading.judge import difference
 from course_lib.grading.judge.evidence import SECOND_POISON
 from course_lib.grading.judge.judge import judge
 from course_lib.grading.judge.prepare import prepare
 from course_lib.grading.processes.protocol import Change, ChildResult, Fault, RunResult
+from course_lib.grading.report import error_map
 from course_lib.reference import softmax as reference
 
 EXERCISE = registry.get("03.2")
@@ -304,3 +306,37 @@ def test_scores_are_as_large_as_the_bytes_and_scales_that_make_them(seed):
     verdict = judge(exercise, "### an answer", seed=seed, run_task=child)
     passed = {case.name: case.passed for case in verdict.cases}
     assert passed["scores near -100"] and passed["scores near +100"] and not passed["one token"]
+
+
+def test_nan_has_its_own_mark_on_the_map():
+    def spoil(run, result):
+        result.outputs["out"][0, 0] = float("nan")
+        if result.outputs["out"].shape[1] > 2:
+            result.outputs["out"][0, 1], result.outputs["out"][0, 2] = 7.0, float("inf")
+
+    verdict = graded(Child(change=spoil))
+    assert error_map.level(verdict.error_map["ratio"][0][0]) == error_map.NOT_A_NUMBER
+    wide = judge(replace(EXERCISE, cases=EXERCISE.cases[3:]), "// an answer", seed=4, run_task=Child(change=spoil))
+    assert [error_map.level(value) for value in wide.error_map["ratio"][0][:4]] == [error_map.NOT_A_NUMBER, 3, 3, 0]
+
+
+@pytest.mark.parametrize("kind", ["compile_error", "missing_function", "wrong_signature"])
+def test_no_hint_follows_what_has_nothing_to_do_with_the_task(kind):
+    assert graded(Child(fault=Fault(kind, "line 3: expected ';'", 3))).hint == ""
+    assert graded(Child(fault=Fault("timeout", "it was still running"))).hint == EXERCISE.hints[0]
+
+
+def test_comments_do_not_count_as_a_difference():
+    text = difference.solution_text(EXERCISE.solution)
+    commented = text.replace("\n", "\n// mine\n  /* of two\n lines */\n", 3)
+    assert difference.to_solution(EXERCISE, commented) == "Line for line the reference answer, but for comments."
+    changed = difference.to_solution(EXERCISE, commented.replace("fmaxf(m, score)", "max(m, score)"))
+    assert "mine" not in changed and [line[0] for line in changed.splitlines()[2:] if line[0] in "+-"] == ["-", "+"]
+
+
+def test_comments_of_python_do_not_count_as_a_difference():
+    exercise = registry.get("03.1")
+    text = difference.solution_text(exercise.solution)
+    commented = text.replace("\n    m =", "\n    # mine\n    m =", 1)
+    assert commented != text
+    assert difference.to_solution(exercise, commented) == "Line for line the reference answer, but for comments."

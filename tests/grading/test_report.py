@@ -207,3 +207,10 @@ def test_everything_of_the_learners_is_escaped():
 )
 def test_numbers_as_a_learner_reads_them(value, word):
     assert summary.number(value) == word
+
+
+def test_the_legend_says_of_what_an_error_is_a_multiple():
+    verdict = failing()
+    for shown in (verdict._repr_html_(), " ".join(str(verdict).split())):
+        assert "to 100 times the tolerance" in shown and "NaN where a number belongs" in shown
+        assert "100 x" not in shown

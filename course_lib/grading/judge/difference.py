@@ -29,9 +29,9 @@ def to_solution(exercise, text):
     reference = solution_text(exercise.solution)
     if reference is None:
         return ""
-    mine, theirs = _lines(text), _lines(reference)
+    mine, theirs = (_lines(_without_comments(part, exercise.language)) for part in (text, reference))
     if mine == theirs:
-        return "Line for line the reference answer."
+        return "Line for line the reference answer, but for comments."
     return "\n".join(difflib.unified_diff(mine, theirs, "your answer", "reference", lineterm="", n=2))
 
 
@@ -55,5 +55,14 @@ def _function(text, name):
 
 
 def _lines(text):
-    """Lines without the builder's marks, trailing blanks and blank lines at both ends."""
-    return "\n".join(line.rstrip() for line in text.splitlines() if not _MARK_LINE.match(line)).strip("\n").split("\n")
+    """Lines without the builder's marks, trailing blanks and blank lines at both ends; blank lines in a row are one."""
+    kept = "\n".join(line.rstrip() for line in text.splitlines() if not _MARK_LINE.match(line)).strip("\n")
+    return re.sub(r"\n{3,}", "\n\n", kept).split("\n")
+
+
+def _without_comments(text, language):
+    """The text without the lines that hold a comment and nothing else."""
+    if language != "cuda":
+        return "\n".join(line for line in text.splitlines() if not re.match(r"\s*#(?! %%)", line))
+    plain = re.sub(r"^[ \t]*/\*.*?\*/[ \t]*$\n?", "", text, flags=re.DOTALL | re.MULTILINE)
+    return "\n".join(line for line in plain.splitlines() if not re.match(r"\s*//", line))

@@ -19,6 +19,7 @@ from .prepare import prepare
 from .session import Session
 
 _MAP_LIMIT = 128  # rows and columns of an error map that a verdict carries
+_BEFORE_THE_TASK = ("compile_error", "missing_function", "wrong_signature")  # the first hint says nothing of these
 _UNCHECKED = (
     "Races, bounds and barriers were not checked: that takes the SIMT machine, which cannot run here "
     "(`course doctor` says what it lacks)."
@@ -142,7 +143,8 @@ def _say_fail(verdict, session, result, evidence, seed):
     exercise = session.exercise
     verdict.cases = [_outcome(case) for case in evidence.cases if case.ran or case.faults]
     verdict.diagnosis = diagnosis.diagnose(evidence, result.fault, lambda: session.probe(evidence, seed))
-    verdict.hint = exercise.hints[0]
+    if verdict.diagnosis.code not in _BEFORE_THE_TASK:
+        verdict.hint = exercise.hints[0]
     refused = [case for case in evidence.failing() if case.refusal is not None and case.first.ledger is not None]
     if refused and exercise.ledger_rule is not None:
         verdict.ledger = refused[-1].first.ledger  # of the largest case, as the diagnosis
@@ -157,10 +159,11 @@ def _point_at_values(verdict, exercise, case):
     if wrong.index is None:
         return
     verdict.first_wrong = FirstWrong(case.case.name, name, wrong.index, wrong.got, wrong.expected, wrong.allowed)
-    ratio = wrong.ratio.reshape(-1, wrong.ratio.shape[-1]) if wrong.ratio.dim() > 1 else wrong.ratio.reshape(1, -1)
+    ratio = wrong.ratio.clamp(max=1e6).masked_fill(wrong.is_nan, math.nan)
+    ratio = ratio.reshape(-1, ratio.shape[-1]) if ratio.dim() > 1 else ratio.reshape(1, -1)
     tile = exercise.tile(case.case) if exercise.tile else tuple(ratio.shape)
     top, left = _window(wrong.index, wrong.ratio.shape, tile)
-    cut = ratio[top : top + _MAP_LIMIT, left : left + _MAP_LIMIT].clamp(max=1e6).tolist()
+    cut = ratio[top : top + _MAP_LIMIT, left : left + _MAP_LIMIT].tolist()
     verdict.error_map = {"case": case.case.name, "output": name, "ratio": cut, "tile": tile, "first": (top, left)}
 
 

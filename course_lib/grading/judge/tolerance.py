@@ -76,6 +76,7 @@ class Comparison:
     allowed: float = 0.0  # the tolerance of that element
     wrong: Any = None  # bool tensor, shape of the output
     ratio: Any = None  # error / tolerance, shape of the output; inf where a pattern differs
+    is_nan: Any = None  # bool tensor, shape of the output: NaN where the reference has a number
     note: str = ""
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -187,6 +188,7 @@ def within(out, ref, dtype, tol):
         tolerance=tol,
         wrong=~right,
         ratio=ratio,
+        is_nan=got.isnan() & ~want.isnan(),
         max_error=_max_error(usable, bool(pattern_ok.all())),
         mean_error=usable.mean().item() if usable.numel() else 0.0,
     )

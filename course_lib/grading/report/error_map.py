@@ -8,12 +8,12 @@ import math
 # error / tolerance: (upper bound, legend, character in the text)
 LEVELS = (
     (1.0, "within tolerance", "·"),
-    (10.0, "up to 10 x the tolerance", "░"),
-    (100.0, "up to 100 x", "▒"),
-    (math.inf, "more than 100 x", "█"),
+    (10.0, "error up to 10 times the tolerance", "░"),
+    (100.0, "up to 100 times the tolerance", "▒"),
+    (math.inf, "more than 100 times the tolerance", "█"),
 )
 NOT_A_NUMBER = len(LEVELS)
-NAN_LEGEND, NAN_CHARACTER = "not a number", "N"
+NAN_LEGEND, NAN_CHARACTER = "NaN where a number belongs", "N"
 
 
 def level(ratio):
