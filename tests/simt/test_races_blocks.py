@@ -104,6 +104,7 @@ __global__ void warp_tickets(ARGS) {
     unsigned mine = 0;
     if (t == 0) mine = atomicAdd(count, 1u);
     mine = __shfl_sync(0xffffffffu, mine, 0);
+    __syncwarp();  // what lane 0 acquired, for the others: a shuffle orders no memory
     if (mine == nb - 1) {
         float r = 0.f;
         for (int k = 0; k < nb; k++) r += partial[k * 32 + t];

@@ -40,6 +40,20 @@ __device__ __forceinline__ void warp_tree(const float* a, float* o) {
     }
     if (t == 0) o[0] = s[0];
 }
+// A shuffle and a vote bring the lanes together and order no memory.
+template <int WHICH, bool SYNC>
+__device__ __forceinline__ void other_collective(const float* a, float* o) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = a[t];
+    float v = 1.f;
+    if (WHICH == 0) v = __shfl_xor_sync(FULL, a[t], 1);
+    if (WHICH == 1) v = __any_sync(FULL, t < 64);
+    if (WHICH == 2) v = __reduce_add_sync(FULL, 1u);
+    if (WHICH == 3) v = __match_any_sync(FULL, t);
+    if (SYNC) __syncwarp();
+    o[t] = s[t ^ 1] + v * 0.f;
+}
 extern "C" {
 __global__ void neighbour_right(const float* a, float* o) { neighbour<true>(a, o); }
 __global__ void neighbour_wrong(const float* a, float* o) { neighbour<false>(a, o); }
@@ -70,13 +84,11 @@ __global__ void rotate_right(const float* a, float* o) {
     __syncwarp();
     o[t] = s[t];
 }
-__global__ void shuffle_orders(const float* a, float* o) {
-    __shared__ float s[64];
-    int t = threadIdx.x;
-    s[t] = a[t];
-    float v = __shfl_xor_sync(FULL, a[t], 1);
-    o[t] = s[t ^ 1] + v * 0.f;
-}
+__global__ void shuffle_right(const float* a, float* o) { other_collective<0, true>(a, o); }
+__global__ void shuffle_wrong(const float* a, float* o) { other_collective<0, false>(a, o); }
+__global__ void vote_wrong(const float* a, float* o) { other_collective<1, false>(a, o); }
+__global__ void reduce_wrong(const float* a, float* o) { other_collective<2, false>(a, o); }
+__global__ void match_wrong(const float* a, float* o) { other_collective<3, false>(a, o); }
 __global__ void other_warp_wrong(const float* a, float* o) {  // __syncwarp is not enough across warps
     __shared__ float s[64];
     int t = threadIdx.x;
@@ -192,7 +204,7 @@ RIGHT = [
     "tiles_right",
     "warp_tree_right",
     "rotate_right",
-    "shuffle_orders",
+    "shuffle_right",
     "half_mask_right",
     "same_value_right",
     "halves_right",
@@ -209,6 +221,10 @@ WRONG = [
     "rotate_wrong",
     "other_warp_wrong",
     "half_mask_wrong",
+    "shuffle_wrong",
+    "vote_wrong",
+    "reduce_wrong",
+    "match_wrong",
     "different_values_wrong",
     "halves_wrong",
     "shared_counter_wrong",

@@ -1,8 +1,7 @@
 // Releases, acquires and joins of vector clocks. See happens_before.h.
 //
-// More lenient than the CUDA memory model in five ways, so each of these goes unreported:
+// More lenient than the CUDA memory model in four ways, so each of these goes unreported:
 //   - an atomic acquires without a fence after it;
-//   - shuffles and votes order memory among the lanes of their mask (ldmatrix, mma and wmma do not);
 //   - a fence of any scope counts for every scope;
 //   - atomics on one address form one chain whatever their memory order;
 //   - TMA reads what threads of the same launch wrote to global memory without a proxy fence.

@@ -108,8 +108,8 @@ static bool try_answer(Block& block, Warp& warp, Fiber& waiter) {
         if ((lanes >> lane & 1) && !same_collective(block.fibers[warp.first + lane], waiter)) return false;
     if (waiter.collective == Collective::shuffle) answer_shuffle(block, warp, lanes);
     else if (waiter.collective != Collective::syncwarp) answer_values(block, warp, lanes, waiter);
-    // Matrix instructions (ldmatrix, mma) converge the lanes and order no memory.
-    if (launch->checked && waiter.collective != Collective::gather) join_lanes(block, warp, lanes);
+    // All others converge the lanes and order no memory (CUDA C++ Programming Guide, "Warp Shuffle Functions").
+    if (launch->checked && waiter.collective == Collective::syncwarp) join_lanes(block, warp, lanes);
     for (unsigned lane = 0; lane < warp.lanes; ++lane)
         if (lanes >> lane & 1) block.fibers[warp.first + lane].wait = Wait::ready;
     warp.waiting &= ~lanes;
