@@ -18,7 +18,15 @@ from pathlib import Path
 
 from ...errors import ToolchainError, UnsupportedError
 from .cache import build_into, cache_dir, prune, publish_once
-from .source import compile_error, refuse_host_headers, translation_unit, with_red_zones, with_unset_nan
+from .source import (
+    compile_error,
+    may_poll,
+    refuse_host_headers,
+    translation_unit,
+    with_red_zones,
+    with_unset_nan,
+    without_plain_hooks,
+)
 
 HERE = Path(__file__).parent
 INCLUDE, RUNTIME = HERE / "include", HERE / "runtime"
@@ -138,6 +146,12 @@ def _flags(mode):
     return COMMON_FLAGS + CHECKED_FLAGS + (CHECKED_GCC if family == "gcc" else CHECKED_CLANG) + WARNINGS
 
 
+def _volatile_flags():
+    """A thread that polls a volatile flag must give way to the one that sets it: volatile accesses call the runtime."""
+    name = ("--param=tsan-distinguish-volatile=1",)
+    return ("-fsanitize=thread", *(name if compiler()[1] == "gcc" else ("-mllvm", "-tsan-distinguish-volatile=1")))
+
+
 def _libraries():
     """Return the libraries of a kernel. The runtime brings the C++ library; searching it again takes most of a link."""
     return ("-nodefaultlibs", "-lm", "-lgcc", "-lc", "-lgcc") if compiler()[1] == "gcc" else ("-lm",)
@@ -234,10 +248,13 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
 
     def make(path):
         assembly = path.with_suffix(".s")
-        done = _assemble(text, mode, assembly)
+        polls = mode == "fast" and may_poll(source)
+        done = _assemble(text, mode, assembly, _volatile_flags() if polls else ())
         if done.returncode:
             raise compile_error(done.stderr, name, filename, source, first_line)
         machine_code = with_unset_nan(assembly.read_text(), source)
+        if polls:
+            machine_code = without_plain_hooks(machine_code)
         assembly.write_text(with_red_zones(machine_code) if mode == "checked" else machine_code)
         done = _link(assembly, path, uses_dynamic_shared="simt_dynamic_buffer" in text)
         if done.returncode:
@@ -247,10 +264,10 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
     return build_into(target, make)
 
 
-def _assemble(text, mode, assembly):
+def _assemble(text, mode, assembly, more_flags):
     """Compile a translation unit to assembly text, which can still be edited."""
     includes = (f"-I{INCLUDE}", f"-I{KERNELS}", "-include", _forced_header(mode))
-    return _run([*_flags(mode), *includes, "-S", "-o", assembly, "-x", "c++", "-"], input=text)
+    return _run([*_flags(mode), *more_flags, *includes, "-S", "-o", assembly, "-x", "c++", "-"], input=text)
 
 
 def _link(assembly, path, *, uses_dynamic_shared):

@@ -94,6 +94,21 @@ def with_unset_nan(assembly, source):
     return _UNSET_BYTES.sub(nan * 4, _UNSET_WORD.sub(r"\g<1>-65794", assembly))
 
 
+_PLAIN_HOOK = re.compile(
+    r"^\s*(?:callq?|bl)\s+__tsan_(?:read|write|unaligned_(?:read|write)|func_)(?!.*volatile).*$", re.MULTILINE
+)
+
+
+def may_poll(source):
+    """Return whether a kernel has volatile variables, which its threads may wait for; asm volatile does not count."""
+    return re.search(r"(?<!asm )\bvolatile\b", source) is not None
+
+
+def without_plain_hooks(assembly):
+    """Remove the calls that report plain accesses and functions; those of volatile accesses stay."""
+    return _PLAIN_HOOK.sub("", assembly)
+
+
 def with_red_zones(assembly):
     """Add a gap after every shared array, so that an access past its end does not hit the next array."""
     lines, is_shared = [], False

@@ -129,6 +129,7 @@ static inline void volatile_access(const void* pointer, unsigned bytes, bool is_
     auto address = reinterpret_cast<uintptr_t>(pointer);
     if (!current || is_local(*current, address)) return;
     if (!is_write) yield_on_poll(address, code);
+    if (!launch->checked) return;  // the fast build of a kernel with volatile variables
     on_access(address, bytes, is_write, Order::relaxed, code);
     volatile_synchronise(address, is_write);
 }
