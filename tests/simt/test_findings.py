@@ -74,6 +74,15 @@ __global__ void two_barriers(const float* x, float* out, int n) {
         __syncthreads();
     out[t] = x[t];
 }
+__global__ void two_barriers_on_a_line(const float* x, float* out, int n) {
+    int t = threadIdx.x;
+    if (t < n) { out[t] = 1.f; __syncthreads(); } else { out[t] = 2.f; __syncthreads(); }
+    out[t] = x[t];
+}
+__global__ void one_barrier_in_a_loop(const float* x, float* out, int n) {
+    int t = threadIdx.x;
+    for (int k = 0; k < (t < n ? 4 : 4); ++k) { if (k % 2) out[t] = x[t]; __syncthreads(); }
+}
 __global__ void barrier_in_branch(const float* x, float* out, int n) {
     int t = threadIdx.x;
     if (t < n) __syncthreads();
@@ -271,6 +280,15 @@ def test_two_barriers_in_two_branches(profile):
         _profile(profile, "two_barriers", n=32), "divergent_barrier", _line_of("__syncthreads", "two_barriers")
     )
     assert finding.other_line == finding.line + 2
+
+
+def test_two_barriers_on_one_line(profile):
+    """Not one barrier: each branch has its own."""
+    assert _profile(profile, "two_barriers_on_a_line", n=64).ok
+    assert _profile(profile, "one_barrier_in_a_loop", n=32).ok
+    line = _line_of("__syncthreads", "two_barriers_on_a_line")
+    finding = _only(_profile(profile, "two_barriers_on_a_line", n=32), "divergent_barrier", line)
+    assert finding.other_line == line and f"at another barrier of line {line}" in finding.message
 
 
 def test_barrier_in_a_branch(profile):

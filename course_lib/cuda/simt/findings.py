@@ -73,8 +73,6 @@ class Reader(AsyncSentences, WgmmaSentences):
         call, other_call = self.lines.caller(raw["code"]), self.lines.caller(raw["other_code"])
         if raw["detail"] == "unequal|line" and (location, call) == (other, other_call):
             return None  # one call of the source that the compiler duplicated
-        if kind == "divergent_barrier" and raw["other_code"] and (location, call) == (other, other_call):
-            return None  # one barrier of the source that the compiler duplicated
         if raw["detail"].startswith("index|") and index_text(raw, *self.source) is None:
             return None
         message = getattr(self, "_" + kind)(raw, space, _where(other, other_call))
@@ -154,14 +152,20 @@ class Reader(AsyncSentences, WgmmaSentences):
     def _divergent_barrier(self, raw, space, other):
         if raw["other_code"]:
             return (
-                f"thread {_triple_text(raw['thread'])} waits here, thread {_triple_text(raw['other_thread'])} at the "
-                f"barrier of {other}; all threads of a block must meet at the same barrier."
+                f"thread {_triple_text(raw['thread'])} waits here, thread {_triple_text(raw['other_thread'])} at "
+                f"{self._barrier_at(raw, other)}; all threads of a block must meet at the same barrier."
             )
         returned, waiting = raw["detail"].split()
         return (
             f"{returned} threads of block {_triple_text(raw['block'])} returned, {waiting} wait at this barrier; every "
             f"thread of the block must reach it."
         )
+
+    def _barrier_at(self, raw, other):
+        """Return `the barrier of line 7`, or `another barrier of line 7`: two in the branches of an `if`."""
+        same = self.lines.location(raw["code"]) == self.lines.location(raw["other_code"])
+        same = same and self.lines.caller(raw["code"]) == self.lines.caller(raw["other_code"])
+        return f"another barrier of {other}" if same else f"the barrier of {other}"
 
     def _deadlock(self, raw, space, other):
         if raw["detail"].startswith("wgmma|"):
