@@ -146,7 +146,25 @@ def test_an_endless_loop_is_stopped_and_its_line_named(source, line):
     fault = fault_of(run(source, wall_seconds=0.7))
     assert time.perf_counter() - started < 4
     assert fault.kind == "timeout" and fault.line in line
-    assert f"it was in line {fault.line}" in fault.message
+    assert "it was in line" in fault.message and f"line {fault.line}" in fault.message
+
+
+def test_an_endless_loop_costs_its_processor_time_and_names_its_own_line():
+    source = (
+        "import torch\ndef answer(x, block_n):\n"
+        "    for row in x:\n        while block_n > 0:\n            helper(row)\n"
+        "def helper(row):\n    for _ in range(3):\n        row = row + 1\n    return row\n"
+    )
+    started = time.perf_counter()
+    fault = fault_of(run(source, cpu_seconds=0.5))
+    assert time.perf_counter() - started < 6  # not the 20 s of the wall
+    assert (fault.kind, fault.line) == ("timeout", 4)
+    assert "after 0.5 s of processor time" in fault.message and "in the loop of line 4" in fault.message
+
+
+def test_waiting_costs_no_processor_time():
+    source = "import time\ndef answer(x, block_n):\n    time.sleep(1)\n    return x * 2"
+    assert fault_of(run(source, cpu_seconds=0.6)) is None
 
 
 def test_an_answer_that_ignores_signals_is_stopped_too():

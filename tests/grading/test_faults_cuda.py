@@ -127,6 +127,12 @@ def test_an_endless_loop_that_the_compiler_folds_is_stopped_in_time():
     assert fault.kind == "timeout" and fault.line is not None  # no step is left to count, the time limit names a line
 
 
+def test_an_empty_endless_loop_is_named_by_its_own_line():
+    lines = "out[i] = 0.0f;  // while", "n += 1;", "for (;;) {", "}"
+    fault = fault_of(run(body(*lines), wall_seconds=5))
+    assert (fault.kind, fault.line) == ("timeout", 6) and fault.message.startswith("line 6: ")
+
+
 def test_after_a_loop_without_end_no_further_run_is_tried():
     first = Run(
         "small",

@@ -1,13 +1,15 @@
 """Runs a CUDA answer: on the CPU under the SIMT machine's checks, natively on a GPU.
 
-May import: cuda, cuda.simt.build, cuda.simt.machine, faults, tensors, torch.
+May import: cuda, cuda.simt.build, cuda.simt.machine, faults, loops, tensors, torch.
 """
 
 import functools
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+from . import loops
 from .faults import finding_fault, is_fatal
 from .tensors import Bindings
 
@@ -126,7 +128,7 @@ class Runner:
             outputs=bound.unwritten,
             timeline=run.timeline,
         )
-        found = [finding_fault(finding) for finding in report.findings]
+        found = [self._in_its_loop(finding_fault(finding)) for finding in report.findings]
         seen = {(fault.kind, fault.line, fault.other_line) for fault in result.findings}
         new = {(fault.kind, fault.line, fault.other_line): fault for fault in found}
         result.findings += tuple(fault for key, fault in new.items() if key not in seen)
@@ -141,6 +143,14 @@ class Runner:
                     [one.block, one.warp, one.kind, one.start, one.end] for one in report.timeline
                 ]
         result.fault = next(filter(is_fatal, found), None)
+
+    def _in_its_loop(self, fault):
+        """A fault of the time limit with the line of the loop: an empty one has no code, only the line before it."""
+        if fault.kind != "timeout" or "time limit" not in fault.message or fault.line is None:
+            return fault
+        line = loops.first_of_cuda(self.task.source, self.task.first_line, fault.line)
+        said = fault.message.replace(f"line {fault.line}: ", f"line {line}: ", 1)
+        return replace(fault, line=line, message=said)
 
     def _launch(self, kernel, run, result):
         import torch

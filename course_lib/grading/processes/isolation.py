@@ -210,6 +210,7 @@ def run_task(task, *, sandbox=False, caller=None):
     limits = {
         "language": task.language,
         "wall_seconds": task.wall_seconds,
+        "cpu_seconds": task.cpu_seconds,
         "output_bytes": task.output_bytes,
         "address_bytes": None if on_gpu else task.memory_bytes,
         "resident_bytes": task.memory_bytes * (_GPU_RESIDENT_FACTOR if on_gpu else 1),

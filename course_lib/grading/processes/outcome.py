@@ -1,13 +1,13 @@
 """From the account of how a child ended, and the bytes that it sent, to a ChildResult with a sentence for every ending.
 
-May import: answer.loading, protocol, wire.
+May import: answer.loading, loops, protocol, wire.
 """
 
 import re
 import signal
 
 from ..answer.loading import is_learners_file
-from . import wire
+from . import loops, wire
 from .protocol import ChildResult, Fault, RunResult
 
 
@@ -77,7 +77,7 @@ def _ending(task, account):
     if account is None:
         return Fault("killed", "The answer ended the process that watches it; nothing could be judged.")
     if account["stopped"] == "timeout":
-        return _timeout(task, account["where"])
+        return _timeout(task, account["where"], account["seconds"])
     if account["stopped"] == "memory":
         return _out_of_memory(task)
     if account["signalled"]:
@@ -96,12 +96,22 @@ def _out_of_memory(task):
     )
 
 
-def _timeout(task, where):
-    line, detail = _line_of(where), where
-    at = f"; it was in line {line}" if line else ""
+def _limit_of(task, seconds):
+    if task.cpu_seconds and seconds < task.wall_seconds:
+        return f"{task.cpu_seconds:g} s of processor time"
+    return f"{task.wall_seconds:g} s"
+
+
+def _timeout(task, where, seconds):
+    lines, detail = _lines_of(where), where
+    line, at = lines[0] if lines else None, ""
+    if line is not None:
+        loop = loops.around(lines, loops.of_python(task.source, task.filename, task.first_line))
+        at = f"; it was in line {line}" + (f", in the loop of line {loop}" if loop else "")
+        line = loop or line
     return Fault(
         "timeout",
-        f"The answer was still running after {task.wall_seconds:g} s and was stopped{at}.",
+        f"The answer was still running after {_limit_of(task, seconds)} and was stopped{at}.",
         line,
         detail=detail,
     )
@@ -135,8 +145,10 @@ _FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+)')
 
 
 def _line_of(trace):
-    """The innermost line of the learner's own text in a faulthandler trace (newest frame first), or None."""
-    for frame in _FRAME.finditer(trace):
-        if is_learners_file(frame["file"]):
-            return int(frame["line"])
-    return None
+    """The innermost line of the learner's own text in a faulthandler trace, or None."""
+    return next(iter(_lines_of(trace)), None)
+
+
+def _lines_of(trace):
+    """Lines of the learner's own text in a faulthandler trace, the innermost first."""
+    return [int(frame["line"]) for frame in _FRAME.finditer(trace) if is_learners_file(frame["file"])]

@@ -61,6 +61,7 @@ class ChildTask:
     engine: str = "cpu"  # "cpu" | "gpu" | "compile": no run, but machine code for `arch`
     arch: str = ""  # "sm_90"
     wall_seconds: float = 20.0
+    cpu_seconds: float = 0.0  # of the processor, for the whole task; 0: no limit but wall_seconds
     memory_bytes: int = 4 << 30
     output_bytes: int = 16 << 10
     forbidden: tuple[str, ...] = ()  # callables that raise: "torch.softmax"

@@ -42,6 +42,15 @@ def _resident_bytes(pid):
         return 0
 
 
+def _processor_seconds(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0  # macOS: the wall time alone must do
+
+
 def _own_children():
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
@@ -139,6 +148,8 @@ class _Watch:
 
     def _reason(self, now, deadline):
         if now >= deadline:
+            return "timeout"
+        if 0 < self.limits["cpu_seconds"] < _processor_seconds(self.pid):
             return "timeout"
         if _resident_bytes(self.pid) > self.limits["resident_bytes"]:
             return "memory"
