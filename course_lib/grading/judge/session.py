@@ -12,7 +12,7 @@ from .tolerance import within
 
 WALL_SECONDS = {"cpu": 20.0, "gpu": 60.0}
 PYTHON_SECONDS = (
-    4.0  # of the processor, whatever else the machine does; the slowest right answer takes a twentieth of it
+    4.0  # of the processor, whatever else the machine does; the slowest right answer takes a fifteenth of it
 )
 
 
