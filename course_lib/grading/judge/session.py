@@ -11,9 +11,7 @@ from .prepare import dtype_of, prepare_case
 from .tolerance import within
 
 WALL_SECONDS = {"cpu": 20.0, "gpu": 60.0}
-PYTHON_SECONDS = (
-    4.0  # of the processor, whatever else the machine does; the slowest right answer takes a fifteenth of it
-)
+PYTHON_SECONDS = 3.0  # of the processor, for a Python answer; the slowest right one takes a fifteenth of it
 
 
 class Session:
