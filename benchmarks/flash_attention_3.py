@@ -1,4 +1,4 @@
-"""Time every FlashAttention-3 kernel of the course beside SDPA's cuDNN and flash backends, forward.
+"""Time every FlashAttention-3 kernel of the course and the Triton twin beside SDPA's cuDNN and flash backends, forward.
 
     python3 -m benchmarks.flash_attention_3 --out benchmarks/results/h200/flash_attention_3.csv
     python3 -m benchmarks.flash_attention_3 --dry      tiny sizes on a CPU, to try the script
@@ -16,6 +16,7 @@ import torch
 
 from benchmarks import flash_attention as fa2
 from benchmarks.harness import Benchmark, Variants, launched, main
+from course_lib.cuda.steps import step
 from course_lib.ops import flash_attention_2, flash_attention_3
 
 PEER = ("sdpa_cudnn", "torch")
@@ -32,16 +33,17 @@ def loads(dry):
 def forwards(causal, dry):
     """{(variant, language): function(q, k, v) -> out}."""
 
-    def course(q, k, v, ops, variant):
+    def course(q, k, v, ops, variant, language):
         call = flash_attention_3.flash_attention_3 if ops == 3 else flash_attention_2.flash_attention_2
-        return call(q, k, v, causal=causal, variant=variant)[0]
+        return call(q, k, v, causal=causal, variant=variant, language=language)[0]
 
-    before = flash_attention_2.VARIANTS[-1]
-    ladder = {f"flash_attention_2/{before}": partial(course, ops=2, variant=before)} | {
-        f"flash_attention_3/{variant}": partial(course, ops=3, variant=variant)
-        for variant in flash_attention_3.VARIANTS
+    rungs = [(2, flash_attention_2.VARIANTS[-1])] + [(3, variant) for variant in flash_attention_3.VARIANTS]
+    ladder = {
+        (f"flash_attention_{ops}/{variant}", language): partial(course, ops=ops, variant=variant, language=language)
+        for ops, variant in rungs
+        for language in step(f"flash_attention_{ops}/{variant}").languages
     }
-    return fa2.peers(causal, dry) | {(name, "cuda"): call for name, call in ladder.items()}
+    return fa2.peers(causal, dry) | ladder
 
 
 def prepared_fp8(tensors, causal):

@@ -68,6 +68,8 @@ def request(launch, wide=False):
 
 def _type(value, wide):
     """Triton's name for the type of an argument; ":16" says that an integer is a multiple of 16."""
+    if hasattr(value, "block_shape"):  # a descriptor
+        return f"tensordesc<{_TYPES[value.base.dtype]}{list(value.block_shape)}>"
     if isinstance(value, torch.Tensor):
         return f"*{_TYPES[value.dtype]}"
     if isinstance(value, float):
@@ -77,7 +79,7 @@ def _type(value, wide):
 
 def architectures(stem):
     """What the header of a step promises for its twins; Triton picks sm_90a itself."""
-    return tuple(arch for arch in promised(step(stem).twin_needs) if not arch.endswith("a"))
+    return tuple(dict.fromkeys(arch.removesuffix("a") for arch in promised(step(stem).twin_needs)))
 
 
 def compile_twin(stem, launches):

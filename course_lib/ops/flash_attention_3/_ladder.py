@@ -14,6 +14,7 @@ from ...errors import CourseError, ShapeError, UnsupportedError
 from .._foundation.checks import positive_scale, require_attention, require_hopper, require_step
 from .._foundation.launch import cuda_launch, is_hopper
 from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
+from ._triton import plan_warp_specialised
 
 FAMILY = "flash_attention_3"
 VARIANTS = names(FAMILY, without=("fp8",))
@@ -41,7 +42,7 @@ def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FAST
         1 1 1 1 1
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     variant : one of VARIANTS
-    language : "cuda"
+    language : "cuda", or "triton" for the steps that have a twin: 03_producer_consumer
 
     Returns
     -------
@@ -73,7 +74,7 @@ def plan(
 
     Parameters
     ----------
-    block_n : int or None; keys of a tile, a multiple of 16
+    block_n : int or None; keys of a tile, a multiple of 16; a power of two in Triton
     heads_together : int or None; heads whose tiles are taken side by side, from 06 on
     num_blocks : int or None; blocks of 07; None: one a multiprocessor, two on the SIMT machine
 
@@ -85,6 +86,9 @@ def plan(
     require_attention(q, k, v)
     _require_hopper_rows(q, k, v)
     scale_log2 = positive_scale(q, softmax_scale) * math.log2(math.e)
+    if language == "triton":
+        options = {"causal": causal, "softmax_scale_log2": scale_log2, "block_n": block_n}
+        return plan_warp_specialised(q, k, v, **options)
     step, block_m = VARIANTS.index(variant) + 1, _block_m(variant, q.shape[3])
     block_n = block_n or BLOCK_N.get(variant, 128)
     out, lse = attention_outputs(q)
