@@ -22,7 +22,8 @@ WGMMA, RING, ROLES, OVERLAP, TURNS, TUNED, PERSISTENT = RUNGS
 def rows():
     """(variant, head_dim, causal, seq_len) -> row, of bfloat16."""
     stored = measure.read_results("h200", "flash_attention_3").where(dtype="bfloat16").rows
-    return {(row["variant"], row["head_dim"], row["causal"], row["seq_len"]): row for row in stored}
+    keys = "variant", "head_dim", "causal", "seq_len"
+    return {tuple(row[key] for key in keys): row for row in stored if row["language"] != "triton"}
 
 
 def gains(rows, new, old, head_dims=(64, 128), causals=(0, 1), lengths=LENGTHS):
