@@ -1,4 +1,5 @@
-"""What test_kill_table.py asks of every exercise: the judge against every answer of the repository.
+"""What test_kill_table.py and test_kill_table_later.py ask of every exercise: the judge against every answer.
+
 
 Starters, solutions, wrong answers, and right ones that look different: each must get its verdict, and the stored table
 must be the table of today.
@@ -18,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SEED = 20
 LARGE = 4000  # elements; larger cases keep to one order
 KEYS = ("exercise", "kind", "name", "expected", "got")
+EARLY = [exercise_id for exercise_id in registry.ids() if exercise_id < "08"]  # of test_kill_table.py
+LATER = [exercise_id for exercise_id in registry.ids() if exercise_id >= "08"]  # of test_kill_table_later.py
 
 
 @functools.cache
