@@ -1,6 +1,5 @@
 """What test_kill_table.py and test_kill_table_later.py ask of every exercise: the judge against every answer.
 
-
 Starters, solutions, wrong answers, and right ones that look different: each must get its verdict, and the stored table
 must be the table of today.
 """
