@@ -24,10 +24,10 @@ FP8_TOLERANCE = 0.3  # of outputs up to about 4, whose halves of a unit in the l
 SEQ_LENS = fa2.SEQ_LENS
 
 
-def loads(dry):
-    """Every size: all lengths in bfloat16, one length in float16."""
-    forward = [load for load in fa2.loads(dry) if load["direction"] == "forward"]
-    return [load | {"head_dim": 64, "dtype": "float16"} for load in forward] if dry else forward
+def loads(dry, direction="forward"):
+    """Every size of a direction: all lengths in bfloat16, one length in float16."""
+    chosen = [load for load in fa2.loads(dry) if load["direction"] == direction]
+    return [load | {"head_dim": 64, "dtype": "float16"} for load in chosen] if dry else chosen
 
 
 def forwards(causal, dry):
@@ -67,7 +67,7 @@ def prepared_fp8_whole(tensors, causal):
 
 
 def plan_fp8(quantising, tensors, causal):
-    return flash_attention_3.plan_fp8(quantising.outputs, tensors[1].shape[2], tensors[0].dtype, causal=bool(causal))
+    return flash_attention_3.plan_fp8(quantising.outputs, tensors[1].shape[2], tensors[0].dtype, causal=causal)
 
 
 def rows_of(load, options):
@@ -84,30 +84,20 @@ def rows_of(load, options):
     for name, prepare in fp8.items():
         columns = {"variant": name, "language": "cuda"}
         variants.add(columns, partial(prepare, tensors, bool(load["causal"])), check, FP8_TOLERANCE)
-    yield from variants.timed(load, speed)
-
-
-def speed(row, median_ms, times):
-    """Columns of a timed row: the rate, and how it compares with SDPA's cuDNN backend."""
-    flop = 4 * row["batch_size"] * row["num_heads"] * row["seq_len"] ** 2 * row["head_dim"]
-    flop *= 0.5 if row["causal"] else 1.0
-    ratio = f"{times[PEER].median_ms / median_ms:.3f}" if PEER in times else ""
-    return {"tflops": f"{flop / median_ms / 1e9:.1f}", "ratio_to_sdpa_cudnn": ratio}
+    yield from variants.timed(load, partial(fa2.speed, peer=PEER))
 
 
 BENCHMARK = Benchmark(
     __doc__,
     __file__,
     "medians of CUDA events, variants in turns, L2 flushed",
-    keys=(
-        "variant", "language", "direction", "batch_size", "num_heads", "head_dim", "seq_len", "causal", "dtype",
-    ),
+    keys=fa2.BENCHMARK.keys,
     values=("median_us", "low_us", "high_us", "tflops", "ratio_to_sdpa_cudnn", "max_error", "note"),
     loads=loads,
     rows=rows_of,
     shown=("median_us", "tflops", "ratio_to_sdpa_cudnn"),
-    quick={"seq_len": (1024, 4096, 16384), "dtype": ("bfloat16",)},
-)  # fmt: skip
+    quick=fa2.BENCHMARK.quick,
+)
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

@@ -13,16 +13,10 @@ from functools import partial
 import torch
 
 from benchmarks import flash_attention as fa2
-from benchmarks.flash_attention_3 import PEER
+from benchmarks.flash_attention_3 import PEER, loads
 from benchmarks.harness import Benchmark, Variants, launched, main
 from course_lib.ops import flash_attention_2
 from course_lib.ops import flash_attention_3 as ops
-
-
-def loads(dry):
-    """Every size: all lengths in bfloat16, one length in float16."""
-    backward = [load for load in fa2.loads(dry) if load["direction"] == "backward"]
-    return [load | {"head_dim": 64, "dtype": "float16"} for load in backward] if dry else backward
 
 
 def backwards(causal, dry):
@@ -51,30 +45,20 @@ def rows_of(load, options):
         columns = dict(zip(("variant", "language"), name, strict=True))
         call, limit = partial(prepare, tensors, grad_out), 2 * fa2.TOLERANCE[load["dtype"]]
         variants.add(columns, call, check, limit, optional=name[1] == "torch")
-    yield from variants.timed(load, speed)
-
-
-def speed(row, median_ms, times):
-    """Columns of a timed row: the rate, and how it compares with SDPA's cuDNN backend."""
-    flop = 10 * row["batch_size"] * row["num_heads"] * row["seq_len"] ** 2 * row["head_dim"]
-    flop *= 0.5 if row["causal"] else 1.0
-    ratio = f"{times[PEER].median_ms / median_ms:.3f}" if PEER in times else ""
-    return {"tflops": f"{flop / median_ms / 1e9:.1f}", "ratio_to_sdpa_cudnn": ratio}
+    yield from variants.timed(load, partial(fa2.speed, peer=PEER))
 
 
 BENCHMARK = Benchmark(
     __doc__,
     __file__,
     "medians of CUDA events, variants in turns, L2 flushed",
-    keys=(
-        "variant", "language", "direction", "batch_size", "num_heads", "head_dim", "seq_len", "causal", "dtype",
-    ),
+    keys=fa2.BENCHMARK.keys,
     values=("median_us", "low_us", "high_us", "tflops", "ratio_to_sdpa_cudnn", "max_error", "note"),
-    loads=loads,
+    loads=partial(loads, direction="backward"),
     rows=rows_of,
     shown=("median_us", "tflops", "ratio_to_sdpa_cudnn"),
-    quick={"seq_len": (1024, 4096, 16384), "dtype": ("bfloat16",)},
-)  # fmt: skip
+    quick=fa2.BENCHMARK.quick,
+)
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

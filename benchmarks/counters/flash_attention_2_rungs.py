@@ -57,22 +57,31 @@ def kernels():
 
 def cases():
     """Every rung and the peer at each head_dim, in the order of launch."""
-    names = [*rungs(), PEER]
+    return cases_of([*rungs(), PEER])
+
+
+def cases_of(names):
+    """The variants of these names at each head_dim."""
     return [{"variant": name, "head_dim": head_dim, "seq_len": SEQ_LEN} for head_dim in HEAD_DIMS for name in names]
 
 
 def launch(case):
     """Run one rung, or the peer, once."""
+    launch_of(case, ops.plan)
+
+
+def launch_of(case, plan):
+    """Run one variant once: a backend of SDPA, or what `plan` gives for a rung."""
     import torch
 
     from benchmarks.harness.sdpa import BACKENDS, sdpa
 
     shape = (NUM_TOKENS // SEQ_LEN, MODEL_DIM // case["head_dim"], SEQ_LEN, case["head_dim"])
     q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    if case["variant"] == PEER:
-        sdpa(BACKENDS[PEER])(q, k, v)
+    if case["variant"] in BACKENDS:
+        sdpa(BACKENDS[case["variant"]])(q, k, v)
     else:
-        ops.plan(q, k, v, variant=case["variant"].removeprefix(f"{FAMILY}/")).run()
+        plan(q, k, v, variant=case["variant"].rpartition("/")[2]).run()
 
 
 COUNTERS = Counters(

@@ -38,24 +38,12 @@ def kernels():
 
 def cases():
     """Every rung and the peer at each head_dim, in the order of launch."""
-    names = [*rungs(), PEER]
-    return [
-        {"variant": name, "head_dim": head_dim, "seq_len": fa2.SEQ_LEN} for head_dim in fa2.HEAD_DIMS for name in names
-    ]
+    return fa2.cases_of([*rungs(), PEER])
 
 
 def launch(case):
     """Run one rung, or the peer, once."""
-    import torch
-
-    from benchmarks.harness.sdpa import BACKENDS, sdpa
-
-    shape = (fa2.NUM_TOKENS // fa2.SEQ_LEN, fa2.MODEL_DIM // case["head_dim"], fa2.SEQ_LEN, case["head_dim"])
-    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    if case["variant"] == PEER:
-        sdpa(BACKENDS[PEER])(q, k, v)
-    else:
-        ops.plan(q, k, v, variant=case["variant"].removeprefix(f"{ops.FAMILY}/")).run()
+    fa2.launch_of(case, ops.plan)
 
 
 COUNTERS = Counters(

@@ -15,7 +15,7 @@ def examples(device):
     for case, tensors in (("", halves), ("bfloat16, head_dim 128, rows without keys", wide)):
         yield Example(f"{ops.FAMILY_QUANTISE}/01_rotate_rows", "cuda", partial(_quantise, tensors, 0), case)
         yield Example(f"{ops.FAMILY_QUANTISE}/02_transpose_values", "cuda", partial(_quantise, tensors, 2), case)
-        yield Example(ops.STEM, "cuda", partial(_attention, tensors), case)
+        yield Example(ops.STEM_FP8, "cuda", partial(_attention, tensors), case)
 
 
 def _quantise(tensors, number):

@@ -9,10 +9,8 @@ May import: its own modules.
 """
 
 from ._backward import STEM_BACKWARD, flash_attention_3_backward, plan_backward
-from ._fp8 import FAMILY_QUANTISE, STEM, Quantised, flash_attention_3_fp8, plan_fp8, plan_quantise
+from ._fp8 import FAMILY_QUANTISE, STEM_FP8, Quantised, flash_attention_3_fp8, plan_fp8, plan_quantise
 from ._ladder import BLOCK_N, FAMILY, VARIANTS, flash_attention_3, plan, runs_on
-
-STEM_FP8 = STEM
 
 __all__ = [
     "BLOCK_N",

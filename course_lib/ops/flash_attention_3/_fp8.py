@@ -16,7 +16,7 @@ from .._foundation.sizes import ELEMENTS, HEAD_DIMS, ceil_div
 from . import _ladder
 
 FAMILY_QUANTISE = "flash_attention_3_quantise"
-STEM = "flash_attention_3/08_fp8"
+STEM_FP8 = "flash_attention_3/08_fp8"
 Q_BLOCK = 64  # rows of Q that share a scale: those of one consumer
 KV_BLOCK = {64: 96, 128: 128}  # head_dim -> keys that share a scale: those of a tile
 
@@ -81,16 +81,9 @@ def plan_quantise(q, k, v, *, rotation=True):
 
 
 def plan_fp8(
-    quantised,
-    seq_len_kv,
-    dtype,
-    *,
-    causal=False,
-    softmax_scale=None,
-    heads_together=None,
-    num_blocks=None,
+    quantised, seq_len_kv, dtype, *, causal=False, softmax_scale=None, heads_together=None, num_blocks=None,
     promote_tiles=None,
-):
+):  # fmt: skip
     """The launch of 08_fp8, with fresh outputs (out, lse), not yet run.
 
     Parameters
@@ -121,7 +114,7 @@ def plan_fp8(
     shared_bytes = ((_ladder.Q_STAGES + 2) * block_m + 2 * stages * block_n) * head_dim
     threads = 128 * (block_m // Q_BLOCK + 1)
     grid = (min(tiles, num_blocks or _ladder._num_slots(q)),)
-    return cuda_launch(STEM, grid, threads, arguments, (out, lse), defines=defines, shared_bytes=shared_bytes)
+    return cuda_launch(STEM_FP8, grid, threads, arguments, (out, lse), defines=defines, shared_bytes=shared_bytes)
 
 
 def _plan_rows(x, rows, bits, rotation):
