@@ -9,6 +9,8 @@ A YAML header of plain `key: value` lines, then Markdown sections, each under a 
     The prediction   the folded answer; `The predictions` for several
     Hint 1 … Hint 3  from vague to nearly given
     Explanation      shown with a PASS
+    What is checked  for authors: a table of each promise of the contract, how the judge checks it, and the names of
+                     wrong answers that it refuses (in wrong.md); not shown to the learner
 
 The header's `answer` names a ladder step, "kernels_cu/….cu" or "course_lib/triton_kernels/….py#function"; without it
 the folder holds answer.cu or answer.py.
@@ -28,7 +30,7 @@ _FOLDER = re.compile(r"(\d\d)_(\d+)_[a-z0-9_]+")
 _NEEDED = ("title", "summary", "language", "entry", "size_lines", "minutes")
 _OPTIONAL = ("answer", "cell")
 _SECTIONS = ("Contract", "Hint 1", "Hint 2", "Hint 3", "Explanation")
-_OTHER_SECTIONS = ("Warm-up", "Predict first", "After passing", "The prediction", "The predictions")
+_OTHER_SECTIONS = ("Warm-up", "Predict first", "After passing", "The prediction", "The predictions", "What is checked")
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 
 
