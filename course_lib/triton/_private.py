@@ -141,7 +141,9 @@ def _patch_interpreter(module):
 
     def create_dot(self, a, b, d, input_precision, *rest):
         if _active is not None:
-            _active.dot(str(a.dtype.scalar), str(getattr(input_precision, "name", input_precision)), author_line())
+            types = tuple(str(operand.dtype.scalar) for operand in (a, b, d))
+            precision = str(getattr(input_precision, "name", input_precision)).lower()
+            _active.dot(types, precision, (*d.data.shape, a.data.shape[-1]), author_line())
         return dot(self, a, b, d, input_precision, *rest)
 
     def create_barrier(self, *args):

@@ -116,7 +116,7 @@ class FindingCollector:
 
     def dot(self, dtype, input_precision, where):
         """Add a remark about a tl.dot on float32 that is TF32 on a GPU."""
-        if dtype == "fp32" and input_precision.upper() == "TF32":
+        if dtype == "fp32" and input_precision == "tf32":
             self._remarks[where] = (
                 f"line {where[1]}: tl.dot on float32 without input_precision='ieee' keeps 10 bits of each factor on a "
                 "GPU (TF32) and all 23 here; say which one you mean."

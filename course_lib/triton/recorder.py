@@ -12,7 +12,7 @@ from ..errors import ArgumentError, UnsupportedError
 from ..notation import SECTOR_BYTES
 from . import _private, memory, mode, races
 from .findings import FindingCollector
-from .report import Line, TritonReport
+from .report import Dot, Line, TritonReport
 
 SCHEDULES = ("forward", "reverse", "random")
 _SECTOR_SHIFT = np.uint64(int(math.log2(SECTOR_BYTES)))
@@ -67,7 +67,7 @@ class Recorder:
         self.report = TritonReport(schedule=schedule)
         self._extra = [memory.Argument(f"tensor {i}", t) for i, t in enumerate(tensors)]
         self._outputs, self._seed = tuple(outputs), seed
-        self._lines, self._findings = {}, FindingCollector()
+        self._lines, self._dots, self._findings = {}, {}, FindingCollector()
         self._initialised = {}  # storage and span -> which cells earlier launches wrote
 
     # launches
@@ -117,8 +117,9 @@ class Recorder:
                 self._initialised[region.key] = region.coarse(region.initialised)
 
     def finish(self):
-        """Write lines, findings and remarks into the report."""
+        """Write lines, products, findings and remarks into the report."""
         self.report.lines[:] = [self._lines[key] for key in sorted(self._lines)]
+        self.report.dots[:] = [self._dots[key] for key in sorted(self._dots)]
         self.report.findings[:] = self._findings.findings()
         self.report.remarks[:] = self._findings.remarks()
 
@@ -169,9 +170,11 @@ class Recorder:
         self._count("atomic", addresses, size, where)
         return mask, allowed
 
-    def dot(self, dtype, input_precision, where):
-        """Record a tl.dot."""
-        self._findings.dot(dtype, input_precision, where)
+    def dot(self, types, input_precision, shape, where):
+        """Record a tl.dot: `types` of the operands and of the accumulator, `shape` (..., M, N, K)."""
+        key = (*where, *types, input_precision, shape)
+        self._dots.setdefault(key, Dot(*key)).count += 1
+        self._findings.dot(types[0], input_precision, where)
 
     def barrier(self):
         """Record a tl.debug_barrier: it orders the threads of the current program."""

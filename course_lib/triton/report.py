@@ -71,6 +71,31 @@ class Line:
         return [(kind, traffic) for kind, traffic in pairs if traffic.count]
 
 
+@dataclass
+class Dot:
+    """The tl.dot operations of one source line that have the same types and shape.
+
+    Attributes
+    ----------
+    filename, line : of the author's tl.dot
+    lhs, rhs, accumulator : str, Triton's names of their types, such as "fp16" and "fp32"; accumulator: in which the
+        products are added up, given (`acc`) or not
+    input_precision : str, "ieee", "tf32" or "tf32x3"; it concerns operands of type fp32 only, where "tf32" is what a
+        tl.dot has that says nothing
+    shape : tuple of int, (M, N, K), with a batch axis first if the operands have one
+    count : int, executed by all programs
+    """
+
+    filename: str
+    line: int
+    lhs: str
+    rhs: str
+    accumulator: str
+    input_precision: str
+    shape: tuple
+    count: int = 0
+
+
 @dataclass(frozen=True)
 class Finding:
     """An error, or something that may be one on a GPU.
@@ -112,6 +137,7 @@ class TritonReport:
     store: Traffic = field(default_factory=Traffic)
     atomic: Traffic = field(default_factory=Traffic)
     lines: list = field(default_factory=list)  # of Line, in order of the source
+    dots: list = field(default_factory=list)  # of Dot, in order of the source
     findings: list = field(default_factory=list)  # of Finding
     remarks: list = field(default_factory=list)  # not errors on the interpreter, but different on a GPU
 
@@ -158,6 +184,7 @@ class TritonReport:
                 for line in self.lines
                 for kind, traffic in line.traffic()
             ],
+            "dots": [{**asdict(dot), "shape": list(dot.shape)} for dot in self.dots],
         }
 
     def to_dict(self):
@@ -172,6 +199,7 @@ class TritonReport:
             Line(d["filename"], d["line"], Traffic(**d["load"]), Traffic(**d["store"]), Traffic(**d["atomic"]))
             for d in data["lines"]
         ]
+        made.dots = [Dot(**{**d, "shape": tuple(d["shape"])}) for d in data["dots"]]
         made.findings = [Finding(**{**d, "program": tuple(d["program"])}) for d in data["findings"]]
         made.grid = tuple(data["grid"])
         return made

@@ -106,6 +106,20 @@ def test_a_wrapper_that_calls_torch_launches_nothing():
     assert fault_of(run(source=source)).kind == "no_launch"
 
 
+def test_an_object_that_only_looks_like_a_kernel_is_none():
+    """It could launch anything and compute the result with torch."""
+    lookalike = (
+        HEAD.replace("def scale_kernel", "def other_kernel") + "    tl.store(out_ptr + cols, 0.0, mask=cols < n)\n"
+    )
+    lookalike += (
+        "class Lookalike:\n    fn = other_kernel\n    def __getitem__(self, grid):\n"
+        "        def launch(x, out, n, BLOCK_N):\n            other_kernel[grid](x, out, n, BLOCK_N)\n"
+        "            out.copy_(2 * x)\n        return launch\nscale_kernel = Lookalike()\n"
+    )
+    fault = fault_of(run(source=lookalike))
+    assert fault.kind == "no_launch" and "is a plain Lookalike" in fault.message and "@triton.jit" in fault.message
+
+
 def test_a_missing_parameter_is_a_wrong_signature():
     fault = fault_of(run(source=HEAD.replace(", n,", ",") + f"    {GOOD[0]}\n"))
     assert fault.kind == "wrong_signature" and "scale_kernel" in fault.message

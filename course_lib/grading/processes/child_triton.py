@@ -45,6 +45,7 @@ class Runner:
         self.off = Off(self.task.forbidden)
         try:
             import triton
+            from triton.runtime.jit import KernelInterface
 
             from course_lib.triton import tuning
         except ImportError:
@@ -57,7 +58,7 @@ class Runner:
             tuning.take_in_turn(triton.runtime.autotuner)  # each timing would be a launch; the interpreter has it so
         module = loading.load(self.task.source, self.task.filename, self.task.first_line)
         self.kernel = find(module, self.task.entry)
-        if not hasattr(self.kernel, "fn") or not hasattr(self.kernel, "__getitem__"):
+        if not isinstance(self.kernel, KernelInterface):  # what @triton.jit, @autotune and @heuristics make
             raise Problem(
                 "no_launch",
                 f"{self.task.entry} is a plain {type(self.kernel).__name__}, so no kernel would be "
