@@ -5,6 +5,7 @@ from course_lib.grading.exercise.spec import Case, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.subjects.attention.cases import qkv
 from course_lib.grading.subjects.attention.diagnostics import diagnose_attention
+from course_lib.grading.subjects.softmax.library import LIBRARY_ATTENTION
 from course_lib.reference import attention as reference
 
 
@@ -62,5 +63,9 @@ EXERCISE = exercise(
         probes.stagnation(_sizes(4096, 8)),
     ),
     diagnose=diagnose_attention,
-    forbidden=("torch.nn.functional.scaled_dot_product_attention", "torch._C._nn.scaled_dot_product_attention"),
+    forbidden=(
+        "torch.nn.functional.scaled_dot_product_attention",
+        "torch._C._nn.scaled_dot_product_attention",
+        *LIBRARY_ATTENTION,
+    ),
 )

@@ -62,7 +62,7 @@ class Exercise:
     question: str = "Which pass over the row can go?"  # asked in that remark
     tile: Callable[..., tuple[int, int]] | None = None  # (case) -> tile borders of the error map
     min_launches: int = 1  # for cuda and triton
-    forbidden: tuple[str, ...] = ()  # callables that are off while the answer runs: "torch.softmax"
+    forbidden: tuple[str, ...] = ()  # off while the answer runs (processes/forbidden.py): "aten.*softmax*"
     ledger_rule: Callable[..., Any] | None = None  # (case, ledger) -> Diagnosis or None: judges the way
     accept: Callable[..., Any] | None = None  # (case, inputs, outputs) -> Diagnosis or None: judges a property
     unread: Callable[..., dict[str, Any]] | None = None  # (case, inputs) -> output: bool, where it may hold anything

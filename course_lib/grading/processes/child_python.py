@@ -1,6 +1,6 @@
 """Runs a Python answer: a function of torch tensors whose return values are the outputs.
 
-May import: answer.loading, faults, tensors, watch, wire, numpy, torch.
+May import: answer.loading, faults, forbidden, tensors, watch, wire, numpy, torch.
 """
 
 import contextlib
@@ -11,38 +11,13 @@ import numpy
 import torch
 
 from ..answer import loading
-from .faults import ForbiddenCall, Problem, fault_of
+from .faults import Problem, fault_of
+from .forbidden import Off
 from .tensors import Bindings
 from .watch import Watch
 from .wire import dtype_name, dtype_named
 
 MOST_BYTES = 64 << 20  # of one returned tensor: no case is larger, and a file of results may not grow without end
-
-
-class Off:
-    """Makes the callables of an exercise's `forbidden` list raise, and remembers that they were called."""
-
-    def __init__(self, names):
-        self.called = ""
-        for name in names:
-            self._replace(name)
-
-    def _replace(self, name):
-        *path, last = name.split(".")
-        owner = __import__(path[0])
-        for part in path[1:]:
-            owner = getattr(owner, part)
-
-        def refuse(*_args, **_kwargs):
-            self.called = f"{name} is off limits in this exercise: write that step yourself."
-            raise ForbiddenCall(self.called)
-
-        setattr(owner, last, refuse)
-
-    def check(self):
-        """Raise even though the answer swallowed the first exception."""
-        if self.called:
-            raise ForbiddenCall(self.called)
 
 
 class Runner:
@@ -68,7 +43,7 @@ class Runner:
         check_signature(self.function, bound.arguments, run.constants, self.task.entry)
         watch = Watch() if self.task.watched else None
         try:
-            with watch or contextlib.nullcontext():
+            with self.off.operators(), watch or contextlib.nullcontext():
                 returned = self.function(*bound.arguments, **run.constants)
         except BaseException as error:
             result.fault = fault_of(error)

@@ -1,6 +1,6 @@
 """Runs a Triton answer: on the CPU under the course's ledger, so that no access leaves its tensor; natively on a GPU.
 
-May import: answer.loading, child_python, faults, protocol, tensors, triton, torch.
+May import: answer.loading, child_python, faults, forbidden, protocol, tensors, triton, torch.
 """
 
 import contextlib
@@ -10,8 +10,9 @@ import warnings
 from importlib import import_module
 
 from ..answer import loading
-from .child_python import Off, check_signature, find
+from .child_python import check_signature, find
 from .faults import Problem, fault_of, finding_fault
+from .forbidden import Off
 from .protocol import Fault
 from .tensors import Bindings
 

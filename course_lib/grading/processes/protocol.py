@@ -64,7 +64,7 @@ class ChildTask:
     cpu_seconds: float = 0.0  # of the processor, for the whole task; 0: no limit but wall_seconds
     memory_bytes: int = 4 << 30
     output_bytes: int = 16 << 10
-    forbidden: tuple[str, ...] = ()  # callables that raise: "torch.softmax"
+    forbidden: tuple[str, ...] = ()  # operators of torch and callables that raise (forbidden.py)
     watched: bool = False  # python: count what torch's operators make (watch.py)
 
 

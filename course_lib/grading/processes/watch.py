@@ -1,14 +1,17 @@
-"""What the operators of torch make while a torch answer runs: the ledger of exercises that ask for tiles.
+"""What a torch answer makes while it runs: the ledger of exercises that ask for tiles.
 
 Right values do not tell whether an answer held all weights of a row at once. The operators do: an exponential of a
-whole row of scores, or a product that adds up a whole row of them. Views and copies are not counted, so an answer may
-arrange its inputs as it likes.
+whole row of scores, a product that adds up a whole row of them, or memory. Views are not counted: they hold nothing
+of their own.
 
 May import: torch.
 """
 
 import math
+import tracemalloc
+import weakref
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -24,18 +27,36 @@ class Watch(TorchDispatchMode):
     exponentials : most numbers that one operator took an exponential of
     longest : the longest axis of such a tensor
     terms : most terms that one matrix product added up for an element
+    tensor_bytes : most bytes that tensors made by operators held at one time
+    object_bytes : the same of Python objects and numpy arrays
     """
 
     def __init__(self):
         super().__init__()
         self.exponentials, self.longest, self.terms = 0, 0, 0
+        self.tensor_bytes, self.object_bytes = 0, 0
+        self._alive = 0
+        self._storages = {}  # id -> (weak reference, bytes of it that count)
 
     @classmethod
     def _should_skip_dynamo(cls):
         return False  # else the first operator imports torch.compile's machinery, which takes more than a second
 
+    def __enter__(self):
+        tracemalloc.start()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.object_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        for tensor in _tensors(args):
+            self._know(tensor, counts=False)
         made = func(*args, **(kwargs or {}))
+        for tensor in _tensors((made,)):
+            self._know(tensor, counts=True)
         name = func.overloadpacket.__name__.rstrip("_")
         if name in _EXPONENTIALS and isinstance(made, Tensor):
             self.exponentials = max(self.exponentials, math.prod(made.shape))
@@ -44,6 +65,32 @@ class Watch(TorchDispatchMode):
             self.terms = max(self.terms, args[_PRODUCTS[name]].shape[-1])
         return made
 
+    def _know(self, tensor, *, counts):
+        """Count the memory of a tensor that an operator made; what no operator made is an input."""
+        if tensor.layout != torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        key = id(storage)
+        if key in self._storages:
+            return
+        size = storage.nbytes() if counts else 0
+        self._storages[key] = weakref.ref(storage, lambda _: self._forget(key)), size
+        self._alive += size
+        self.tensor_bytes = max(self.tensor_bytes, self._alive)
+
+    def _forget(self, key):
+        self._alive -= self._storages.pop(key)[1]
+
     def ledger(self):
         """The counts, as a dict for RunResult.ledger."""
-        return {"exponentials": self.exponentials, "longest": self.longest, "terms": self.terms}
+        names = ("exponentials", "longest", "terms", "tensor_bytes", "object_bytes")
+        return {name: getattr(self, name) for name in names}
+
+
+def _tensors(values):
+    """The tensors among the arguments or results of an operator, those in its lists too."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from _tensors(value)

@@ -1,0 +1,69 @@
+"""What an exercise forbids: callables that raise, and operators of torch that are refused by whichever name they ran.
+
+`torch.softmax`, `Tensor.softmax`, `torch.nn.Softmax`, `torch.special.softmax` and `torch.ops.aten._softmax` all end in
+one operator of torch, so the operator is what a Python answer is held to.
+
+May import: faults, torch.
+"""
+
+import contextlib
+import functools
+from fnmatch import fnmatchcase
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .faults import ForbiddenCall
+
+_OPERATORS = "aten."
+
+
+class Off:
+    """Refuses what an exercise's `forbidden` names, and remembers that it was called.
+
+    Parameters
+    ----------
+    names : tuple of str; "aten.*softmax*" is a pattern for operators of torch, refused inside ``off.operators()``;
+        another name is a callable, "triton.language.softmax", replaced from now on
+    """
+
+    def __init__(self, names):
+        self.error = None
+        self.patterns = tuple(name for name in names if name.startswith(_OPERATORS))
+        for name in names:
+            if name not in self.patterns:
+                self._replace(name)
+
+    def operators(self):
+        """A context in which the operators raise."""
+        return _Refusing(self) if self.patterns else contextlib.nullcontext()
+
+    def refuse(self, name):
+        """Raise, now and in `check`."""
+        self.error = ForbiddenCall(f"{name} is off limits in this exercise: write that step yourself.")
+        raise self.error
+
+    def check(self):
+        """Raise even though the answer swallowed the exception; it still knows its line."""
+        if self.error is not None:
+            raise self.error
+
+    def _replace(self, name):
+        *path, last = name.split(".")
+        owner = functools.reduce(getattr, path[1:], __import__(path[0]))
+        setattr(owner, last, lambda *_args, **_kwargs: self.refuse(name))
+
+
+class _Refusing(TorchDispatchMode):
+    def __init__(self, off):
+        super().__init__()
+        self.off = off
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # else the first operator imports torch.compile's machinery, which takes more than a second
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        if any(fnmatchcase(_OPERATORS + name, pattern) for pattern in self.off.patterns):
+            self.off.refuse(f"torch's {name.strip('_')} (operator {_OPERATORS}{name})")
+        return func(*args, **(kwargs or {}))

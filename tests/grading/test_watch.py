@@ -1,0 +1,55 @@
+"""What a watched torch answer makes: memory that is alive at one time, in tensors, arrays and lists."""
+
+import pytest
+import torch
+
+from course_lib.grading.processes import isolation
+from course_lib.grading.processes.protocol import ChildTask, Ref, Run
+
+ROWS, COLS = 64, 2048
+BYTES = ROWS * COLS * 4
+
+
+def watched(*lines):
+    """The ledger of an answer with these lines; `x` is (ROWS, COLS) float32."""
+    body = "".join(f"    {line}\n" for line in lines)
+    source = f"import sys, numpy, torch\nROWS, COLS = {ROWS}, {COLS}\ndef answer(x):\n{body}    return x\n"
+    run = Run("only", {"x": torch.zeros(ROWS, COLS)}, {"y": ((ROWS, COLS), "float32")}, (Ref("x"),))
+    (result,) = isolation.run_task(ChildTask("python", source, "answer", (run,), watched=True)).runs
+    assert result.fault is None
+    return result.ledger
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["kept = x[:, 1:].T"], 0),
+        (["for _ in range(9): kept = x + 1.0"], 2 * BYTES),  # the old one lives until the new one is there
+        (["for _ in range(9): x + 1.0"], BYTES),
+        (["kept = [x[i : i + 1] + 1.0 for i in range(ROWS)]"], BYTES),
+        (["kept = [row + 1.0 for row in x]", "kept.clear()", "x[:1] + 1.0"], BYTES),
+        (["kept = torch.empty(ROWS, COLS)", "kept[:, :8] = 1.0"], BYTES),
+        (["kept = x.clone().exp_()"], BYTES),
+        (["kept = x.half()"], BYTES // 2),
+        (["kept = torch.stack(x.unbind())"], BYTES),
+        (["kept = x[:, :8].exp()"], ROWS * 8 * 4),
+    ],
+)
+def test_tensors_count_as_long_as_they_live(lines, expected):
+    ledger = watched(*lines)
+    assert ledger["tensor_bytes"] == expected and ledger["object_bytes"] < BYTES // 4
+
+
+@pytest.mark.parametrize("line", ["numpy.exp(x.numpy())", "x.tolist()", "bytearray(x.numpy())"])
+def test_arrays_and_lists_count(line):
+    ledger = watched(line)
+    assert ledger["tensor_bytes"] == 0 and ledger["object_bytes"] >= BYTES
+
+
+def test_exponentials_and_products_count_by_their_largest():
+    ledger = watched("weights = torch.exp(x[:, :8])", "weights @ x[:8, :4]", "torch.exp(x[0])")
+    assert (ledger["exponentials"], ledger["longest"], ledger["terms"]) == (COLS, COLS, 8)
+
+
+def test_a_watched_answer_does_not_wait_for_the_compiler_of_torch():
+    assert watched("y = x * 2", "assert 'torch._dynamo' not in sys.modules")
