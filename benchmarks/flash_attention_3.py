@@ -1,4 +1,4 @@
-"""Time every FlashAttention-3 kernel of the course and the Triton twin beside SDPA's cuDNN and flash backends, forward.
+"""Time every FlashAttention-3 kernel of the course beside SDPA's cuDNN and flash backends, forward.
 
     python3 -m benchmarks.flash_attention_3 --out benchmarks/results/h200/flash_attention_3.csv
     python3 -m benchmarks.flash_attention_3 --dry      tiny sizes on a CPU, to try the script
@@ -16,10 +16,10 @@ import torch
 
 from benchmarks import flash_attention as fa2
 from benchmarks.harness import Benchmark, Variants, launched, main
-from course_lib.cuda.steps import step
 from course_lib.ops import flash_attention_2, flash_attention_3
 
 PEER = ("sdpa_cudnn", "torch")
+BEFORE, LANGUAGES = flash_attention_2.VARIANTS[-1], ("cuda", "triton")  # the last step of the chapter before
 FP8_TOLERANCE = 0.3  # of outputs up to about 4, whose halves of a unit in the last place are up to 0.125
 SEQ_LENS = fa2.SEQ_LENS
 
@@ -33,17 +33,18 @@ def loads(dry, direction="forward"):
 def forwards(causal, dry):
     """{(variant, language): function(q, k, v) -> out}."""
 
-    def course(q, k, v, ops, variant, language):
-        call = flash_attention_3.flash_attention_3 if ops == 3 else flash_attention_2.flash_attention_2
-        return call(q, k, v, causal=causal, variant=variant, language=language)[0]
+    def before(q, k, v, language):
+        return flash_attention_2.flash_attention_2(q, k, v, causal=causal, variant=BEFORE, language=language)[0]
 
-    rungs = [(2, flash_attention_2.VARIANTS[-1])] + [(3, variant) for variant in flash_attention_3.VARIANTS]
+    def course(q, k, v, variant):
+        return flash_attention_3.flash_attention_3(q, k, v, causal=causal, variant=variant)[0]
+
+    last = {(f"flash_attention_2/{BEFORE}", language): partial(before, language=language) for language in LANGUAGES}
     ladder = {
-        (f"flash_attention_{ops}/{variant}", language): partial(course, ops=ops, variant=variant, language=language)
-        for ops, variant in rungs
-        for language in step(f"flash_attention_{ops}/{variant}").languages
+        (f"flash_attention_3/{variant}", "cuda"): partial(course, variant=variant)
+        for variant in flash_attention_3.VARIANTS
     }
-    return fa2.peers(causal, dry) | ladder
+    return fa2.peers(causal, dry) | last | ladder
 
 
 def prepared_fp8(tensors, causal):

@@ -12,7 +12,7 @@
 // Launch    grid (ceil(Nq/BLOCK_M) * H * B) · block 128 * (BLOCK_M / 64 + 1)
 //           dynamic shared memory (BLOCK_M + 2 * NUM_STAGES * BLOCK_N) * D * 2 bytes
 // Needs     compute capability 9.0a · compiled by NVRTC: device code only, no host headers
-// Twin      triton_kernels/flash_attention_3.py: warp_specialised_forward_kernel
+// Twin      none: Triton 3.6.0 gives wrong numbers on a Hopper where a loop over attention tiles has warp_specialize=True
 // gate: -DHEAD_DIM=64 -DELEMENT=__half
 // gate: -DHEAD_DIM=64 -DELEMENT=__nv_bfloat16
 // gate: -DHEAD_DIM=128 -DELEMENT=__half

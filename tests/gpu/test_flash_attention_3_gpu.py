@@ -79,19 +79,3 @@ def test_launches_of_two_streams_do_not_share_counters():
                 results.append(ops.flash_attention_3(q, k, v, causal=True)[0])
     torch.cuda.synchronize()
     assert all(torch.equal(result, alone) for result in results)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("head_dim", [64, 128])
-def test_the_triton_twin(head_dim, dtype, causal):
-    options = {"variant": "03_producer_consumer", "language": "triton", "causal": causal}
-    for shape in SHAPES + LONG:
-        for scale in (1.0, 30.0):
-            check(*tensors(*shape, head_dim, dtype, scale), **options)
-    q, k, v = tensors(2, 4, 2, 140, 150, head_dim, dtype)
-    q, k = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k))
-    v = torch.cat([v, torch.full_like(v, math.nan)], dim=3)[..., :head_dim]
-    check(q, k, v, **options)
-    first, again = (check(*tensors(2, 5, 5, 1000, 1000, head_dim, dtype), **options) for _ in range(2))
-    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))

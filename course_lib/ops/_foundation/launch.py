@@ -4,7 +4,6 @@ May import: cuda, triton and triton_kernels inside functions; torch.
 """
 
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,6 @@ class Launch:
     constants: dict[str, Any]  # compile-time constants of the Triton twin
     outputs: tuple[torch.Tensor, ...]
     shared_bytes: int = 0  # dynamic shared memory of a block
-    scratch: bool = False  # the Triton kernel makes descriptors, which Triton keeps in device memory
 
     @property
     def launches(self):
@@ -38,8 +36,6 @@ class Launch:
     def run(self):
         if self.language == "cuda":
             self.function(self.grid, self.block, *self.arguments, shared_bytes=self.shared_bytes)
-        elif self.scratch:
-            _with_scratch(self.function[self.grid], self.outputs[0].device, *self.arguments, **self.constants)
         else:
             self.function[self.grid](*self.arguments, **self.constants)
 
@@ -103,23 +99,11 @@ def cuda_launch(stem, grid, block, arguments, outputs, *, kernel=None, defines=N
     return Launch("cuda", function, grid, block, arguments, {}, outputs, shared_bytes)
 
 
-def triton_launch(stem, grid, arguments, constants, outputs, *, kernel=None, scratch=False):
-    """The launch of a Triton twin of a step; `kernel` says which one where it has several, `scratch` as in Launch."""
+def triton_launch(stem, grid, arguments, constants, outputs, *, kernel=None):
+    """The launch of a Triton twin of a step; `kernel` says which one where it has several."""
     from ...triton_kernels import load
 
-    return Launch("triton", load(stem, kernel), grid, 0, arguments, constants, outputs, scratch=scratch)
-
-
-def _with_scratch(function, device, *arguments, **constants):
-    """Call `function` while Triton takes its scratch memory from torch; the caller's allocator stays as it is."""
-    import triton
-
-    def allocate(num_bytes, _alignment, _stream):
-        return torch.empty(num_bytes, dtype=torch.int8, device=device)  # starts on 512 bytes; freed in stream order
-
-    context = copy_context()
-    context.run(triton.set_allocator, allocate)
-    context.run(function, *arguments, **constants)
+    return Launch("triton", load(stem, kernel), grid, 0, arguments, constants, outputs)
 
 
 def ran(launch):

@@ -14,7 +14,6 @@ from ...errors import CourseError, ShapeError, UnsupportedError
 from .._foundation.checks import positive_scale, require_attention, require_hopper, require_step
 from .._foundation.launch import cuda_launch, is_hopper
 from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
-from ._triton import plan_warp_specialised
 
 FAMILY = "flash_attention_3"
 VARIANTS = names(FAMILY, without=("fp8",))
@@ -26,7 +25,7 @@ WARPGROUP_ROWS, PANEL_COLS = 64, 64  # rows of a wgmma; columns of 16 bits in th
 L2_BYTES = 50 << 20  # of an H100, where the device in hand does not say
 
 
-def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST, language="cuda"):
+def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST):
     """Exact attention forward on Hopper's own instructions, one launch.
 
     The products are asynchronous wgmmas of whole warpgroups; from 02 on TMA brings the tiles, from 03 on a producer
@@ -42,7 +41,6 @@ def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FAST
         1 1 1 1 1
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     variant : one of VARIANTS
-    language : "cuda", or "triton" for the steps that have a twin: 03_producer_consumer
 
     Returns
     -------
@@ -61,20 +59,19 @@ def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FAST
 
     Source: J. Shah et al., "FlashAttention-3", 2024, algorithms 1 and 2, arXiv:2407.08608
     """
-    launch = plan(q, k, v, causal=causal, softmax_scale=softmax_scale, variant=variant, language=language)
+    launch = plan(q, k, v, causal=causal, softmax_scale=softmax_scale, variant=variant)
     launch.run()
     return launch.outputs
 
 
 def plan(
-    q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST, language="cuda", block_n=None, heads_together=None,
-    num_blocks=None,
+    q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST, block_n=None, heads_together=None, num_blocks=None
 ):  # fmt: skip
     """The launch that `flash_attention_3` would make, with fresh outputs (out, lse), not yet run.
 
     Parameters
     ----------
-    block_n : int or None; keys of a tile, a multiple of 16; a power of two in Triton
+    block_n : int or None; keys of a tile, a multiple of 16
     heads_together : int or None; heads whose tiles are taken side by side, from 06 on
     num_blocks : int or None; blocks of 07; None: one a multiprocessor, two on the SIMT machine
 
@@ -82,13 +79,10 @@ def plan(
     -------
     launch : Launch; ``launch.traffic()`` counts its bytes, ``launch.run()`` executes it
     """
-    require_step(FAMILY, variant, VARIANTS, language)
+    require_step(FAMILY, variant, VARIANTS, "cuda")
     require_attention(q, k, v)
     _require_hopper_rows(q, k, v)
     scale_log2 = positive_scale(q, softmax_scale) * math.log2(math.e)
-    if language == "triton":
-        options = {"causal": causal, "softmax_scale_log2": scale_log2, "block_n": block_n}
-        return plan_warp_specialised(q, k, v, **options)
     step, block_m = VARIANTS.index(variant) + 1, _block_m(variant, q.shape[3])
     block_n = block_n or BLOCK_N.get(variant, 128)
     out, lse = attention_outputs(q)
