@@ -3,7 +3,7 @@
 Before a recorded launch each argument is copied to a separate buffer, far from the next one. A wrong address then falls
 into a red zone, which names the argument, instead of into another argument or into unmapped memory.
 
-May import: numpy, torch.
+May import: far, numpy, torch.
 """
 
 import copy
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+
+from ..far import Far
 
 _ALIGNMENT = 512  # bytes; where a GPU allocation starts, so that sectors are counted as on a GPU
 _RED_ZONE = (1 << 16, 1 << 24)  # bytes on either side: as wide as the argument, between these
@@ -164,7 +166,8 @@ def view(region, tensor):
     storage = region.buffer.untyped_storage()
     shift = region.base - storage.data_ptr() - region.origin
     offset = shift // tensor.element_size() + tensor.storage_offset()
-    return torch.empty(0, dtype=tensor.dtype, device="cpu").set_(storage, offset, tensor.shape, tensor.stride())
+    moved = torch.empty(0, dtype=tensor.dtype, device="cpu").set_(storage, offset, tensor.shape, tensor.stride())
+    return Far.of(moved, tensor.elements) if isinstance(tensor, Far) else moved
 
 
 def copy_back(region):

@@ -1,6 +1,6 @@
 """The arguments of a launch in the form that the runtime takes: memory extents, values as bytes, the C structures.
 
-May import: errors, tensor_map.
+May import: errors, far, tensor_map.
 """
 
 import ctypes
@@ -8,6 +8,7 @@ import ctypes
 import torch
 
 from ...errors import ArgumentError
+from ...far import address
 from ..tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 
 OBJECT_KINDS = ("shared", "device", "constant")  # the order is that of ObjectKind in runtime/state.h
@@ -91,7 +92,7 @@ class Memory:
         """Add a tensor to the extent of its storage. Returns the extent's number."""
         if tensor.device.type != "cpu":
             raise ArgumentError(f"{parameter.name} is a tensor on {tensor.device}; the SIMT machine runs on the CPU.")
-        storage, low = tensor.untyped_storage().data_ptr(), tensor.data_ptr()
+        storage, low = tensor.untyped_storage().data_ptr(), address(tensor)
         num_bytes = _span(tensor) * tensor.element_size()
         if storage not in self._extent_of_storage:
             self._extent_of_storage[storage] = len(self.extents)
@@ -125,7 +126,7 @@ class Memory:
             "tensors": self._tensors(),
             "num_tensors": len(self.extents),
             "tensor_of_argument": (ctypes.c_int * count)(*self.piece_of),
-            "offset_of_argument": (ctypes.c_uint64 * count)(*self.offset_of),
+            "offset_of_argument": (ctypes.c_uint64 * count)(*self.offset_of),  # of a Far tensor below 0: modulo 2^64
         }
 
     def _tensors(self):

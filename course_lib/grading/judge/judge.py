@@ -89,8 +89,9 @@ def _collect(verdict, session, prepared, engine):
         return result, checked
     verdict.engine = session.engine = "gpu"
     result, evidence = session.collect(prepared)
-    for case, before in zip(evidence.cases, checked.cases, strict=True):
-        case.first.ledger = before.first.ledger  # a GPU counts nothing
+    ledgers = {case.case.name: case.first.ledger for case in checked.cases}
+    for case in evidence.cases:
+        case.first.ledger = ledgers[case.case.name]  # a GPU counts nothing
     verdict.remarks = [_UNCHECKED] if missing else []
     return result, evidence
 

@@ -12,9 +12,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Ref:
-    """The tensor `name` (an input or an output of the run) as an argument of the run."""
+    """The tensor `name` (an input or an output of the run) as an argument of the run.
+
+    With `before` it is the end of a larger one, `before` elements of which come first and do not exist: the answer's
+    index `before` is the tensor's first element. Such a run is left out on a GPU.
+    """
 
     name: str
+    before: int = 0
 
 
 @dataclass(frozen=True)

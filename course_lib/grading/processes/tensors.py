@@ -1,10 +1,11 @@
 """Input copies, poisoned outputs and the comparison of inputs afterwards: what every runner needs.
 
-May import: cuda.tensor_map, protocol, wire, torch.
+May import: cuda.tensor_map, far, protocol, wire, torch.
 """
 
 import torch
 
+from ...far import Far
 from .protocol import Change, MapRef, Ref
 from .wire import dtype_name, dtype_named
 
@@ -96,7 +97,9 @@ class Bindings:
         if not isinstance(argument, Ref | MapRef):
             return argument
         tensor = self.outputs[argument.name] if argument.name in self.outputs else self.inputs[argument.name]
-        return tensor if isinstance(argument, Ref) else _map_of(tensor, argument)
+        if isinstance(argument, MapRef):
+            return _map_of(tensor, argument)
+        return Far.of(tensor, argument.before) if argument.before else tensor
 
     def changes(self):
         """A Change for each input that no longer holds, bit by bit, what was given."""

@@ -54,7 +54,7 @@ def _out(value, blobs):
     if isinstance(value, torch.Tensor):
         return _tensor_out(value, blobs)
     if isinstance(value, Ref):
-        return {"~ref": value.name}
+        return {"~ref": [value.name, value.before]}
     if isinstance(value, MapRef):
         return {"~map": [value.name, list(value.box), value.swizzle]}
     if isinstance(value, dict):
@@ -105,7 +105,8 @@ def _in(value, reader):
         if set(value) == {"~tensor"}:
             return _tensor_in(value["~tensor"], reader)
         if set(value) == {"~ref"}:
-            return Ref(str(value["~ref"]))
+            name, before = value["~ref"]
+            return Ref(str(name), before)
         if set(value) == {"~map"}:
             name, box, swizzle = value["~map"]
             return MapRef(str(name), tuple(box), swizzle)
