@@ -46,4 +46,32 @@ ANSWERS = [
             ("out_row[d] = acc;", "out_row[d] = acc / 4.0f;"),
         ),
     ),
+    Right(
+        "a warp for each score",
+        (
+            (
+                "    for (int key = threadIdx.x; key < seq_len_kv; key += BLOCK) {\n        float dot = 0.0f;\n"
+                "        for (int d = 0; d < head_dim; ++d) dot",
+                "    const int lane = threadIdx.x % 32;\n"
+                "    for (int key = threadIdx.x / 32; key < seq_len_kv; key += BLOCK / 32) {\n"
+                "        float dot = 0.0f;\n        for (int d = lane; d < head_dim; d += 32) dot",
+            ),
+            (
+                "        probs_row[key] = dot * softmax_scale;\n        m_thread = fmaxf(m_thread, probs_row[key]);\n    }",
+                "        for (int step = 16; step > 0; step /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, step);\n"
+                "        if (lane == 0) probs_row[key] = dot * softmax_scale;\n"
+                "        m_thread = fmaxf(m_thread, dot * softmax_scale);\n    }\n    __syncthreads();",
+            ),
+        ),
+    ),
+    Right(
+        "columns from the last one, weights times 1 / l",
+        (
+            (
+                "for (int d = threadIdx.x; d < head_dim; d += BLOCK) {",
+                "for (int d = head_dim - 1 - (int)threadIdx.x; d >= 0; d -= BLOCK) {",
+            ),
+            ("probs_row[key] /= l;", "probs_row[key] *= 1.0f / l;"),
+        ),
+    ),
 ]

@@ -4,7 +4,11 @@ from course_lib.grading.exercise import magnitude, probes
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
 from course_lib.grading.subjects.attention import blocks
 from course_lib.grading.subjects.attention.diagnostics import diagnose_attention
+from course_lib.grading.subjects.attention.cases import scale_of
 from course_lib.grading.subjects.attention.heads import head_map, say_heads
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.shared import lanes_share
+from course_lib.grading.subjects.limits import by_limit
 from course_lib.reference import attention as reference
 
 
@@ -14,8 +18,9 @@ def _run(case, tensors):
     return blocks.launch(case, tensors, outputs, ("num_heads", "seq_len_q", "seq_len_kv", "head_dim"))
 
 
-def _judged(q, k, v):
-    probs = reference.rounded_softmax(reference.rounded_scores(q, k))
+def _judged(case, q, k, v):
+    scale = scale_of(case, case.sizes["head_dim"])
+    probs = reference.rounded_softmax(reference.rounded_scores(q, k, softmax_scale=scale))
     return {"probs": probs, "out": probs @ v}
 
 
@@ -28,44 +33,64 @@ def _bound(case):
     return 4 * count, f"q, k, v read once, weights and result written once: {count:,} numbers of 4 bytes"
 
 
+def _share(case, ledger):
+    """Refuses threads that repeat each other's work, or leave it to one of them."""
+    keys, dim = case.sizes["seq_len_kv"], case.sizes["head_dim"]
+    rows = case.sizes["batch_size"] * case.sizes["num_heads"] * case.sizes["seq_len_q"]
+    if min(keys, dim) < _ENOUGH:
+        return None
+    why = "each product of q and k, and each one of a weight and v, is made by one thread"
+    reads, writes = rows * (4 * keys * dim + 16 * keys + 2 * dim), rows * (3 * keys + dim)
+    found = moved(case, ledger, read=4 * reads, written=4 * writes, why=why)
+    return found or lanes_share(case, ledger, "the keys and the columns")
+
+
 def _probe_sizes(seq_len_kv, head_dim):
     return dict(zip(blocks.SIZES, (1, 1, 1, 2, seq_len_kv, head_dim), strict=True))
 
 
 def _diagnose(evidence):
-    """Diagnosis of the probes of one head (keys, weights, scale), then of the head that was read."""
-    return diagnose_attention(evidence) or say_heads(evidence.readings.get("head map"))
+    """Diagnosis of a size, then of the probes of one head (keys, weights, scale), then of the head that was read."""
+    limited = by_limit(evidence, seq_len_kv="keys", head_dim="columns")
+    return limited or diagnose_attention(evidence) or say_heads(evidence.readings.get("head map"))
 
+
+_ENOUGH = 16  # keys and columns from which on the work of the threads is judged
 
 EXERCISE = exercise(
     __file__,
     cases=(
         blocks.case("one of everything", (1, 1, 1, 1, 1, 1), schedules=ALL_SCHEDULES),
         blocks.case("one head", (1, 1, 1, 5, 9, 8), schedules=ALL_SCHEDULES),
-        blocks.case("ragged", (1, 2, 2, 7, 37, 20), schedules=ALL_SCHEDULES),
+        blocks.case("ragged", (1, 2, 2, 3, 37, 20), schedules=ALL_SCHEDULES, scale=0.3),
         blocks.case("one key more than threads", (1, 1, 1, 3, blocks.BLOCK + 1, 16), schedules=("forward", "reverse")),
-        blocks.case("more columns than threads", (1, 1, 1, 4, 33, 113), schedules=("forward",)),
-        blocks.case("more queries than keys", (1, 2, 2, 13, 5, 24), schedules=("forward",)),
+        blocks.case("blocks of 128 threads", (1, 1, 1, 2, 150, 70), scale=0.05, block=128),
+        blocks.case("more queries than keys", (1, 2, 2, 13, 5, 72), schedules=("forward",)),
         blocks.case("batch entries and heads", (2, 3, 3, 4, 20, 8), schedules=("forward", "random")),
-        blocks.case("one query, many keys", (2, 2, 2, 1, 200, 16)),
-        blocks.case("rising scores", (1, 1, 1, 5, 131, 32), "rising"),
-        blocks.case("scores near -100", (1, 2, 2, 5, 45, 32), "minus_100"),
-        blocks.case("scores near +100", (1, 2, 2, 5, 45, 32), "plus_100"),
-        blocks.case("one score of 120 a row", (1, 2, 2, 5, 50, 32), "spikes"),
+        blocks.case("one query, many keys", (1, 2, 2, 1, 200, 16), scale=0.5),
+        blocks.case("13,000 keys", (1, 1, 1, 1, 13_000, 2)),
+        blocks.case("13,000 columns", (1, 1, 1, 1, 2, 13_000)),
+        blocks.case("rising scores", (1, 1, 1, 2, 131, 32), "rising"),
+        blocks.case("scores near -100", (1, 1, 1, 3, 45, 32), "minus_100"),
+        blocks.case("scores near -12000", (1, 1, 1, 3, 70, 8), "minus_12000", scale=0.3),
+        blocks.case("scores near +100", (1, 1, 1, 3, 45, 32), "plus_100", scale=0.3),
+        blocks.case("one score of 120 a row", (1, 2, 2, 3, 50, 32), "spikes"),
     ),
     make_inputs=blocks.inputs,
     make_run=_run,
-    oracle=lambda case, tensors: _judged(*(tensor.double() for tensor in tensors.values())),
-    baseline=lambda case, tensors: _judged(*tensors.values()),
+    oracle=lambda case, tensors: _judged(case, *(tensor.double() for tensor in tensors.values())),
+    baseline=lambda case, tensors: _judged(case, *tensors.values()),
     rules={"probs": "weights", "out": "weights"},
     largest_score=magnitude.of_attention(),
     probes=(
         probes.key_counter(_probe_sizes(53, 64)),
         probes.unity(_probe_sizes(32, 64)),
         probes.ramp(_probe_sizes(32, 64)),
+        probes.other_scale(_probe_sizes(32, 64)),
         head_map(3, 3),
     ),
     diagnose=_diagnose,
+    ledger_rule=_share,
     bound_bytes=_bound,
     tile=lambda case: (1, blocks.BLOCK),
 )

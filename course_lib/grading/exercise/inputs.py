@@ -16,6 +16,7 @@ WORDS = {
     "falling": "scores falling along the row",
     "minus_100": "scores near -100",
     "minus_3000": "scores near -3000",
+    "minus_12000": "scores near -12000",
     "plus_100": "scores near +100",
     "spikes": "one score of 120 a row",
     "masked": "some scores -inf, one row all -inf",
@@ -98,6 +99,7 @@ _SHAPERS = {
     "falling": lambda x, gen: _slope(x, -1.0),
     "minus_100": lambda x, gen: x - 100.0,
     "minus_3000": lambda x, gen: 4.0 * x - 3000.0,
+    "minus_12000": lambda x, gen: x - 12000.0,  # below the numbers that people take for -inf
     "plus_100": lambda x, gen: x + 100.0,
     "spikes": _spikes,
     "masked": _masked,

@@ -22,16 +22,19 @@ def of_inputs(*names):
     return lambda _case, inputs: largest(*(inputs[name] for name in names))
 
 
-def of_pairs(q, k, *, causal=False):
+def of_pairs(q, k, *, causal=False, softmax_scale=None):
     """Largest scaled score of the queries q (..., num_heads, seq_len_q, head_dim) with the keys k, in float64."""
-    return largest(attention.rounded_scores(q.double(), k.double(), causal=causal))
+    return largest(attention.rounded_scores(q.double(), k.double(), causal=causal, softmax_scale=softmax_scale))
 
 
 def of_attention(*, causal=None):
-    """(case, inputs) -> the largest score of all queries with the keys they see; causal: that of the case's options."""
+    """(case, inputs) -> the largest score of all queries with the keys they see, by the case's options "scale" and,
+    where `causal` is None, "causal".
+    """
 
     def found(case, inputs):
         masked = case.options.get("causal", False) if causal is None else causal
-        return of_pairs(inputs["q"], inputs["k"], causal=bool(masked))
+        scale = case.options.get("scale")
+        return of_pairs(inputs["q"], inputs["k"], causal=bool(masked), softmax_scale=scale)
 
     return found

@@ -7,6 +7,7 @@ For attention; inputs by subjects/attention/cases.py, one query row is read:
 key_counter  q = 0, row j of v is j + 1: the mean of n keys from the first one on is (n + 1) / 2
 unity        v = 1: the weights must add up to 1
 ramp         scores 0, then 1: the ratio of the two halves' weights says what became of the scores
+other_scale  ramp with another softmax_scale: says whether the parameter is used
 stagnation   q = 0, v = 1, 4096 keys: what a sum loses when it is kept in half precision
 
 May import: spec.
@@ -15,6 +16,8 @@ May import: spec.
 import math
 
 from .spec import Case, Probe
+
+OTHER_SCALE = 0.3  # a softmax_scale that is head_dim**-0.5 of no head_dim
 
 
 def count(sizes, *, name="count", output="out", dtype="float32"):
@@ -71,12 +74,13 @@ def unity(sizes, *, name="unity", output="out", dtype="float32"):
     return Probe(name, Case(name, sizes, "step", dtype, {"v": "ones", "at": sizes["seq_len_kv"] // 2}), read)
 
 
-def ramp(sizes, *, name="ramp", output="out", dtype="float32"):
+def ramp(sizes, *, name="ramp", output="out", dtype="float32", **options):
     """Scores 0 for the first half of the keys and 1 for the second half; v tells the halves apart.
 
     Reading: {"num_keys", "head_dim", "first", "second": the weight of either half, "slope": log(second / first), which
     is 1 when exp was applied to scores that were scaled once; None when it cannot be formed}.
     """
+    at = sizes["seq_len_kv"] // 2
 
     def read(inputs, outputs):
         first, second = _result(outputs, output, 2)
@@ -85,7 +89,13 @@ def ramp(sizes, *, name="ramp", output="out", dtype="float32"):
         slope = math.log(second / first) if usable else None
         return {"num_keys": num_keys, "head_dim": head_dim, "first": first, "second": second, "slope": slope}
 
-    return Probe(name, Case(name, sizes, "step", dtype, {"v": "halves", "at": sizes["seq_len_kv"] // 2}), read)
+    return Probe(name, Case(name, sizes, "step", dtype, {"v": "halves", "at": at, **options}), read)
+
+
+def other_scale(sizes, *, scale=OTHER_SCALE, **options):
+    """`ramp` with a softmax_scale that is not head_dim**-0.5: the same reading, and "scale", the one that was given."""
+    plain = ramp(sizes, name="other scale", scale=scale, **options)
+    return Probe(plain.name, plain.case, lambda inputs, outputs: {**plain.read(inputs, outputs), "scale": scale})
 
 
 def stagnation(sizes, *, name="stagnation", output="out", dtype="float32"):

@@ -7,9 +7,9 @@ import torch
 
 from ...exercise.spec import Case
 from ...processes.protocol import Ref, Run
-from .cases import qkv
+from .cases import qkv, scale_of
 
-BLOCK = 64  # threads of a block while these exercises are graded
+BLOCK = 64  # threads of a block while these exercises are graded, but for the cases that have options["block"]
 SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "head_dim")
 
 
@@ -38,10 +38,11 @@ def launch(case, tensors, outputs, sizes, *more, shared_bytes=0):
         *map(Ref, ("q", "k", "v")),
         *map(Ref, outputs),
         *(case.sizes[key] for key in sizes),
-        case.sizes["head_dim"] ** -0.5,
+        scale_of(case, case.sizes["head_dim"]),
     )
+    threads = case.options.get("block", BLOCK)
     return Run(
         case.name, tensors, {name: (shape, "float32") for name, shape in outputs.items()}, (*arguments, *more),
-        grid=(seq_len_q, num_heads, batch_size), block=(BLOCK, 1, 1), shared_bytes=shared_bytes,
-        constants={"BLOCK": BLOCK},
+        grid=(seq_len_q, num_heads, batch_size), block=(threads, 1, 1), shared_bytes=shared_bytes,
+        constants={"BLOCK": threads},
     )  # fmt: skip

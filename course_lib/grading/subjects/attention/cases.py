@@ -1,7 +1,7 @@
 """Inputs for exercises about attention: q, k and v whose *scaled* scores follow a distribution of exercise/inputs.py.
 
-The last column of q is sqrt(head_dim) and that of k holds the wanted scores; the other columns add N(0, 1) noise. So
-the scores are what the case's name says as long as the answer multiplies by head_dim**-0.5, and only then.
+The last column of q is 1 / softmax_scale and that of k holds the wanted scores; the other columns add noise. So the
+scores are what the case's name says as long as the answer multiplies by softmax_scale, and only then.
 
 May import: spec, inputs, torch.
 """
@@ -19,7 +19,8 @@ def qkv(case, gen, q_shape, kv_shape):
     Parameters
     ----------
     case : Case; `values` names the distribution of the scaled scores along the keys, options["v"] what v holds:
-        "normal" (the default), "key_numbers" (row j is j + 1), "ones", "halves" (see `values_of`)
+        "normal" (the default), "key_numbers" (row j is j + 1), "ones", "halves" (see `values_of`),
+        options["scale"] the softmax_scale (see `scale_of`)
     gen : torch.Generator
     q_shape : (..., head_dim)
     kv_shape : (..., seq_len_kv, head_dim)
@@ -34,10 +35,15 @@ def qkv(case, gen, q_shape, kv_shape):
     if case.values in _FLAT:
         q = torch.zeros_like(q)
     if case.values != "zeros":
-        q[..., -1] = head_dim**0.5
+        q[..., -1] = 1.0 / scale_of(case, head_dim)
         k[..., -1] = wanted
     v = values_of(case.options.get("v", "normal"), kv_shape, gen)
     return {name: tensor.to(getattr(torch, case.dtype)) for name, tensor in (("q", q), ("k", k), ("v", v))}
+
+
+def scale_of(case, head_dim):
+    """The softmax_scale of a case: options["scale"], else head_dim**-0.5."""
+    return case.options.get("scale", head_dim**-0.5)
 
 
 def _scores_by_key(case, num_keys, gen, *, alone):

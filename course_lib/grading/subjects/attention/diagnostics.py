@@ -22,7 +22,7 @@ def near(value, target, close=CLOSE):
 
 def diagnose_attention(evidence):
     """Diagnosis of a failing attention, or None."""
-    looks = (_by_unity, _by_keys, _by_slope, _by_stagnation, _by_size)
+    looks = (_by_unity, _by_keys, _by_slope, by_other_scale, _by_stagnation, _by_size)
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
@@ -132,6 +132,25 @@ def _by_slope(evidence):
     )
 
 
+def by_other_scale(evidence):
+    """Right with softmax_scale = 1 / sqrt(head_dim), and with another one the scores are what that one gives."""
+    ramp, other = evidence.readings.get("ramp"), evidence.readings.get("other scale")
+    if not (ramp and other and ramp["slope"] and other["slope"]) or not near(ramp["slope"], 1.0, 1e-2):
+        return None
+    scale, dim = other["scale"], other["head_dim"]
+    used = other["slope"] * scale
+    if near(used, scale, 1e-2):
+        return None
+    start = f"With softmax_scale = {scale:g} and head_dim = {dim} the scores must be q · k times {scale:g}"
+    if near(used, dim**-0.5, 1e-2):
+        return Diagnosis(
+            "scale_ignored",
+            f"{start}; they are q · k times 1 / sqrt({dim}) = {dim**-0.5:.4g}: softmax_scale is ignored. The caller "
+            "chooses it.",
+        )
+    return Diagnosis("scale_wrong", f"{start}; they are q · k times {used:.4g}.")
+
+
 def _slopes(half, dim):
     """[(log of the ratio of the weights, code, words)]: what each mistake makes of 1."""
     root = dim**0.5
@@ -179,7 +198,7 @@ def _by_size(evidence):
     if evidence.failing("normal"):
         return None
     high = evidence.failing("plus_100") or evidence.failing("spikes")
-    low = evidence.failing("minus_100") or evidence.failing("minus_3000")
+    low = [case for case in evidence.failing() if case.case.values.startswith("minus_")]
     case = (high or low or [None])[0]
     if case is None:
         return None

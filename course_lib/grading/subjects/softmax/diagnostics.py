@@ -75,7 +75,7 @@ def by_shift(evidence, **_):
     if evidence.failing("normal"):
         return None
     high, spikes = evidence.failing("plus_100"), evidence.failing("spikes")
-    low = evidence.failing("minus_100") + evidence.failing("minus_3000")
+    low = [case for case in evidence.failing() if case.case.values.startswith("minus_")]
     low = [case for case in low if _plainly_wrong(case)] or low
     if spikes and not high and not low:
         return Diagnosis(
