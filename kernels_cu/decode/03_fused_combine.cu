@@ -105,7 +105,7 @@ fused_combine_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
 
     // region: combine
     m_all = NEG_INF, l_all = 0.0f, acc_all = 0.0f;
-    for (int i = 0; i < num_splits; ++i) m_all = fmaxf(m_all, __ldcg(partial_lse + i));  // from L2: L1 may hold old bytes
+    for (int i = 0; i < num_splits; ++i) m_all = fmaxf(m_all, __ldcg(partial_lse + i));  // from L2; ordered by the fence above
     for (int i = 0; i < num_splits; ++i) {
         const float part_lse = __ldcg(partial_lse + i);
         if (part_lse == NEG_INF) continue;                  // its partial_out is undefined, and 0 times NaN is NaN

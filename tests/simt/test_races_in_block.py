@@ -170,8 +170,17 @@ __global__ void shared_counter_wrong(const float* a, float* o) {
     __syncthreads();
     o[threadIdx.x] = a[0] * 0.f + mine;
 }
-// A flag between two warps: write, fence, atomic; atomic, read.
+// A flag between two warps: write, fence, atomic; atomic, fence, read.
 __global__ void flag_right(const float* a, float* o) {
+    __shared__ float value;
+    __shared__ unsigned flag;
+    int t = threadIdx.x;
+    if (t == 0) flag = 0;
+    __syncthreads();
+    if (t == 63) { value = a[0]; __threadfence_block(); atomicExch(&flag, 1u); }
+    if (t == 0) { while (atomicAdd(&flag, 0u) == 0) { } __threadfence_block(); o[0] = value; }
+}
+__global__ void flag_no_acquire(const float* a, float* o) {
     __shared__ float value;
     __shared__ unsigned flag;
     int t = threadIdx.x;
@@ -229,6 +238,7 @@ WRONG = [
     "halves_wrong",
     "shared_counter_wrong",
     "flag_wrong",
+    "flag_no_acquire",
     "all_read_one_writes",
 ]
 

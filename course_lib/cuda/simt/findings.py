@@ -1,10 +1,12 @@
 """The runtime's findings as sentences: code addresses become lines, memory addresses become elements of tensors.
 
-May import: simt.lines, simt.report, simt.async_findings, simt.indices, simt.wgmma_findings.
+May import: simt.lines, simt.report, simt.async_findings, simt.indices, simt.race_findings,
+simt.wgmma_findings.
 """
 
 from .async_findings import AsyncSentences
 from .indices import index_text
+from .race_findings import RaceSentences
 from .report import KINDS, Finding
 from .wgmma_findings import WgmmaSentences
 
@@ -20,7 +22,7 @@ def _thread_text(thread, block):
     return f"thread {_triple_text(thread)} of block {_triple_text(block)}"
 
 
-class Reader(AsyncSentences, WgmmaSentences):
+class Reader(RaceSentences, AsyncSentences, WgmmaSentences):
     """Turns raw findings into Finding objects.
 
     Parameters
@@ -89,40 +91,6 @@ class Reader(AsyncSentences, WgmmaSentences):
             other[0] if other else "",
             call,
             other_call,
-        )
-
-    def _race(self, raw, space, other):
-        sentence = self.async_race(raw, space, other)
-        if sentence:
-            return sentence
-        same_block = raw["block"] == raw["other_block"]
-        verb = "writes" if raw["is_write"] else "reads"
-        earlier = "wrote" if raw["other_is_write"] else "read"
-        thread = self.actor(raw)
-        other_thread = f"thread {_triple_text(raw['other_thread'])}"
-        if not same_block:
-            thread += f" of block {_triple_text(raw['block'])}"
-            other_thread += f" of block {_triple_text(raw['other_block'])}"
-        missing = "with no barrier between them" if raw["issues_async"] else "with no barrier between"
-        missing = missing if same_block else "with nothing that orders the two blocks"
-        if raw["detail"] == "in flight":
-            return (
-                f"{thread} {verb} {self.object(raw)} while the asynchronous copy that {other_thread} started at "
-                f"{other} is still in flight; wait for it first (a race on shared memory)."
-            )
-        if raw["detail"] == "source":
-            return (
-                f"{thread} writes {self.object(raw)} before the asynchronous copy that {other_thread} started at "
-                f"{other} has surely read it; wait for the copy first (a race on global memory)."
-            )
-        if raw["detail"] == "landed":
-            return (
-                f"{thread} {verb} {self.object(raw)}, which {other_thread} wrote by the asynchronous copy it waited "
-                f"for at {other}, {missing} (a race on shared memory)."
-            )
-        return (
-            f"{thread} {verb} {self.object(raw)}, which {other_thread} {earlier} at {other} {missing} "
-            f"(a race on {space} memory)."
         )
 
     def _const_write(self, raw, space, other):

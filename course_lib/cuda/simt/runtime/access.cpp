@@ -25,9 +25,9 @@ static SplitCells global_split;                      // of both
 // shared memory; the callers adapt them.
 static Access make_access(uintptr_t address, unsigned bytes, bool is_write, Order order, Space space, uintptr_t code) {
     const Fiber& self = *current;
-    Access access{address, bytes, is_write, order == Order::atomic, space == Space::shared, order == Order::copy_issue,
+    Access access{address, bytes, is_write, is_atomic(order), space == Space::shared, order == Order::copy_issue,
                   space, {}, &global_split};
-    Order strong = order == Order::relaxed || order == Order::atomic ? order : Order::plain;
+    Order strong = order == Order::relaxed || is_atomic(order) ? order : Order::plain;
     access.stamp = {self.block->id,    self.linear, static_cast<uint8_t>(strong), Copied::no,
                     self.block->epoch, self.clock,  static_cast<uint32_t>(code)};
     return access;
@@ -50,7 +50,7 @@ static const Object* object_at(const std::vector<Object>& objects, uintptr_t add
 
 // What keeps the counters of one code address apart: an atomic and a plain access may share a line.
 static uint8_t flags_of(bool is_write, Order order, Space space) {
-    return static_cast<uint8_t>((is_write ? FLAG_WRITE : 0) | (order == Order::atomic ? FLAG_ATOMIC : 0) |
+    return static_cast<uint8_t>((is_write ? FLAG_WRITE : 0) | (is_atomic(order) ? FLAG_ATOMIC : 0) |
                                 (order == Order::matrix ? FLAG_MATRIX : 0) | (space == Space::shared ? FLAG_SHARED : 0));
 }
 

@@ -159,15 +159,16 @@ static unsigned width_of(int type) {
 
 using namespace simt;
 
-SIMT_EXPORT void simt_atomic(int op, int type, void* address, const void* operand, const void* compare, void* old) {
+SIMT_EXPORT void simt_atomic(int op, int type, int scope, void* address, const void* operand, const void* compare, void* old) {
     uintptr_t code = SIMT_CODE();
     yield_on_atomic();  // before the access: what other threads do meanwhile must be seen by it
     unsigned bytes = width_of(type);
     if (launch->checked) {
         // A read-modify-write is recorded as one strong write; update_cell counts the atomic as a read too.
         if (op == COMPARE) excuse_recent_reads(reinterpret_cast<uintptr_t>(address));
-        on_access(reinterpret_cast<uintptr_t>(address), bytes, true, Order::atomic, code);
-        atomic_acquire_release(reinterpret_cast<uintptr_t>(address));
+        on_access(reinterpret_cast<uintptr_t>(address), bytes, true,
+                  static_cast<Scope>(scope) == Scope::block ? Order::atomic_in_block : Order::atomic, code);
+        atomic_synchronise(reinterpret_cast<uintptr_t>(address), static_cast<Scope>(scope));
     }
     if (bytes == 2) apply<uint16_t>(op, type, address, operand, compare, old);
     else if (bytes == 4) apply<uint32_t>(op, type, address, operand, compare, old);

@@ -60,8 +60,7 @@ static void start_fiber(Block& block, unsigned number) {
     fiber.atomics_since_switch = 0;
     fiber.steps = 0;
     fiber.clock = 1;
-    fiber.acquired.reset();
-    fiber.released.reset();
+    fiber.clocks = {};
     fiber.known.reset();
     fiber.proxy_fences.clear();
     fiber.init_fences.clear();
@@ -86,8 +85,7 @@ void start_block(Block& block, uint32_t id, size_t slot) {
     block.index = {id % grid.x, id / grid.x % grid.y, id / (grid.x * grid.y)};
     block.epoch = 1;
     block.done = block.divergence_reported = false;
-    block.acquired.reset();
-    block.released.reset();
+    block.clocks = {};
     block.agents.clear();
     block.waiting_at_barrier = 0;
     block.warpgroups.reset();

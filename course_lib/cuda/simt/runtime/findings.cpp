@@ -9,6 +9,7 @@
 #include "async_proxy.h"
 #include "tma.h"
 #include "wgmma.h"
+#include "why_unordered.h"
 
 namespace simt {
 
@@ -111,8 +112,10 @@ size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned by
     finding.other_block = block_index(other.block);
     const Stamp &write = is_write ? now : other, &read = is_write ? other : now;
     // Kept until the end of the launch: whether the read began a compare-and-swap loop is known only at the swap.
-    bool plain_read_of_atomic = static_cast<Order>(write.strong) == Order::atomic && !read.strong;
+    bool plain_read_of_atomic = is_atomic(static_cast<Order>(write.strong)) && !read.strong;
     if (is_write != other_is_write && plain_read_of_atomic) finding.plain_read = read.code;
+    if (other.strong && now.strong && other.block != now.block) finding.detail = "atomic of block scope";
+    else if (other_is_write && !by_agent) finding.detail = why_unordered(other);
     if (other.copied == Copied::landed) finding.detail = "landed";
     if (other.copied == Copied::in_flight) finding.detail = "in flight";
     if (by_agent || other.copied == Copied::mbarrier) finding.detail = agent_text(other);

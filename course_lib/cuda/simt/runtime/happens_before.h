@@ -1,8 +1,9 @@
 // The happens-before relation between threads, as vector clocks.
 //
 // Three forms, from fast to general. A barrier orders a whole block: Block::epoch counts them. __syncwarp orders lanes
-// of a warp: Warp::clocks is a 32 x 32 matrix clock. Everything else (blocks, flags, locks) goes through VectorClock: a
-// fence releases what its thread has observed, an atomic carries released clocks from thread to thread by its address.
+// of a warp: Warp::clocks is a 32 x 32 matrix clock. Everything else (blocks, flags, locks) goes through VectorClock, as
+// the PTX memory model has it: a fence releases what its thread knows, an atomic carries released clocks by its address to
+// the threads whose atomics come later, and a fence after theirs acquires them. Cache operators (__ldcg) order nothing.
 // Called by hooks.cpp, atomics.cpp, warp.cpp and block.cpp; asked by shadow.cpp.
 #pragma once
 #include <algorithm>
@@ -52,16 +53,34 @@ inline void join(ClockPtr& into, const ClockPtr& more) {
     into = std::move(both);
 }
 
+constexpr ClockPtr Clocks::*CLOCKS[] = {&Clocks::acquired, &Clocks::released, &Clocks::released_in_block,
+                                        &Clocks::observed, &Clocks::observed_in_block};
+
+struct Stamp;  // shadow.h
+
 // What arrivals at an mbarrier or a named barrier have released so far.
 struct Knowledge {
     Known known;  // by number of a thread or an agent of the block
-    ClockPtr acquired, released;
+    Clocks clocks;
 };
 void release_into(Knowledge& sum);  // adds all that happened before the current thread's next access
 
-void release_fence();                                         // __threadfence of the current thread
-void atomic_acquire_release(uintptr_t address);               // an atomic of the current thread
-void volatile_synchronise(uintptr_t address, bool is_write);  // a volatile read acquires, a volatile write releases
+inline void join(Clocks& into, const Clocks& more) {
+    for (auto member : CLOCKS) join(into.*member, more.*member);
+}
+
+// Is the stamped access in the set?
+template <class AnyStamp>
+bool covers(const ClockPtr& clock, const AnyStamp& stamp) {
+    return clock && clock->covers(stamp.block, stamp.linear, stamp.epoch, stamp.clock);
+}
+
+// Of the current thread:
+void fence(Scope scope);                                      // __threadfence and its kin
+void atomic_synchronise(uintptr_t address, Scope scope);      // observes what was released by the address, and releases
+void volatile_synchronise(uintptr_t address, bool is_write);  // a volatile read observes, a volatile write releases
+// Did a fence of the writer's block, of whatever scope, and then an atomic on this variable release the write?
+bool is_released_in_block(uint64_t variable, const Stamp& write);
 void join_at_barrier(Block& block);                           // all live threads of the block are at __syncthreads
 void join_lanes(Block& block, Warp& warp, unsigned mask);     // the lanes of `mask` are at __syncwarp
 void reset_happens_before();                                  // at the start of a launch

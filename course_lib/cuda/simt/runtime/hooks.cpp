@@ -58,10 +58,10 @@ int simt::wait_at_barrier(int op, int predicate, uintptr_t code) {
 // __syncthreads and its reducing forms.
 SIMT_EXPORT int simt_barrier(int op, int predicate) { return wait_at_barrier(op, predicate, SIMT_CODE()); }
 
-// __threadfence and its _block and _system forms; the scope is not distinguished (happens_before.cpp).
-SIMT_EXPORT void simt_fence(int) {
+// __threadfence and its _block and _system forms.
+SIMT_EXPORT void simt_fence(int scope) {
     if (!launch->checked) __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    else release_fence();  // fibers of one worker need no hardware fence
+    else fence(static_cast<Scope>(scope));  // fibers of one worker need no hardware fence
 }
 
 // A vector copied as one access, where the instrumentation would report four.

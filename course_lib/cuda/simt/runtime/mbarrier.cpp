@@ -84,8 +84,7 @@ static void acquire(Fiber& fiber, Mbarrier& barrier) {
     barrier.waited = std::max(barrier.waited, barrier.phase);
     if (!launch->checked) return;
     join_known(fiber.known, barrier.known);
-    join(fiber.acquired, barrier.acquired);
-    join(fiber.released, barrier.released);
+    join(fiber.clocks, barrier.clocks);
     if (!launch->timeline) return;
     uint64_t start = time_of(fiber);
     if (barrier.phase) advance_time(fiber, barrier.completed_time);
@@ -110,8 +109,7 @@ static void wake_waiters(Block& block, Mbarrier& barrier) {
 static void complete_phase(Block& block, Mbarrier& barrier) {
     if (launch->checked) {
         barrier.known = std::make_shared<Known>(barrier.arriving.known);
-        barrier.acquired = barrier.arriving.acquired;
-        barrier.released = barrier.arriving.released;
+        barrier.clocks = barrier.arriving.clocks;
     }
     ++barrier.phase;
     barrier.pending = barrier.count;

@@ -26,8 +26,8 @@ struct Mbarrier {
     uint16_t copy_thread = 0;
     Stamp init{};
     Knowledge arriving;
-    KnownPtr known;           // of the last completed phase, with `acquired` and `released`
-    ClockPtr acquired, released;
+    KnownPtr known;           // of the last completed phase, with `clocks`
+    Clocks clocks;
     uint64_t time = 0, completed_time = 0;  // timeline: the latest arrival of this phase; of the last completed one
 };
 

@@ -42,8 +42,7 @@ static void open_barrier(Block& block, int number) {
         fiber.wait = Wait::ready;
         if (!launch->checked) continue;
         join_known(fiber.known, known);
-        join(fiber.acquired, barrier.knowledge.acquired);
-        join(fiber.released, barrier.knowledge.released);
+        join(fiber.clocks, barrier.knowledge.clocks);
         if (!launch->timeline) continue;
         uint64_t start = time_of(fiber);
         advance_time(fiber, barrier.time);

@@ -30,11 +30,16 @@ static bool ordered(const Stamp& stamp, const Fiber& self) {
         if (ordered_in_block(stamp, self, block)) return true;
         if (self.known && stamp.linear < self.known->size() && (*self.known)[stamp.linear] >= stamp.clock) return true;
     }
-    if (self.acquired && self.acquired->covers(stamp.block, stamp.linear, stamp.epoch, stamp.clock)) return true;
-    return block.acquired && block.acquired->covers(stamp.block, stamp.linear, stamp.epoch, stamp.clock);
+    return covers(self.clocks.acquired, stamp) || covers(block.clocks.acquired, stamp);
 }
 
 bool is_ordered(const Stamp& stamp) { return ordered(stamp, *current); }
+
+// PTX: "morally strong", both are strong and each is in the scope of the other.
+static bool both_strong(const Stamp& a, const Stamp& b) {
+    constexpr auto IN_BLOCK = static_cast<uint8_t>(Order::atomic_in_block);
+    return a.strong && b.strong && (a.block == b.block || (a.strong != IN_BLOCK && b.strong != IN_BLOCK));
+}
 
 // Two volatile accesses to shared memory by lanes of one warp: code that relies on lock step instead of __syncwarp,
 // which Volta's independent thread scheduling no longer guarantees. Volatile flags between warps or blocks are polled:
@@ -94,7 +99,7 @@ static void update_cell(Cell& cell, const Access& access) {
     }
     auto races_with = [&](const Stamp& other) {
         if (!other.clock || ordered(other, self)) return false;
-        return !(other.strong && now.strong) || relies_on_lock_step(other, now, access.space);
+        return !both_strong(other, now) || relies_on_lock_step(other, now, access.space);
     };
     if (races_with(cell.write)) {
         if (access.is_write) report_write_race(access, cell.write);

@@ -14,11 +14,13 @@
 namespace simt {
 
 // Why an access is recorded. relaxed (volatile) and atomic accesses are strong in PTX's sense: they do not race with
-// one another. All others are weak:
+// one another, except those of block scope (atomic_in_block) with accesses of other blocks. All others are weak:
 //   matrix        a row of ldmatrix, which has wavefront rules of its own
 //   copy_issue    the destination of a cp.async when it is issued, before the data arrives
 //   copy_landing  the source of a cp.async once more at its wait; not counted as traffic again
-enum class Order : uint8_t { plain, relaxed, atomic, matrix, copy_issue, copy_landing };
+enum class Order : uint8_t { plain, relaxed, atomic, atomic_in_block, matrix, copy_issue, copy_landing };
+
+inline bool is_atomic(Order order) { return order == Order::atomic || order == Order::atomic_in_block; }
 
 // What a stamp says about an asynchronous copy: nothing; the write is its landing and `code` its wait; the copy is in
 // flight and `code` its issue. bulk and after: written by a TMA load under swizzle 0, 1, … (async_proxy.h). mbarrier: the
@@ -29,7 +31,7 @@ enum class Copied : uint8_t { no, landed, in_flight, mbarrier, bulk };
 struct Stamp {
     uint32_t block;   // id
     uint16_t linear;  // thread of the block, or agent
-    uint8_t strong;   // Order::relaxed or Order::atomic; 0 for a weak access
+    uint8_t strong;   // Order::relaxed, atomic or atomic_in_block; 0 for a weak access
     Copied copied;
     uint32_t epoch;   // of the block: barriers passed
     uint32_t clock;   // of the thread: fences and __syncwarp passed

@@ -43,6 +43,14 @@ enum class Stop : int { none, kernel_fault, step_limit, time_limit, interrupted,
 
 struct VectorClock;  // happens_before.h
 using ClockPtr = std::shared_ptr<const VectorClock>;
+// What a thread, or a block at its last barrier, has of others by fences and atomics (happens_before.h). `_in_block`: what
+// fences and atomics of block scope do, which is for the threads of the own block.
+struct Clocks {
+    ClockPtr acquired;                     // happened before its next access
+    ClockPtr released, released_in_block;  // its fences published this: its next atomic carries it on
+    ClockPtr observed, observed_in_block;  // its atomics saw this: its next fence acquires it
+};
+enum class Scope : int { block, device, system };  // of a fence or an atomic; the numbers of include/simt/hooks.h
 // What a thread knows of its block, besides what __syncthreads and __syncwarp order: by number of a thread or an agent
 // (async_proxy.h), its accesses up to this clock. Null: nothing.
 using Known = std::vector<uint32_t>;
@@ -128,7 +136,7 @@ struct Fiber {
 
     // happens_before.h. The thread's own clock counts its releases: fences and __syncwarp.
     uint32_t clock = 1;
-    ClockPtr acquired, released;  // learned through atomics; published by its fences
+    Clocks clocks;
     KnownPtr known;               // learned through mbarriers, named barriers and waits for asynchronous operations
     std::vector<FenceMark> proxy_fences, init_fences;  // fence_proxy_async, fence_mbarrier_init; oldest first
 
@@ -174,7 +182,7 @@ struct Block {
     unsigned live = 0;  // threads that have not returned
     unsigned waiting_at_barrier = 0;
     bool started = false, done = false, divergence_reported = false;
-    ClockPtr acquired, released;  // what its threads had at the last barrier, joined
+    Clocks clocks;                // what its threads had at the last barrier, joined
     std::vector<unsigned char> saved_shared;  // its shared memory while another block of this worker runs
     std::shared_ptr<SharedShadow> shared_shadow;
     std::vector<Agent> agents;

@@ -33,3 +33,4 @@
 #include "wgmma_findings.cpp"
 #include "wgmma_operand.cpp"
 #include "wgmma_registers.cpp"
+#include "why_unordered.cpp"

@@ -23,7 +23,7 @@
 #define SIMT_ATOMIC_ADD(T, ATOMIC)                                                                        \
     SIMT_INLINE T atomicAdd(T* address, T value) {                                                        \
         T old = value;                                                                                    \
-        simt_atomic(0, ATOMIC, address, &value, nullptr, &old);                                           \
+        simt_atomic(0, ATOMIC, 1, address, &value, nullptr, &old);                                        \
         return old;                                                                                       \
     }
 

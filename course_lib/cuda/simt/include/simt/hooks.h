@@ -92,8 +92,8 @@ SIMT_OWN_LINE void simt_named_barrier(int number, int num_threads, int waits);  
 SIMT_OWN_LINE void simt_setmaxnreg(int num_registers, int increases);
 
 // Atomics: one call, one recorded atomic access. kind: see SimtAtomicType. op: 0 add, 1 sub, 2 exch, 3 min, 4 max, 5 and,
-// 6 or, 7 xor, 8 inc, 9 dec, 10 cas. Writes the old value to `old`.
-void simt_atomic(int op, int type, void* address, const void* operand, const void* compare, void* old);
+// 6 or, 7 xor, 8 inc, 9 dec, 10 cas. scope: as of simt_fence. Writes the old value to `old`.
+void simt_atomic(int op, int type, int scope, void* address, const void* operand, const void* compare, void* old);
 
 // A copy that is recorded as ONE read of `bytes` at source and one write at destination (float4 and friends).
 void simt_copy(void* destination, const void* source, unsigned bytes);
