@@ -23,6 +23,24 @@ ANSWERS = [
     ),
     Right("one loop and a key", text=LOOP),
     Right(
+        "fractions",
+        (
+            (
+                "return 2 * block_m * block_n / ((block_m + block_n) * itemsize)",
+                "from fractions import Fraction\n\n"
+                "        return Fraction(2 * block_m * block_n, (block_m + block_n) * itemsize)",
+            ),
+        ),
+    ),
+    Right(
+        "the largest area when none reaches it",
+        (("max(tiles, key=intensity)", "max(tiles, key=lambda t: t[0] * t[1])"),),
+    ),
+    Right(
+        "the ridge multiplied out",
+        (("intensity(tile) >= 1000 * tflops / gbps", "intensity(tile) * gbps >= 1000 * tflops"),),
+    ),
+    Right(
         "sorted",
         (
             (

@@ -52,7 +52,7 @@ def _accept(case, _inputs, outputs):
     if smem > sizes["smem_bytes"]:
         return Diagnosis(
             "smem",
-            f"{said} takes {sizes['num_stages']} stages of ({m} + {n}) * {sizes['block_k']} * {sizes['itemsize']} = "
+            f"{said} takes {sizes['num_stages']} x ({m} + {n}) * {sizes['block_k']} * {sizes['itemsize']} = "
             f"{smem:,} bytes of shared memory; there are {sizes['smem_bytes']:,}.",
         )
     if acc > sizes["acc_bytes"]:
@@ -95,12 +95,22 @@ EXERCISE = exercise(
         _machine("room for the smallest alone", 66.9, 4800, 4, 16, 1, 2100, 64 * KIB),
         _machine("exactly full", 256.0, 4000, 2, 32, 2, 32 * KIB, 128 * KIB),
         _machine("one byte short", 128.0, 4000, 2, 32, 2, 2 * 128 * 32 * 2 - 1, 128 * KIB),
+        _machine("sums one byte short", 128.0, 4000, 2, 32, 2, 96 * KIB, 4 * 64 * 64 - 1),
+        _machine("ridge just above a tile", 128.04, 4000, 2, 32, 2, 96 * KIB, 128 * KIB),
+        _machine("ridge just below a tile", 127.96, 4000, 2, 32, 2, 96 * KIB, 128 * KIB),
+        _machine("ridge just below 128 x 64", 170.4, 4000, 2, 32, 2, 96 * KIB, 128 * KIB),
+        _machine("two tiles of 4096", 88.0, 4000, 2, 32, 2, 96 * KIB, 128 * KIB),
+        _machine("two tiles of 16384", 176.0, 4000, 2, 64, 1, 96 * KIB, 128 * KIB),
+        _machine("two tiles of 1024", 48.0, 4000, 2, 128, 2, 96 * KIB, 128 * KIB),
+        _machine("one byte a number", 1978.0, 8000, 1, 128, 3, 227 * KIB, 256 * KIB),
+        _machine("double", 67.0, 4800, 8, 16, 2, 227 * KIB, 256 * KIB),
+        _machine("room for more than the list", 989.4, 4800, 2, 16, 7, 227 * KIB, 2048 * KIB),
     ),
     make_inputs=lambda case, gen: {},
     make_run=lambda case, tensors: Run(
         case.name,
         tensors,
-        {"block_m": ((), "float32"), "block_n": ((), "float32")},
+        {"block_m": ((), "int32"), "block_n": ((), "int32")},
         tuple(case.sizes.values()),
     ),
     oracle=lambda case, tensors: {},

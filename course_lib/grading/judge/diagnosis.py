@@ -107,8 +107,10 @@ def _findings(evidence):
 
 def _faults(evidence):
     for case in evidence.failing():
-        if case.first.fault is not None:
-            return Diagnosis(case.first.fault.kind, case.first.fault.message, case.first.fault.line)
+        fault = case.first.fault
+        if fault is not None:
+            where = f" (Case: {case.case.name}.)" if fault.kind == "exception" else ""
+            return Diagnosis(fault.kind, sentence(fault.message) + where if where else fault.message, fault.line)
     return None
 
 

@@ -105,7 +105,11 @@ def describe(value):
 def take_outputs(returned, run, entry):
     """The returned values as the run's outputs; Problem (wrong_return) naming what does not fit."""
     values = list(returned) if isinstance(returned, tuple | list) else [returned]
-    wanted = ", ".join(f"{name} {shape_text(shape)} {dtype}" for name, (shape, dtype) in run.outputs.items())
+    numbers = not any(shape for shape, _ in run.outputs.values())
+    said = {
+        name: name if numbers else f"{name} {shape_text(shape)} {dtype}" for name, (shape, dtype) in run.outputs.items()
+    }
+    wanted = (" and " if numbers else ", ").join(said.values())
     if returned is None:
         raise Problem("wrong_return", f"{entry} returned None; it must return {wanted}.")
     if len(values) != len(run.outputs):
@@ -142,10 +146,9 @@ def _fitting(value, shape, dtype, name, entry):
     if len(shape) == 0 and _is_number(value):
         value = _number(value, dtype_named(dtype), name, entry)
     if not isinstance(value, torch.Tensor):
+        wanted = "number" if len(shape) == 0 else f"{dtype} tensor"
         remedy = " (torch.from_numpy makes one)" if isinstance(value, numpy.ndarray) else ""
-        raise Problem(
-            "wrong_return", f"{entry} returned {describe(value)} as {name}; it must be a {dtype} tensor{remedy}."
-        )
+        raise Problem("wrong_return", f"{entry} returned {describe(value)} as {name}; it must be a {wanted}{remedy}.")
     fits = value.dim() == len(shape) and all(
         want < 0 or want == size for want, size in zip(shape, value.shape, strict=True)
     )
