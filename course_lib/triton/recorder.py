@@ -68,6 +68,7 @@ class Recorder:
         self._extra = [memory.Argument(f"tensor {i}", t) for i, t in enumerate(tensors)]
         self._outputs, self._seed = tuple(outputs), seed
         self._lines, self._dots, self._findings = {}, {}, FindingCollector()
+        self._share = {"load": 0, "store": 0}  # bytes of the program that is running
         self._initialised = {}  # storage and span -> which cells earlier launches wrote
 
     # launches
@@ -107,6 +108,7 @@ class Recorder:
         program = next(self._queue)
         self.report.programs += 1
         self._order.begin_program(program)
+        self._share = dict.fromkeys(self._share, 0)
         return unravel(program, self._grid)
 
     def end_launch(self):
@@ -203,6 +205,10 @@ class Recorder:
         sectors = count_sectors(addresses)
         for holder in (self.report, self._lines[where]):
             getattr(holder, what).add(len(addresses), len(addresses) * size, sectors)
+        if what in self._share:
+            self._share[what] += len(addresses) * size
+            most = self.report.largest_share
+            most[f"global_{what}"] = max(most[f"global_{what}"], self._share[what])
 
 
 def unravel(program, grid):

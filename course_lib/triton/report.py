@@ -136,6 +136,7 @@ class TritonReport:
     load: Traffic = field(default_factory=Traffic)
     store: Traffic = field(default_factory=Traffic)
     atomic: Traffic = field(default_factory=Traffic)
+    largest_share: dict = field(default_factory=lambda: {"global_load": 0, "global_store": 0})  # bytes of one program
     lines: list = field(default_factory=list)  # of Line, in order of the source
     dots: list = field(default_factory=list)  # of Dot, in order of the source
     findings: list = field(default_factory=list)  # of Finding
@@ -179,6 +180,7 @@ class TritonReport:
             "global_load": self.load.to_dict(),
             "global_store": self.store.to_dict(),
             "global_atomic": self.atomic.to_dict(),
+            "largest_share": self.largest_share,
             "lines": [
                 {"line": line.line, "filename": line.filename, "text": line.text, "kind": kind, **traffic.to_dict()}
                 for line in self.lines

@@ -45,6 +45,10 @@ def by_bound(start, y, scale, bound, empty):
         )
     if bool(low.any()):
         return _say_low(start, size, scale, bound, best, low)
+    return _say_high(start, size, scale, bound, best, high, empty)
+
+
+def _say_high(start, size, scale, bound, best, high, empty):
     row, column = first_of(high)
     start = _said(f"{start}: the bound is too large", size, scale, bound, best, row, column)
     if not bool((high & (size > 0)).any()):

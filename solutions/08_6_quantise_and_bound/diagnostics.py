@@ -120,6 +120,13 @@ def _by_scales(start, y, scales, block_rows, clip):
         f"{start}: the scale of block {block} is {scales[block]:.6g}, expected {clip:g} * {largest[block]:.6g} / 448 = "
         f"{right[block]:.6g}"
     )
+    return _known_scales(start, y, scales, block_rows, clip) or _other_scales(start, scales, right, largest, wrong)
+
+
+def _known_scales(start, y, scales, block_rows, clip):
+    """Diagnosis of scales that a known mistake would give, or None."""
+    largest = largest_of_blocks(y, block_rows)
+    right, zero = clip * largest / LARGEST, largest == 0
     first = y.abs().amax(dim=1)[::block_rows]
     table = (
         (torch.stack([rows.max() for rows in y.split(block_rows)]) * clip / LARGEST, "signed_maximum",
@@ -138,6 +145,12 @@ def _by_scales(start, y, scales, block_rows, clip):
     for values, code, words in table:
         if bool(((scales - values).abs() <= 1e-5 * values.abs())[~zero].all()):
             return Diagnosis(code, f"{start}: {words}.")
+    return None
+
+
+def _other_scales(start, scales, right, largest, wrong):
+    """Diagnosis of scales that no known mistake gives."""
+    block, zero = int(wrong.nonzero()[0]), largest == 0
     if bool((scales >= right * (1 - 1e-5)).all()) and right[block] < 1e-3 * largest.max().clamp(min=1.0):
         return Diagnosis(
             "epsilon",

@@ -94,13 +94,11 @@ def _waits():
     )  # fmt: skip
 
 
-def _units():
-    """Registers and copies of a, serialisation of b, moves of c."""
+def _roles():
+    """Registers and copies of a."""
     (taken, taken_text), (given, given_text) = _registers("TRY_ALLOC"), _registers("DEALLOC")
     q_line, k_line, v_line = _loads()
     expects = A.lines(r"SYNCS.ARRIVE.TRANS64 ", loop=False)
-    arrives, steps = B.count(ARRIVE), C.count(WITH_K)
-    moves = C.count("R2UR")
     return (
         Question("consumer", taken, "the operand of USETMAXREG.TRY_ALLOC, which waits for registers", {
             given: ("roles_swapped", "That is what DEALLOC keeps: the producer gives registers away."),
@@ -116,6 +114,13 @@ def _units():
             v_line: ("tile_load", "That one is in the producer's loop, after the second try-wait: V of a tile."),
             **{line: ("barrier_not_load", "That is the arrival that announces the bytes.") for line in expects},
         }, line="a"),
+    )  # fmt: skip
+
+
+def _slow():
+    """Serialisation of b, moves of c."""
+    arrives, steps, moves = B.count(ARRIVE), C.count(WITH_K), C.count("R2UR")
+    return (
         Question("arrives", arrives, "WARPGROUP.ARRIVE of b from the label of its loop to the branch back", {
             B.count(ARRIVE, loop=False): ("copies_counted", "Those are all of b; the loop has half of them."),
             A.count(ARRIVE): ("listing_a", "That is the loop of a, which is not serialised."),
@@ -157,4 +162,4 @@ def _misread_digits(digits, right):
     }
 
 
-QUESTIONS = (*_products(), *_waits(), *_units())
+QUESTIONS = (*_products(), *_waits(), *_roles(), *_slow())

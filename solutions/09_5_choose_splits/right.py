@@ -35,7 +35,12 @@ WHOLE_NUMBERS = """def choose_num_splits(num_pairs, num_tiles, num_slots):
     return best
 """
 
+SKIPPED = "if (num_splits - 1) * tiles >= num_tiles:"
+EQUAL_TILES = "if num_splits > 1 and tiles == -(-num_tiles // (num_splits - 1)):"
+
 ANSWERS = [
     Right("FlashAttention's own form", text=TWO_PASSES),
     Right("whole numbers alone", text=WHOLE_NUMBERS),
+    Right("returns a float", (("return min(", "return 1.0 * min("),)),
+    Right("as many tiles a split as with one split less", ((SKIPPED, EQUAL_TILES),)),
 ]

@@ -61,6 +61,21 @@ def _by_length(num_splits, num_tiles):
     return num_tiles % num_splits == 0
 
 
+def _to_percent(num_blocks, num_slots):
+    return Fraction(round(100 * efficiency(num_blocks, num_slots)), 100)
+
+
+def _at_most(most):
+    """`chosen` among the numbers up to most(num_pairs, num_tiles, num_slots)."""
+    return lambda p, t, slots: chosen(p, t, slots, last=min(t, most(p, t, slots)) - t)
+
+
+def _points_below(num_pairs, num_tiles, num_slots):
+    allowed = [s for s in range(1, num_tiles + 1) if without_empty(s, num_tiles)]
+    table = {s: float(efficiency(num_pairs * s, num_slots)) for s in allowed}
+    return min(s for s, value in table.items() if value >= max(table.values()) - 0.15)
+
+
 SLIPS = (
     ("best_not_enough", "that is the first of the best. A smaller one that is 85 % as good costs less to combine",
      lambda *n: chosen(*n, enough=1)),
@@ -93,6 +108,17 @@ SLIPS = (
     ("last_left_out", "one tile a split, num_splits = num_tiles, is a choice as well", lambda *n: chosen(*n, last=-1)),
     ("starts_at_two", "one split is a choice as well", lambda *n: chosen(*n, first=2)),
     ("percent", "0.8, not 0.85", lambda *n: chosen(*n, enough=LESS)),
+    *(("capped", f"that is the choice among the numbers up to {most}; they go up to num_tiles here, however many",
+       _at_most(lambda p, t, slots, most=most: most)) for most in (64, 128, 256, 512, 1024, 2048)),
+    ("capped", "that is the choice among the numbers up to num_slots; they go up to num_tiles here",
+     _at_most(lambda p, t, slots: slots)),
+    ("full_enough", "that does not split where 80 % of the slots are full already; this rule has no such exception",
+     lambda p, t, slots: 1 if 5 * p >= 4 * slots else chosen(p, t, slots)),
+    ("points", "that is 15 points below the best; 85 % of the best is meant", _points_below),
+    ("rounded_efficiency", "that compares efficiencies rounded to whole percent; compare them as they are",
+     lambda *n: chosen(*n, busy=_to_percent)),
+    ("more_than_enough", "that asks for more than 85 % of the best; exactly 85 % is enough",
+     lambda *n: chosen(*n, enough=ENOUGH + Fraction(1, 10**9))),
 )  # fmt: skip
 
 
@@ -185,6 +211,10 @@ EXERCISE = exercise(
         _case("more than ten waves", 1400, 16, 132),
         _case("splits that leave one empty", 4, 9, 28),
         _case("few slots", 3, 7, 4),
+        _case("fewer slots than tiles", 3, 9, 4),
+        _case("0.1 % short of enough", 7, 23, 13),
+        _case("exactly 85 % of the best", 17, 20, 20),
+        _case("thousands of tiles", 1, 3000, 4000),
         *(_case(f"drawn, {most} tiles at most", 200, most, 300, values="drawn") for most in (20, 100, 300)),
     ),
     make_inputs=_sizes,

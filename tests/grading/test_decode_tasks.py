@@ -39,7 +39,26 @@ def test_every_slip_in_choosing_splits_gives_other_numbers():
     assert tuple(right) not in slips and len(set(slips)) == len(slips)
 
 
-def test_no_choice_hangs_on_the_last_digit_of_a_division():
-    """Every efficiency is far from 85 % of the best, so that floats and fractions choose alike."""
+FORMS = (
+    lambda blocks, waves, slots: blocks / (waves * slots),
+    lambda blocks, waves, slots: blocks / waves / slots,
+    lambda blocks, waves, slots: blocks / slots / waves,
+)
+LIMITS = (
+    lambda value, best: value >= 0.85 * best,
+    lambda value, best: value / best >= 0.85,
+    lambda value, best: 100 * value >= 85 * best,
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("enough", LIMITS)
+def test_no_choice_hangs_on_the_last_digit_of_a_division(form, enough):
+    """Efficiencies are far from 85 % of the best, or 0.85 of exactly 1: floats and fractions choose alike."""
     for prepared in prepare(CHOICE.EXERCISE, 3):
-        assert CHOICE.nearest(*prepared.inputs["sizes"].tolist()) > CHOICE.TIE
+        pairs, tiles, slots = prepared.inputs["sizes"].tolist()
+        allowed = [s for s in range(1, tiles + 1) if CHOICE.without_empty(s, tiles)]
+        busy = {s: form(pairs * s, -(-pairs * s // slots), slots) for s in allowed}
+        best = max(busy.values())
+        assert min(s for s in allowed if enough(busy[s], best)) == CHOICE.chosen(pairs, tiles, slots)
+        assert CHOICE.nearest(pairs, tiles, slots) > CHOICE.TIE or best == 1.0

@@ -7,6 +7,7 @@ import pytest
 from course_lib.grading.exercise.spec import Case
 from course_lib.grading.subjects.ledger.dots import dots
 from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
 
 CASE = Case("two tiles", {"n": 64})
 HALF = {"lhs": "fp16", "rhs": "fp16", "accumulator": "fp32", "input_precision": "tf32"}
@@ -78,3 +79,13 @@ def test_bytes_beyond_the_contract_are_refused_with_the_line_that_moves_most(cou
 def test_no_bytes_allowed_is_a_limit_as_well():
     assert moved(CASE, TRITON, read=0).code == "extra_reads"
     assert moved(replace(CASE, name="other"), {**TRITON, "global_load": {"bytes": 0}}, read=0) is None
+
+
+@pytest.mark.parametrize("unit", ["thread", "program"])
+def test_more_than_its_share_is_refused(unit):
+    most = {"largest_share": {"global_load": 64, "global_store": 8}}
+    assert share(CASE, most, loaded=64, stored=8) is None and share(CASE, most) is None
+    refused = share(CASE, most, loaded=63, stored=8, why="a number each", unit=unit)
+    assert refused.code == "work_not_shared"
+    assert f"one {unit} reads 64 bytes, and its share of the case 'two tiles' is 63 (a number each)" in refused.sentence
+    assert "writes 8 bytes" in share(CASE, most, stored=4).sentence

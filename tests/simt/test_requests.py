@@ -213,3 +213,26 @@ def test_traffic_stands_at_its_line(profile):
     assert ACCESS.splitlines()[line - 1].strip() == "o[t] = s[t * stride];"
     assert report.lines[line].shared_load.conflicts == 31
     assert report.ledger()["lines"][str(line)]["shared_load"]["wavefronts"] == 32
+
+
+SHARES = r"""
+extern "C" __global__ void uneven(const float* a, float* o, int rounds) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = 0;
+    for (int round = 0; round < rounds; round++) {
+        __syncthreads();
+        if (t == 5) for (int i = 0; i < 3; i++) s[i] += a[i];
+    }
+    if (blockIdx.x == 1) *(float2*)(o + 2 * t) = make_float2(s[0], s[1]);
+    atomicAdd(o + 200, 1.0f);
+}
+"""
+
+
+@pytest.mark.parametrize("rounds", [2, 3000])
+def test_the_largest_share_of_a_thread(profile, rounds):
+    report = profile(SHARES, "uneven", 2, 64, torch.zeros(3), torch.zeros(201), rounds)
+    own = 12 * rounds
+    expected = {"global_load": own, "global_store": 8, "shared_load": own + 8, "shared_store": own + 4}
+    assert report.largest_share == expected == report.ledger()["largest_share"]  # over flushes between barriers, too

@@ -253,3 +253,18 @@ def test_an_exception_names_the_authors_line_and_closes_the_ledger():
     assert profile_triton(copy_kernel, 1, x, x, 16, 1, 0, BLOCK=16).ok
     with pytest.raises(ArgumentError, match="got function"):
         profile_triton(lambda: 0, 1)
+
+
+@triton.jit
+def uneven_kernel(x, y, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    program = tl.program_id(0)
+    for i in range(program):
+        tl.store(y + program * BLOCK + offsets, tl.load(x + offsets) + i, mask=offsets < 5)
+    tl.atomic_add(y, 1.0)
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse"])
+def test_the_largest_share_of_a_program(schedule):
+    report = profile_triton(uneven_kernel, 4, torch.zeros(8), torch.zeros(32), BLOCK=8, schedule=schedule)
+    assert report.ledger()["largest_share"] == {"global_load": 3 * 32, "global_store": 3 * 20}

@@ -142,6 +142,8 @@ class Report(Line):
     shared_load, shared_store : SharedTraffic
     lines : dict, line -> Line
     findings : list of Finding, and by kind: races, out_of_bounds, uninitialised_reads, misaligned, divergent_barriers
+    largest_share : dict, each name of TRAFFIC -> the most bytes that one thread moves itself: without atomics, bulk
+        copies and wgmma
     exact : bool; False when a launch was so long that some requests were counted in two parts
     printed : str, what the kernel printed
     remarks : list of str, what is unusual and not wrong
@@ -155,6 +157,7 @@ class Report(Line):
     schedule: str = "forward"
     lines: dict = field(default_factory=dict)
     findings: list = field(default_factory=list)
+    largest_share: dict = field(default_factory=dict)
     exact: bool = True
     printed: str = ""
     remarks: list = field(default_factory=list)
@@ -196,7 +199,7 @@ class Report(Line):
             str(key): {name: vars(getattr(line, name)).copy() for name in TRAFFIC if getattr(line, name).requests}
             for key, line in self.lines.items()
         }
-        return totals | {"atomics": self.atomics, "lines": lines}
+        return totals | {"atomics": self.atomics, "largest_share": self.largest_share, "lines": lines}
 
     def rows(self):
         """Table rows of strings, header first."""

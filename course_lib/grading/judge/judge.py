@@ -27,17 +27,9 @@ _UNCHECKED = (
 
 
 def judge(
-    exercise,
-    answer_text,
-    *,
-    engine="cpu",
-    seed=None,
-    run_task=None,
-    compile_task=None,
-    filename="answer",
-    first_line=1,
-    prepared=None,
-):
+    exercise, answer_text, *, engine="cpu", seed=None, run_task=None, compile_task=None, filename="answer",
+    first_line=1, prepared=None,
+):  # fmt: skip
     """The verdict on one answer.
 
     Parameters
@@ -67,14 +59,12 @@ def judge(
     session = Session(exercise, answer_text, run_task or isolation.run_task, filename, first_line)
     prepared = prepared or prepare(exercise, seed)
     result, evidence = _collect(verdict, session, prepared, engine)
-    missing = _missing_here(result)
-    verdict.printed = result.printed
-    if missing is not None:
-        verdict.state, verdict.missing = NOT_VERIFIED_HERE, missing
+    verdict.printed, verdict.missing = result.printed, _missing_here(result)
+    if verdict.missing is not None:
+        verdict.state = NOT_VERIFIED_HERE
     elif _passed(result, evidence):
         _say_pass(verdict, exercise, evidence)
-        if verdict.engine == "cpu" and exercise.language != "python" and compile_task is not None:
-            _look_at_compiled(verdict, *compiled.look(session, prepared, compile_task))
+        _look_at_compiled(verdict, session, prepared, compile_task)
     else:
         _say_fail(verdict, session, result, evidence, seed)
     verdict.seconds = time.perf_counter() - started
@@ -133,8 +123,11 @@ def _say_pass(verdict, exercise, evidence):
             verdict.remarks += remarks.from_ledger(exercise, chosen.case, chosen.first.ledger, fewest)
 
 
-def _look_at_compiled(verdict, failed, said):
-    """Put into the verdict of a right answer what a compiler for GPUs says of it."""
+def _look_at_compiled(verdict, session, prepared, compile_task):
+    """Put into the verdict of a right kernel what a compiler for GPUs says of it."""
+    if verdict.engine != "cpu" or session.exercise.language == "python" or compile_task is None:
+        return
+    failed, said = compiled.look(session, prepared, compile_task)
     verdict.remarks += said
     if failed is not None:
         verdict.state, verdict.diagnosis, verdict.explanation = FAIL, failed, ""

@@ -42,8 +42,7 @@ def flash_attention_3_backward(q, k, v, out, lse, d_out, *, causal=False, softma
 
     Returns
     -------
-    dq : tensor, shape and dtype of `q`, contiguous; zero for a fully masked row. Its sums have no fixed order: two
-        runs may differ in the last bits
+    dq : tensor, shape and dtype of `q`, contiguous; 0 for a fully masked row; two runs may differ in the last bits
     dk, dv : tensors, shape and dtype of `k`, contiguous; sums over the query heads of a group
 
     Raises

@@ -37,6 +37,7 @@ struct Activation {  // a function call in progress
 struct LaneState {
     std::vector<Activation> calls{{1, 0}};
     std::vector<LoopLevel> levels;
+    uint64_t moved[SHARES] = {};  // bytes, in the order of largest_shares
 };
 
 LoopFinder loops;
@@ -45,7 +46,17 @@ std::unordered_map<size_t, std::vector<LaneState>> lane_states;  // by slot of t
 std::unordered_map<uint64_t, size_t> request_of_key;             // of the warp being flushed
 std::vector<Request> requests;
 size_t recorded_entries = 0;  // of all lanes, not yet flushed
+uint64_t largest[SHARES] = {};
 bool exact = true;
+
+// Adds an access to the bytes that a lane has moved. Atomics belong to no one thread alone, and are not counted.
+void add_to_share(LaneState& lane, uint64_t entry) {
+    auto flags = static_cast<uint8_t>(entry >> 56);
+    if (flags & FLAG_ATOMIC) return;
+    unsigned share = (flags & FLAG_SHARED ? 2 : 0) + (flags & FLAG_WRITE ? 1 : 0);
+    lane.moved[share] += static_cast<uint16_t>(entry >> 32);
+    largest[share] = std::max(largest[share], lane.moved[share]);
+}
 
 // A 64-bit hash combiner. Keys are compared by hash alone: with 2^20 requests a collision has a chance of 2^-25.
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -118,7 +129,9 @@ void replay(const Fiber& fiber, LaneState& lane) {
                     lane.calls.pop_back();
                 }
                 break;
-            default: add_to_request(entry, entries[++i], mix(context(lane), entry), fiber.lane, cursor);
+            default:
+                add_to_share(lane, entry);
+                add_to_request(entry, entries[++i], mix(context(lane), entry), fiber.lane, cursor);
         }
     }
 }
@@ -146,6 +159,7 @@ void reset_requests() {
     counters.clear();
     lane_states.clear();
     recorded_entries = 0;
+    std::fill(largest, largest + SHARES, 0);
     exact = true;
 }
 
@@ -174,6 +188,8 @@ Counters& counters_of(uintptr_t code, uint8_t flags) {
     sum.flags = flags;
     return sum;
 }
+
+const uint64_t* largest_shares() { return largest; }
 
 bool counts_are_exact() { return exact; }
 

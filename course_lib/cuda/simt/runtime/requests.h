@@ -46,6 +46,9 @@ void record_return();
 void record_access(uintptr_t code, uintptr_t address, unsigned bytes, uint8_t flags);
 const std::unordered_map<uint64_t, Counters>& all_counters();  // by flags << 56 | code address
 Counters& counters_of(uintptr_t code, uint8_t flags);  // for what is counted without a request (tma.cpp)
+// The most bytes that one thread loads from and stores to global memory, then shared memory, in this order.
+constexpr unsigned SHARES = 4;
+const uint64_t* largest_shares();
 bool counts_are_exact();  // false after a forced flush: some requests were counted in two parts
 
 }  // namespace simt
