@@ -68,4 +68,8 @@ ANSWERS = [
         "double precision inside",
         ((SCORES, "scores = k.double() @ q.double() "), (RETURN, "return (probs @ v.double()).float()")),
     ),
+    Right("numpy for the sum", ((RETURN, "return torch.from_numpy(probs.numpy() @ v.numpy())"),)),
+    Right("log-sum-exp", ((PROBS, "probs = torch.exp(scores - torch.logsumexp(scores, dim=0))"),)),
+    Right("columns first", ((RETURN, "return v.T @ probs"),)),
+    Right("reciprocal root", ((SCALE, "scores *= torch.rsqrt(torch.tensor(float(k.shape[1])))"),)),
 ]

@@ -5,6 +5,7 @@ from course_lib.grading.exercise.spec import Case, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.subjects.attention.cases import qkv
 from course_lib.grading.subjects.attention.diagnostics import diagnose_attention
+from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.softmax.library import LIBRARY_ATTENTION
 from course_lib.reference import attention as reference
 
@@ -46,9 +47,11 @@ EXERCISE = exercise(
         _case("rising scores", 53, 64, "rising"),
         _case("falling scores", 53, 64, "falling"),
         _case("scores near -100", 45, 32, "minus_100"),
+        _case("scores near -12000", 45, 16, "minus_12000"),
         _case("scores near +100", 45, 32, "plus_100"),
         _case("one score of 120", 50, 32, "spikes"),
-        _case("many keys", 1000, 32),
+        _case("wide", 3, 1000),
+        _case("many keys", 9000, 8),
     ),
     make_inputs=_inputs,
     make_run=_run,
@@ -62,7 +65,7 @@ EXERCISE = exercise(
         probes.ramp(_sizes(32, 64)),
         probes.stagnation(_sizes(4096, 8)),
     ),
-    diagnose=diagnose_attention,
+    diagnose=lambda evidence: by_limit(evidence, seq_len_kv="keys") or diagnose_attention(evidence),
     forbidden=(
         "torch.nn.functional.scaled_dot_product_attention",
         "torch._C._nn.scaled_dot_product_attention",

@@ -22,7 +22,7 @@ def near(value, target, close=CLOSE):
 
 def diagnose_attention(evidence):
     """Diagnosis of a failing attention, or None."""
-    looks = (_by_unity, _by_keys, _by_slope, by_other_scale, _by_stagnation, _by_size)
+    looks = (_by_unity, _by_keys, _by_slope, by_other_scale, _by_stagnation, _by_single_key, _by_size)
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
@@ -93,6 +93,12 @@ def _by_keys(evidence):
             f"{start}. All scores are 0, so their sum is 0 and 0 / 0 is NaN: "
             "it is exp(score) that is divided by the sum of them, not the score.",
         )
+    if math.isnan(seen) and ramp is not None and ramp["slope"] is not None and near(ramp["slope"], 1.0, 5e-3):
+        return Diagnosis(
+            "scale_from_values",
+            f"{start}, and with q other than 0 the scores are right. Is something divided by a number that is made from "
+            "q, such as its length? The scale is 1 / sqrt(head_dim), whatever q holds.",
+        )
     if near(seen, count) or not math.isfinite(seen):
         return None
     if near(seen, 1.0) and (ramp is None or 0.0 in (ramp["first"], ramp["second"])):
@@ -111,7 +117,7 @@ def _by_keys(evidence):
 def _by_slope(evidence):
     """Half of the keys 1 higher: the ratio of the weights is e, and its logarithm 1."""
     reading = evidence.readings.get("ramp")
-    if reading is None or reading["slope"] is None or near(reading["slope"], 1.0, 1e-2):
+    if reading is None or reading["slope"] is None or near(reading["slope"], 1.0, 5e-3):
         return None
     slope, half, dim = reading["slope"], reading["num_keys"] // 2, reading["head_dim"]
     root = dim**0.5
@@ -182,7 +188,7 @@ def _slopes(half, dim):
 def _by_stagnation(evidence):
     """Thousands of equal keys: a sum in half precision stops growing."""
     got = evidence.readings.get("stagnation")
-    if got is None or near(got, 1.0, 1e-4):
+    if got is None or near(got, 1.0, 1e-4) or not math.isfinite(got):
         return None
     case = next(p.case for p in evidence.exercise.probes if p.name == "stagnation")
     count = case.sizes["seq_len_kv"]
@@ -191,6 +197,29 @@ def _by_stagnation(evidence):
         f"{count} equal keys with v = 1 must give 1; it gives {got:.4g}. A sum of "
         f"ones in half precision stops at 2048, in bfloat16 at 256: add in float.",
     )
+
+
+def _by_single_key(evidence):
+    """One key alone has all the weight: the result is its row of v, and nothing times that."""
+    single = [
+        case for case in evidence.failing("normal") if case.case.sizes.get("seq_len_kv") == 1 and case.elements > 4
+    ]
+    if not single or not single[0].ran:
+        return None
+    ratio = (single[0].first.outputs["out"].double() / single[0].ref["out"]).flatten()
+    if not near(ratio.min().item(), ratio.max().item(), 1e-5):
+        return None
+    return Diagnosis(
+        "weights_sum",
+        f"With a single key the result must be its row of v; it is {ratio[0].item():.6g} times that (case "
+        f"{single[0].case.name!r}). The weights must add up to 1: is something added to their sum?",
+    )
+
+
+def _is_plain_mean(case):
+    """Whether the output of a case with one row of queries for each row of keys is the mean of all rows of v."""
+    out, mean = case.first.outputs["out"].double(), case.inputs["v"].double().mean(dim=-2)
+    return out.shape == mean.shape and bool(((out - mean).abs() <= CLOSE * mean.abs().max()).all())
 
 
 def _by_size(evidence):
@@ -204,6 +233,18 @@ def _by_size(evidence):
         return None
     got, expected = worst_element(case)
     said = f"in the case {case.case.name!r} comes {got:.4g} instead of {expected:.4g}"
+    if _is_plain_mean(case):
+        return Diagnosis(
+            "scores_limited",
+            f"Right for scores near 0; {said}, the plain mean of v: scores that large are all taken for equal. Are they "
+            "cut off at some number (clamp)? Subtract the largest score instead; then exp gets nothing above 0.",
+        )
+    if high and math.isfinite(got) and got != 0.0:
+        return Diagnosis(
+            "large_scores",
+            f"Right for scores near 0; {said}. That is no overflow of exp, which would leave inf, NaN or 0: what else "
+            "happens to a score before its exponential is taken?",
+        )
     if high:
         return Diagnosis(
             "no_max",
