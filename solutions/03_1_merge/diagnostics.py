@@ -3,11 +3,12 @@
 import math
 
 from course_lib.grading.exercise.spec import Probe
-from course_lib.grading.judge.diagnosis import worst_element
+from course_lib.grading.judge.diagnosis import low_precision, worst_element
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.softmax.sums import near
 
 E = math.e
+_SUMS = ("sums_of_a", "sums_of_b")
 
 
 def merge_probes(make_case):
@@ -32,29 +33,89 @@ def diagnose_merge(evidence):
         found = reading and _say_merge(start, reading["m"], reading["l"])
         if found:
             return found
+    looks = (_by_empty, _by_height, _by_ties, _by_sums, _by_rounding)
+    return next((found for look in looks if (found := look(evidence)) is not None), None)
+
+
+def _only(evidence, *options):
+    """The failing cases, when each of them has one of these options; else none."""
     failing = evidence.failing()
-    large = [case for case in failing if abs(case.case.options.get("m_a", 0.0)) >= 100.0]
-    if all("empty" in case.case.options for case in failing):
-        got, expected = worst_element(failing[0])
+    return failing if all(set(options) & case.case.options.keys() for case in failing) else []
+
+
+def _comes(case):
+    got, expected = worst_element(case)
+    return f"in the case {case.case.name!r} comes {got:.4g} instead of {expected:.4g}"
+
+
+def _by_empty(evidence):
+    """Only states that have seen nothing are merged wrongly."""
+    failing = _only(evidence, "empty", "mixed")
+    if not failing:
+        return None
+    if not any("empty" in case.case.options for case in failing):
         return Diagnosis(
-            "inf_minus_inf",
-            "Right for two states that have seen something; in the case "
-            f"{failing[0].case.name!r} comes "
-            f"{got:.4g} instead of {expected:.4g}. (-inf, 0) must change nothing, and "
-            "exp(-inf - -inf) is NaN.",
+            "decided_for_all",
+            f"Right where all elements are alike; {_comes(failing[0])}: there full states lie beside empty ones, and "
+            "high maxima beside low ones. Each element is merged by itself: choose with torch.where, and let no "
+            "maximum, any() or all() of the whole tensor decide.",
         )
-    if large and all(case in large or "empty" in case.case.options for case in failing):
-        case = next((c for c in large if math.isnan(worst_element(c)[0])), large[0])
-        got, expected = worst_element(case)
+    start = f"Right for two states that have seen something; {_comes(failing[0])}"
+    if math.isnan(worst_element(failing[0])[0]):
+        return Diagnosis("inf_minus_inf", f"{start}. (-inf, 0) must change nothing, and exp(-inf - -inf) is NaN.")
+    return Diagnosis("identity_changed", f"{start}. (-inf, 0) must change nothing.")
+
+
+def _by_height(evidence):
+    """Only maxima far from 0 are merged wrongly."""
+    if not _only(evidence, "m_a", "m_b", "empty", "mixed"):
+        return None
+    large = [case for case in evidence.failing() if abs(case.case.options.get("m_a", 0.0)) >= 100.0]
+    if not large:
+        return None
+    high = [case for case in large if max(case.case.options["m_a"], case.case.options["m_b"]) >= 100.0]
+    if not high and not [case for case in large if case.case.options["m_a"] > -1000.0]:
         return Diagnosis(
-            "no_max",
-            f"Right for small maxima; in the case {case.case.name!r} comes {got:.4g} instead of "
-            f"{expected:.4g}. "
-            "exp(100) is more than float32 holds and exp(-200) is 0: only differences to the "
-            "new maximum "
-            "may be exponentiated.",
+            "finite_minus_inf",
+            f"Right for maxima near 0, -100 and +100; {_comes(large[0])}: a number is taken for minus infinity, or the "
+            "lowest maximum possible, and these maxima lie below it. Compare with -torch.inf.",
         )
-    return None
+    case = next((c for c in large if math.isnan(worst_element(c)[0])), large[0])
+    return Diagnosis(
+        "no_max",
+        f"Right for small maxima; {_comes(case)}. exp(100) is more than float32 holds and exp(-200) is 0: only "
+        "differences to the new maximum may be exponentiated.",
+    )
+
+
+def _by_ties(evidence):
+    failing = _only(evidence, "equal")
+    if not failing:
+        return None
+    return Diagnosis(
+        "ties_wrong",
+        f"Right wherever one maximum is the larger; {_comes(failing[0])}. Where they are equal both factors are 1 and "
+        "both sums count.",
+    )
+
+
+def _by_sums(evidence):
+    """Only uncommon sums are merged wrongly."""
+    failing = [case for case in _only(evidence, *_SUMS, "empty", "mixed") if set(_SUMS) & case.case.options.keys()]
+    if not failing:
+        return None
+    start = f"Right for sums from 1 to 41 and maxima that are close; {_comes(failing[0])}"
+    if "m_a" in failing[0].case.options:
+        why = "the lower state holds a sum of 1e10 and more, so its factor counts, however small: leave nothing out"
+    else:
+        why = "the sums are near 1e-4. A sum may be any positive number: neither an epsilon nor a lower limit is right"
+    return Diagnosis("sums_limited", f"{start}: {why}.")
+
+
+def _by_rounding(evidence):
+    """The ordinary cases say whether all errors are small; others may underflow as well."""
+    ordinary = [case for case in evidence.failing() if not case.case.options]
+    return low_precision(ordinary) if ordinary else None
 
 
 def _say_merge(start, m, l):

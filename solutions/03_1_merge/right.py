@@ -23,7 +23,39 @@ def merge(m_a, l_a, m_b, l_b):
     return m, scaled(m_a, l_a, m) + scaled(m_b, l_b, m)
 """
 
+NUMPY = """import numpy
+import torch
+
+
+def merge(m_a, l_a, m_b, l_b):
+    a, b = m_a.numpy(), m_b.numpy()
+    m = numpy.maximum(a, b)
+    shift = numpy.where(numpy.isneginf(m), numpy.float32(0.0), m)
+    l = l_a.numpy() * numpy.exp(a - shift) + l_b.numpy() * numpy.exp(b - shift)
+    return torch.from_numpy(m), torch.from_numpy(l)
+"""
+
+SEEN_ALONE = """import torch
+
+
+def merge(m_a, l_a, m_b, l_b):
+    m, l = torch.maximum(m_a, m_b), torch.zeros_like(l_a)
+    seen = m > -torch.inf
+    for m_part, l_part in ((m_a, l_a), (m_b, l_b)):
+        l[seen] += l_part[seen] * torch.exp(m_part[seen] - m[seen])
+    return m, l
+"""
+
 ANSWERS = [
+    Right("numpy inside", text=NUMPY),
+    Right("only the elements that saw something", text=SEEN_ALONE),
+    Right(
+        "double precision inside",
+        (
+            ("torch.where(m == -torch.inf, 0.0, m)", "torch.where(m == -torch.inf, 0.0, m.double())"),
+            ("return m, l", "return m, l.float()"),
+        ),
+    ),
     Right(
         "base 2",
         (

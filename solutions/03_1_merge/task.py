@@ -13,15 +13,32 @@ NEG_INF = float("-inf")
 
 
 def _states(case, gen):
-    """{"m_a", "l_a", "m_b", "l_b"}, each (num_states,)."""
-    count = case.sizes["num_states"]
-    m = [inputs.normal((count,), "float32", gen) * 3 + case.options.get(side, 0.0) for side in ("m_a", "m_b")]
-    l = [1.0 + 40.0 * torch.rand(count, generator=gen) for _ in range(2)]
+    """{"m_a", "l_a", "m_b", "l_b"}, each of the case's shape."""
+    options, shape = case.options, tuple(case.sizes.values())
+    m = [inputs.normal(shape, "float32", gen) * 3 + options.get(side, 0.0) for side in ("m_a", "m_b")]
+    l = [1.0 + 40.0 * torch.rand(shape, generator=gen) for _ in range(2)]
     tensors = {"m_a": m[0], "l_a": l[0], "m_b": m[1], "l_b": l[1]}
-    for side in case.options.get("empty", ()):
+    tensors["l_a"] *= options.get("sums_of_a", 1.0)
+    tensors["l_b"] *= options.get("sums_of_b", 1.0)
+    if options.get("equal"):
+        tensors["m_b"] = tensors["m_a"].clone()
+    if options.get("mixed"):
+        _mix(tensors)
+    for side in options.get("empty", ()):
         tensors[f"m_{side}"].fill_(NEG_INF)
         tensors[f"l_{side}"].zero_()
-    return tensors | {name: torch.full((count,), value) for name, value in case.options.get("fixed", {}).items()}
+    if options.get("transposed"):
+        tensors = {name: tensor.transpose(0, -1) for name, tensor in tensors.items()}
+    return tensors | {name: torch.full(shape, value) for name, value in options.get("fixed", {}).items()}
+
+
+def _mix(tensors):
+    """In turn: both sides full, a empty, b empty, both empty; the maxima of neighbours 12,000 apart."""
+    turn = torch.arange(tensors["m_a"].numel()) % 4
+    height = (torch.arange(tensors["m_a"].numel()) // 4 % 3 - 1) * 12000.0
+    for side, empty in (("a", (turn == 1) | (turn == 3)), ("b", turn >= 2)):
+        tensors[f"m_{side}"] += height
+        tensors[f"m_{side}"][empty], tensors[f"l_{side}"][empty] = NEG_INF, 0.0
 
 
 def _merge_run(case, tensors):
@@ -40,8 +57,8 @@ def _merge_baseline(_case, tensors):
     return {"m": m, "l": l}
 
 
-def _merge_case(name, num_states=16, **options):
-    return Case(name, {"num_states": num_states}, name, options=options)
+def _merge_case(name, *shape, **options):
+    return Case(name, {f"size {axis}": size for axis, size in enumerate(shape)}, name, options=options)
 
 
 EXERCISE = exercise(
@@ -49,14 +66,22 @@ EXERCISE = exercise(
     cases=(
         _merge_case("one pair", 1),
         _merge_case("many pairs", 64),
-        _merge_case("maxima near -100", m_a=-100.0, m_b=-100.0),
-        _merge_case("maxima near +100", m_a=100.0, m_b=100.0),
-        _merge_case("maxima near -3000", m_a=-3000.0, m_b=-3000.0),
-        _merge_case("first far above", m_a=100.0, m_b=-100.0),
-        _merge_case("second far above", m_a=-100.0, m_b=100.0),
-        _merge_case("first empty", empty="a"),
-        _merge_case("second empty", empty="b"),
+        _merge_case("equal maxima", 16, equal=True),
+        _merge_case("maxima near -100", 16, m_a=-100.0, m_b=-100.0),
+        _merge_case("maxima near +100", 16, m_a=100.0, m_b=100.0),
+        _merge_case("maxima near -3000", 16, m_a=-3000.0, m_b=-3000.0),
+        _merge_case("maxima near -50000", 16, m_a=-50000.0, m_b=-50000.0),
+        _merge_case("first far above", 16, m_a=100.0, m_b=-100.0),
+        _merge_case("second far above", 16, m_a=-100.0, m_b=100.0),
+        _merge_case("first above, second the larger sum", 16, m_a=20.0, m_b=-5.0, sums_of_b=1e10),
+        _merge_case("second above, first the larger sum", 16, m_a=-5.0, m_b=20.0, sums_of_a=1e10),
+        _merge_case("sums below 1", 16, sums_of_a=1e-5, sums_of_b=1e-5),
+        _merge_case("first empty", 16, empty="a"),
+        _merge_case("second empty", 16, empty="b"),
         _merge_case("both empty", 2, empty="ab"),
+        _merge_case("empty beside full", 24, mixed=True),
+        _merge_case("a matrix, transposed", 5, 3, transposed=True),
+        _merge_case("three axes", 2, 3, 4),
     ),
     make_inputs=_states,
     make_run=_merge_run,

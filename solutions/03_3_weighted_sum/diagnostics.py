@@ -6,10 +6,11 @@ import torch
 
 from course_lib.grading.exercise.spec import Case, Probe
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.softmax.diagnostics import by_masked_rows, by_shift, nan_from_the_start
+from course_lib.grading.subjects.softmax.diagnostics import by_height, by_masked_rows, by_shift, nan_from_the_start
 from course_lib.grading.subjects.softmax.sums import near, say_count
 
 E = math.e
+_OBJECTS_OF_PYTHON = 128 << 10  # bytes that a right answer in numpy may take for frames, views and names
 FACTORS = (  # what the old part was multiplied by where exp(-1) is right
     (1.0, "not multiplied at all"),
     (E, "multiplied by exp(m_new - m), the inverse"),
@@ -54,6 +55,7 @@ def diagnose_tiles(evidence):
         lambda: _by_keys(readings.get("keys")),
         lambda: _by_step(readings.get("step")),
         lambda: by_shift(evidence),
+        lambda: by_height(evidence),
         lambda: by_masked_rows(evidence),
         lambda: _other_keys(readings.get("keys")),
     )
@@ -134,7 +136,28 @@ def _by_step(reading):
 
 
 def one_tile_of_weights(case, ledger):
-    """Refuses right values whose weights were held for more than a tile of columns at a time.
+    """Refuses right values whose weights were held for more than a tile of columns at a time."""
+    return _largest_operator(case, ledger) or _memory(case, ledger)
+
+
+def _memory(case, ledger):
+    """Refuses more numbers alive at one time than the contract allows, in tensors, numpy arrays and lists."""
+    num_rows, block_n, head_dim = (case.sizes[name] for name in ("num_rows", "block_n", "head_dim"))
+    limit = 4 * num_rows * (block_n + 1) * (head_dim + 1)
+    held = max(ledger["tensor_bytes"], ledger["object_bytes"] - _OBJECTS_OF_PYTHON) // 4
+    if held <= limit:
+        return None
+    return Diagnosis(
+        "too_much_held",
+        f"Every value is right, but beside its inputs the answer held {held:,} numbers at one time (case "
+        f"{case.name!r}, {num_rows} x {case.sizes['num_cols']}, block_n = {block_n}, head_dim = {head_dim}); the "
+        f"contract allows 4 * num_rows * (block_n + 1) * (head_dim + 1) = {limit:,}. Whatever grows with num_cols is "
+        "too much: use a tile, then let it go.",
+    )
+
+
+def _largest_operator(case, ledger):
+    """Refuses one exponential, or one product, over more columns than a tile has.
 
     Only in cases with more than one tile, and no more tiles than a tile has columns: factors, one a tile, are an
     exponential as well.

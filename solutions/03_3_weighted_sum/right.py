@@ -32,21 +32,6 @@ def softmax_weighted_sum(scores, values, block_n):
     return out
 """
 
-PADDED_TO_WHOLE_TILES = """import torch
-
-
-def softmax_weighted_sum(scores, values, block_n):
-    missing = -scores.shape[1] % block_n
-    scores = torch.nn.functional.pad(scores, (0, missing), value=-torch.inf)
-    values = torch.nn.functional.pad(values, (0, 0, 0, missing))
-    m = scores.amax(dim=1, keepdim=True).nan_to_num(neginf=0.0)
-    l, acc = 0.0, 0.0
-    for start in range(0, scores.shape[1], block_n):
-        weights = torch.exp(scores[:, start : start + block_n] - m)
-        l, acc = l + weights.sum(1, keepdim=True), acc + weights @ values[start : start + block_n]
-    return acc / torch.where(l > 0, l, 1.0)
-"""
-
 STATES_MERGED_AT_THE_END = """import torch
 
 
@@ -63,11 +48,60 @@ def softmax_weighted_sum(scores, values, block_n):
     return torch.einsum("tr,trd->rd", alpha, acc) / torch.where(l > 0, l, 1.0)[:, None]
 """
 
+NUMPY_TILES = """import numpy
+import torch
+
+
+def softmax_weighted_sum(scores, values, block_n):
+    scores, values = scores.numpy(), values.numpy()
+    m, l = numpy.full((len(scores), 1), -numpy.inf, "float32"), numpy.zeros((len(scores), 1), "float32")
+    acc = numpy.zeros((len(scores), values.shape[1]), "float32")
+    for start in range(0, scores.shape[1], block_n):
+        tile = scores[:, start : start + block_n]
+        m_new = numpy.maximum(m, tile.max(axis=1, keepdims=True))
+        shift = numpy.where(numpy.isneginf(m_new), numpy.float32(0.0), m_new)
+        alpha, weights = numpy.exp(m - shift), numpy.exp(tile - shift)
+        l, acc = l * alpha + weights.sum(axis=1, keepdims=True), acc * alpha + weights @ values[start : start + block_n]
+        m = m_new
+    return torch.from_numpy(acc / numpy.where(l > 0, l, numpy.float32(1.0)))
+"""
+
+LAST_TILE_PADDED = """import torch
+
+
+def softmax_weighted_sum(scores, values, block_n):
+    num_rows, num_cols = scores.shape
+    m, l = torch.full((num_rows,), -torch.inf), torch.zeros(num_rows)
+    acc = torch.zeros(values.shape[1], num_rows)  # transposed
+    for start in range(0, num_cols, block_n):
+        missing = max(start + block_n - num_cols, 0)
+        tile = torch.nn.functional.pad(scores[:, start : start + block_n], (0, missing), value=-torch.inf)
+        rows = torch.nn.functional.pad(values[start : start + block_n], (0, 0, 0, missing))
+        m_new = torch.maximum(m, tile.max(dim=1).values)
+        finite = m_new.clamp(min=-3e38)
+        weights = (tile - finite[:, None]).exp_()
+        alpha = (m - finite).exp()
+        l.mul_(alpha).add_(weights.sum(dim=1))
+        acc.mul_(alpha).add_(rows.T @ weights.T)
+        m = m_new
+    return (acc / l.clamp(min=1.0)).T
+"""
+
 LOOP = "for start in range(0, num_cols, block_n):"
 
 ANSWERS = [
     Right("two passes", text=TWO_PASSES),
-    Right("padded to whole tiles", text=PADDED_TO_WHOLE_TILES),
+    Right("numpy, a tile at a time", text=NUMPY_TILES),
+    Right("the last tile padded, acc transposed", text=LAST_TILE_PADDED),
+    Right(
+        "weights times values by broadcasting",
+        (
+            (
+                "probs_unnorm @ values[start : start + block_n]",
+                "(probs_unnorm[:, :, None] * values[start : start + block_n]).sum(dim=1)",
+            ),
+        ),
+    ),
     Right("states merged at the end", text=STATES_MERGED_AT_THE_END),
     Right("normalised in every tile", text=NORMALISED_EVERY_TILE),
     Right("tiles from right to left", ((LOOP, "for start in reversed(range(0, num_cols, block_n)):"),)),

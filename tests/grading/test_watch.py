@@ -40,7 +40,18 @@ def test_tensors_count_as_long_as_they_live(lines, expected):
     assert ledger["tensor_bytes"] == expected and ledger["object_bytes"] < BYTES // 4
 
 
-@pytest.mark.parametrize("line", ["numpy.exp(x.numpy())", "x.tolist()", "bytearray(x.numpy())"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "numpy.exp(x.numpy())",
+        "numpy.array(x)",
+        "x.tolist()",
+        "[row.tolist() for row in x]",
+        "bytearray(x.numpy())",
+        "numpy.from_dlpack(x) + 1",
+        "[[value.item() for value in row] for row in x[:8]]",
+    ],
+)
 def test_arrays_and_lists_count(line):
     ledger = watched(line)
     assert ledger["tensor_bytes"] == 0 and ledger["object_bytes"] >= BYTES

@@ -17,7 +17,9 @@ WORDS = {
     "minus_100": "scores near -100",
     "minus_3000": "scores near -3000",
     "minus_12000": "scores near -12000",
+    "minus_50000": "scores near -50000",
     "plus_100": "scores near +100",
+    "mixed_rows": "rows near 0, +100, -100, +3000 and -12000 in turn",
     "spikes": "one score of 120 a row",
     "masked": "some scores -inf, one row all -inf",
     "leading_masked": "rows that start with -inf",
@@ -72,6 +74,12 @@ def _slope(x, direction):
     return direction * columns + (0.4 * step * x.clamp(-1, 1))
 
 
+def _heights(x):
+    """(..., 1): in turn, row by row."""
+    rows = torch.arange(x[..., 0].numel()).reshape(*x.shape[:-1], 1)
+    return torch.tensor([0.0, 100.0, -100.0, 3000.0, -12000.0])[rows % 5]
+
+
 def _spikes(x, gen):
     where = torch.randint(x.shape[-1], (*x.shape[:-1], 1), generator=gen)
     return x.scatter(-1, where, 120.0)  # exp(120) is more than float32 holds
@@ -100,7 +108,9 @@ _SHAPERS = {
     "minus_100": lambda x, gen: x - 100.0,
     "minus_3000": lambda x, gen: 4.0 * x - 3000.0,
     "minus_12000": lambda x, gen: x - 12000.0,  # below the numbers that people take for -inf
+    "minus_50000": lambda x, gen: 4.0 * x - 50000.0,  # below the numbers that people take for -inf
     "plus_100": lambda x, gen: x + 100.0,
+    "mixed_rows": lambda x, gen: x + _heights(x),
     "spikes": _spikes,
     "masked": _masked,
     "leading_masked": _leading_masked,

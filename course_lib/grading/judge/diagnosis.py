@@ -33,6 +33,7 @@ FINDING_ORDER = (
     "bad_copy",
     "timeout",
 )
+_ONE_SIDED = 12  # wrong numbers that all err one way: of as many rounded ones, one in 2,000 times
 
 
 def diagnose(evidence, task_fault=None, probe=None):
@@ -206,7 +207,7 @@ def _not_a_number(evidence):
 def _plain(evidence):
     """The facts without an interpretation, when no pattern is known."""
     failing, passing = evidence.failing(), evidence.passing()
-    rounded = _low_precision(failing)
+    rounded = low_precision(failing)
     if rounded is not None:
         return rounded
     case = failing[0]
@@ -227,25 +228,44 @@ def _plain(evidence):
     return Diagnosis("wrong_values", text)
 
 
-def _low_precision(failing):
-    """Every error small, as rounding to half precision or bfloat16 leaves it, though the task computes in float."""
-    worst = 0.0
+def low_precision(failing):
+    """Every error of the failing cases small, as rounding to half precision or bfloat16 leaves it; or None."""
+    worst, errors, values = 0.0, [], []
     for case in failing:
         for name, comparison in case.comparisons.items():
             if comparison.passed:
                 continue
-            finite = case.ref[name][torch.isfinite(case.ref[name])]
+            ref, wrong = case.ref[name], comparison.wrong
+            finite = ref[torch.isfinite(ref)]
             scale = finite.abs().max().item() if finite.numel() else 0.0
             if not comparison.max_error <= 8.0 * UNIT_ROUNDOFF["bfloat16"] * max(scale, 1e-30):
                 return None
             worst = max(worst, comparison.max_error / max(scale, 1e-30))
+            errors.append((case.first.outputs[name].double() - ref)[wrong])
+            values.append(ref[wrong])
     if worst == 0.0:
         return None
-    return Diagnosis(
+    start = f"Nearly right everywhere: the largest error is {worst:.1e} of the largest value"
+    return _one_sided(start, torch.cat(errors), torch.cat(values)) or Diagnosis(
         "low_precision",
-        f"Nearly right everywhere: the largest error is {worst:.1e} of the largest value. Rounding to half on the way "
-        f"leaves {UNIT_ROUNDOFF['float16']:.1e}, to bfloat16 {UNIT_ROUNDOFF['bfloat16']:.1e}; compute in float.",
+        f"{start}. Rounding to half on the way leaves {UNIT_ROUNDOFF['float16']:.1e}, to bfloat16 "
+        f"{UNIT_ROUNDOFF['bfloat16']:.1e}: compute in float. A threshold below which terms are left out does the same.",
     )
+
+
+def _one_sided(start, errors, values):
+    """Diagnosis when all wrong numbers, or their magnitudes, err the same way, as no rounding does; or None."""
+    if len(errors) < _ONE_SIDED:
+        return None
+    for signs, what in ((errors.sign(), ""), ((errors * values).sign(), " in magnitude")):
+        if abs(signs.sum()) == len(errors):
+            way = "large" if signs[0] > 0 else "small"
+            return Diagnosis(
+                "one_sided_error",
+                f"{start}, and all {len(errors):,} wrong numbers are too {way}{what}. Rounding errs both ways; a small "
+                "constant that was added (an epsilon), or terms that were left out, err one way.",
+            )
+    return None
 
 
 def worst_element(case):

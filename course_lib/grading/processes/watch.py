@@ -7,6 +7,7 @@ of their own.
 May import: torch.
 """
 
+import functools
 import math
 import tracemalloc
 import weakref
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _EXPONENTIALS = ("exp", "exp2", "expm1", "pow", "sigmoid")
+_DOORS = ("numpy", "tolist", "__array__", "__dlpack__")  # by which many numbers leave torch at once
 _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "addmv": 1}  # left operand
 
 
@@ -28,7 +30,8 @@ class Watch(TorchDispatchMode):
     longest : the longest axis of such a tensor
     terms : most terms that one matrix product added up for an element
     tensor_bytes : most bytes that tensors made by operators held at one time
-    object_bytes : the same of Python objects and numpy arrays
+    object_bytes : the same of Python objects and numpy arrays, from the first number on that left torch: counting them
+        makes every operator three times as slow
     """
 
     def __init__(self):
@@ -43,21 +46,27 @@ class Watch(TorchDispatchMode):
         return False  # else the first operator imports torch.compile's machinery, which takes more than a second
 
     def __enter__(self):
-        tracemalloc.start()
+        self._doors = {name: getattr(Tensor, name) for name in _DOORS}
+        for name, door in self._doors.items():
+            setattr(Tensor, name, _counting(door))
         return super().__enter__()
 
     def __exit__(self, *error):
         super().__exit__(*error)
         self.object_bytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
+        for name, door in self._doors.items():
+            setattr(Tensor, name, door)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         for tensor in _tensors(args):
             self._know(tensor, counts=False)
+        name = func.overloadpacket.__name__.rstrip("_")
+        if name == "_local_scalar_dense":
+            tracemalloc.start()
         made = func(*args, **(kwargs or {}))
         for tensor in _tensors((made,)):
             self._know(tensor, counts=True)
-        name = func.overloadpacket.__name__.rstrip("_")
         if name in _EXPONENTIALS and isinstance(made, Tensor):
             self.exponentials = max(self.exponentials, math.prod(made.shape))
             self.longest = max(self.longest, *made.shape, 1)
@@ -85,6 +94,17 @@ class Watch(TorchDispatchMode):
         """The counts, as a dict for RunResult.ledger."""
         names = ("exponentials", "longest", "terms", "tensor_bytes", "object_bytes")
         return {name: getattr(self, name) for name in names}
+
+
+def _counting(door):
+    """A method of Tensor that begins to count the memory of Python objects and numpy arrays."""
+
+    @functools.wraps(door)
+    def through(*args, **kwargs):
+        tracemalloc.start()
+        return door(*args, **kwargs)
+
+    return through
 
 
 def _tensors(values):

@@ -18,7 +18,7 @@ def diagnose_softmax(evidence, *, stride, unit="stride"):
     stride : int, columns that are read at once
     unit : str, what the exercise calls them: "stride", "tile"
     """
-    looks = (nan_from_the_start, by_count, by_steps, by_shift, by_masked_rows, _by_short_rows, by_row_offset)
+    looks = (nan_from_the_start, by_count, by_steps, by_shift, by_height, by_masked_rows, _by_short_rows, by_row_offset)
     return next((found for look in looks if (found := look(evidence, stride=stride, unit=unit)) is not None), None)
 
 
@@ -104,6 +104,19 @@ def by_shift(evidence, **_):
             "(FLT_MIN is the smallest positive number, not the lowest).",
         )
     return None
+
+
+def by_height(evidence, **_):
+    """Only rows of different height beside each other fail."""
+    if not evidence.fails_only("mixed_rows"):
+        return None
+    case = evidence.failing()[0]
+    return Diagnosis(
+        "shared_by_rows",
+        f"Right where all rows lie at one height; in the case {case.case.name!r} (near 0, +100, -100, +3000 and -12000 "
+        f"in turn) comes {_first_bad(case)}. Each row has an m and an l of its own: something of one row is used for "
+        "others.",
+    )
 
 
 def _plainly_wrong(case):
