@@ -143,7 +143,7 @@ def one_tile_of_weights(case, ledger):
 def _memory(case, ledger):
     """Refuses more numbers alive at one time than the contract allows, in tensors, numpy arrays and lists."""
     num_rows, block_n, head_dim = (case.sizes[name] for name in ("num_rows", "block_n", "head_dim"))
-    limit = 4 * num_rows * (block_n + 1) * (head_dim + 1)
+    limit = 4 * num_rows * (block_n + 4) * (head_dim + 4)
     held = max(ledger["tensor_bytes"], ledger["object_bytes"] - _OBJECTS_OF_PYTHON) // 4
     if held <= limit:
         return None
@@ -151,7 +151,7 @@ def _memory(case, ledger):
         "too_much_held",
         f"Every value is right, but beside its inputs the answer held {held:,} numbers at one time (case "
         f"{case.name!r}, {num_rows} x {case.sizes['num_cols']}, block_n = {block_n}, head_dim = {head_dim}); the "
-        f"contract allows 4 * num_rows * (block_n + 1) * (head_dim + 1) = {limit:,}. Whatever grows with num_cols is "
+        f"contract allows 4 * num_rows * (block_n + 4) * (head_dim + 4) = {limit:,}. Whatever grows with num_cols is "
         "too much: use a tile, then let it go.",
     )
 

@@ -76,6 +76,7 @@ def by_shift(evidence, **_):
         return None
     high, spikes = evidence.failing("plus_100"), evidence.failing("spikes")
     low = [case for case in evidence.failing() if case.case.values.startswith("minus_")]
+    low = sorted(low, key=lambda case: int(case.case.values.removeprefix("minus_")))
     low = [case for case in low if _plainly_wrong(case)] or low
     if spikes and not high and not low:
         return Diagnosis(
