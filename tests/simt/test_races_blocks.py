@@ -326,3 +326,36 @@ def test_shared_flags_of_two_blocks_are_two_variables(profile):
     }"""
     report = profile(source, "own_counters", BLOCKS, THREADS, torch.zeros(1))
     assert report.races, str(report)
+
+
+EQUAL = r"""
+extern "C" __global__ void equal_writes(float* out, float* own) {
+    __shared__ int any;
+    if (threadIdx.x THREADS) any = VALUE;
+    __syncthreads();
+    out[0] = any;
+    own[blockIdx.x * blockDim.x + threadIdx.x] = any;
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_writes_of_one_value_by_several_warps_and_blocks_are_remarks(profile, schedule):
+    source = EQUAL.replace("VALUE", "1").replace("THREADS", ">= 0")
+    report = profile(source, "equal_writes", 3, 64, torch.zeros(1), torch.zeros(192), schedule=schedule)
+    assert report.ok, str(report)
+    assert {remark.partition(":")[0] for remark in report.remarks} == {"line 4", "line 6"}
+    for words in ("any, which thread", "out[0], which thread", "both wrote the same value, so this is no finding"):
+        assert any(words in remark for remark in report.remarks), report.remarks
+
+
+def test_lanes_of_one_warp_that_write_one_value_are_no_remark(profile):
+    source = EQUAL.replace("VALUE", "1").replace("THREADS", "< 32").replace("out[0] = any;", "")
+    report = profile(source, "equal_writes", 3, 64, torch.zeros(1), torch.zeros(192))
+    assert report.ok and not report.remarks, report.remarks
+
+
+def test_writes_of_different_values_are_findings_and_no_remarks(profile):
+    source = EQUAL.replace("VALUE", "threadIdx.x").replace("THREADS", ">= 0").replace("out[0] = any;", "")
+    report = profile(source, "equal_writes", 3, 64, torch.zeros(1), torch.zeros(192))
+    assert report.races and not report.remarks

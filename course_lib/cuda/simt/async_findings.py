@@ -135,6 +135,8 @@ class AsyncSentences:
         return f"{name}<{first}> where each thread holds {second} registers; it must ask for {side}, or as many."
 
     def _remark(self, raw, space, other):
+        if raw["detail"] == "equal writes":
+            return self.equal_writes(raw, other)
         _, _, number, arrived, count = raw["detail"].split("|")
         return f"{arrived} of {count} threads had arrived at named barrier {number} when the block ended."
 

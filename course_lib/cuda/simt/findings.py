@@ -231,6 +231,8 @@ def stop_findings(reader):
     }
     if stop == 1:
         kind, text = _crash(reader, thread)
+    elif detail.startswith("poll|"):
+        kind, text = "step_limit", _poll(reader, thread)
     elif stop in texts:
         kind, text = texts[stop]
     else:
@@ -246,6 +248,18 @@ def stop_findings(reader):
             block=tuple(result["stop_block"]),
         )
     ]
+
+
+def _poll(reader, thread):
+    """The sentence for a loop that only reads one address, plainly."""
+    name = reader.object({"address": reader.result["stop_address"], "bytes": 4})
+    waiting, blocks = map(int, reader.result["stop_detail"].split("|")[1:])
+    others = f", and {waiting} of the {blocks} blocks have not started: none does before this loop ends"
+    return (
+        f"{thread} reads {name} here again and again and does nothing else{others if waiting else ''}. To wait for "
+        f"another thread read a volatile variable or use an atomic, then __threadfence(): of plain reads and of __ldcg "
+        f"the compiler may leave one, or none."
+    )
 
 
 def _crash(reader, thread):

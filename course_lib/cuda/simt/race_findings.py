@@ -29,8 +29,19 @@ def _index(triple):
     return "({},{},{})".format(*triple)
 
 
+def _of_block(raw, which=""):
+    return f"{thread_text(raw, which + 'thread')} of block {_index(raw[which + 'block'])}"
+
+
 class RaceSentences:
     """Part of findings.Reader; `other` is the text of the other access's line."""
+
+    def equal_writes(self, raw, other):
+        """Return the remark on two unordered writes of one value."""
+        return (
+            f"{_of_block(raw)} writes {self.object(raw)}, which {_of_block(raw, 'other_')} wrote at {other}, and "
+            f"nothing orders the two; both wrote the same value, so this is no finding."
+        )
 
     def _race(self, raw, space, other):
         sentence = self.async_race(raw, space, other)

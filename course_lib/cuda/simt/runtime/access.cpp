@@ -158,6 +158,8 @@ void agent_access(uintptr_t address, unsigned bytes, bool is_write, Space space,
 // A ring of the last plain reads: a compare-and-swap loop reads its variable plainly a few instructions before the
 // swap.
 static void note_plain_read(Fiber& self, uintptr_t address, uintptr_t code) {
+    const auto& last = self.recent_reads[(self.num_recent_reads + RECENT_READS - 1) % RECENT_READS];
+    self.same_reads = last.address == address && last.code == code ? self.same_reads + 1 : 0;
     self.recent_reads[self.num_recent_reads++ % RECENT_READS] = {address, code};
 }
 
@@ -189,6 +191,7 @@ void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, ui
         stop_launch(Stop::kernel_fault, code, address);
     }
     if (!is_write && order == Order::plain) note_plain_read(self, address, code);
+    else self.same_reads = 0;
     // interleave other threads before the access
     if (launch->preempt && launch->random() % 16 == 0) yield_to_scheduler();
     if (order != Order::copy_landing && bytes > 1 && (bytes & (bytes - 1)) == 0 && address % bytes)

@@ -122,6 +122,17 @@ size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned by
     return report(finding);
 }
 
+void remark_equal_writes(size_t index, const Fiber& fiber, uint32_t other_block, uint16_t other_linear) {
+    Finding remark = findings[index];
+    remark.kind = Kind::remark;
+    remark.thread = fiber.index;
+    remark.block = fiber.block->index;
+    remark.other_thread = thread_index(other_linear);
+    remark.other_block = block_index(other_block);
+    remark.detail = "equal writes";
+    report(remark);
+}
+
 void report_overwritten_source(const Stamp& write, uintptr_t address, unsigned bytes, uintptr_t issue) {
     Finding finding = finding_of_current(Kind::race, write.code);
     finding.space = Space::global;

@@ -48,6 +48,8 @@ size_t report(const Finding& finding);
 size_t report_access(Kind kind, Space space, uintptr_t code, uintptr_t address, unsigned bytes, bool is_write);
 size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned bytes, bool is_write, const Stamp& other,
                    bool other_is_write);
+// The race `index` of `fiber`'s write with one of another warp or block: both wrote the same value.
+void remark_equal_writes(size_t index, const Fiber& fiber, uint32_t other_block, uint16_t other_linear);
 // `write` changed the source of a cp.async that the current thread issued at `issue`, and waits for now.
 void report_overwritten_source(const Stamp& write, uintptr_t address, unsigned bytes, uintptr_t issue);
 // What a thread wrote (`write`) is used by the async proxy without a fence of that thread. detail: "proxy" or "init".

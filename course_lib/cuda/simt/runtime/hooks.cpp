@@ -198,13 +198,24 @@ SIMT_EXPORT void __tsan_func_exit() {
     if (current) record_return();
 }
 
+// A thread in an endless loop. detail, when all that it does is read one address: "poll|BLOCKS NOT STARTED|BLOCKS".
+[[noreturn]] static void stop_at_step_limit(uintptr_t code) {
+    constexpr uint64_t POLLS = 1000;
+    const Fiber& self = *current;
+    if (self.same_reads < POLLS) stop_launch(Stop::step_limit, code);
+    uint64_t started = std::min(launch->next_block.load(), launch->num_blocks);
+    std::string detail = "poll|" + std::to_string(launch->num_blocks - started) + "|" + std::to_string(launch->num_blocks);
+    auto newest = (self.num_recent_reads + RECENT_READS - 1) % RECENT_READS;
+    stop_launch(Stop::step_limit, code, self.recent_reads[newest].address, detail.c_str());
+}
+
 // Every basic block. The only callback of a loop without memory accesses, so the step limit and a stop requested by
 // another worker or a signal are checked here.
 SIMT_EXPORT void __sanitizer_cov_trace_pc() {
     if (!current) return;
     Fiber& self = *current;
     uintptr_t code = SIMT_CODE();
-    if (++self.steps > launch->step_limit) stop_launch(Stop::step_limit, self.last_code ? self.last_code : code, 0);
+    if (++self.steps > launch->step_limit) stop_at_step_limit(self.last_code ? self.last_code : code);
     self.last_code = code;
     if (launch->stop.load(std::memory_order_relaxed)) stop_launch(Stop::none, code);
     record_block(code);

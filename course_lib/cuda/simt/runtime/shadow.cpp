@@ -50,7 +50,7 @@ static bool relies_on_lock_step(const Stamp& a, const Stamp& b, Space space) {
            a.linear / LANES == b.linear / LANES;
 }
 
-// Two threads may write the same value: common (a flag set to 1), and no race here. The callback comes before the
+// Two threads may write the same value: common (a flag set to 1), and no race here but a remark. The callback comes before the
 // store, so the bytes are kept and compared at the thread's next hook. Not for strong accesses, nor for a copy that has
 // not landed.
 static void report_write_race(const Access& access, const Stamp& other) {
@@ -63,6 +63,8 @@ static void report_write_race(const Access& access, const Stamp& other) {
     pending.address = access.address;
     pending.bytes = access.bytes;
     pending.finding = index;
+    pending.other_block = other.block;
+    pending.other_linear = other.linear;
     std::memcpy(pending.before, reinterpret_cast<void*>(access.address), access.bytes);
 }
 
@@ -71,8 +73,10 @@ void settle_pending_race(Fiber& fiber) {
     auto& pending = fiber.pending_race;
     if (!pending.open) return;
     pending.open = false;
-    if (!std::memcmp(pending.before, reinterpret_cast<void*>(pending.address), pending.bytes))
-        withdraw_finding(pending.finding);
+    if (std::memcmp(pending.before, reinterpret_cast<void*>(pending.address), pending.bytes)) return;
+    bool same_warp = pending.other_block == fiber.block->id && pending.other_linear / LANES == fiber.warp;
+    if (!same_warp) remark_equal_writes(pending.finding, fiber, pending.other_block, pending.other_linear);
+    withdraw_finding(pending.finding);
 }
 
 // Keeps two reads of different threads. A reader of another warp is kept rather than one of the same warp, because a

@@ -148,6 +148,7 @@ struct Fiber {
         uintptr_t address = 0, code = 0;
     } recent_reads[RECENT_READS];
     unsigned num_recent_reads = 0;
+    uint64_t same_reads = 0;  // plain reads of one address by one instruction, with no other access between: a poll
 
     // A write that races with another thread's write. It is no race when the value turns out to be unchanged, which is
     // known only after the write: the next hook of this thread decides (settle_pending_race).
@@ -157,6 +158,8 @@ struct Fiber {
         unsigned bytes = 0;
         unsigned char before[16] = {};
         size_t finding = 0;
+        uint32_t other_block = 0;  // of the other write
+        uint16_t other_linear = 0;
     } pending_race;
 
     Recording recording;
