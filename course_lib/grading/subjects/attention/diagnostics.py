@@ -96,8 +96,8 @@ def _by_keys(evidence):
     if math.isnan(seen) and ramp is not None and ramp["slope"] is not None and near(ramp["slope"], 1.0, 5e-3):
         return Diagnosis(
             "scale_from_values",
-            f"{start}, and with q other than 0 the scores are right. Is something divided by a number that is made from "
-            "q, such as its length? The scale is 1 / sqrt(head_dim), whatever q holds.",
+            f"{start}, and with q other than 0 the scores are right. Is something divided by a number that is made "
+            "from q, such as its length? The scale is 1 / sqrt(head_dim), whatever q holds.",
         )
     if near(seen, count) or not math.isfinite(seen):
         return None
@@ -204,7 +204,7 @@ def _by_single_key(evidence):
     single = [
         case for case in evidence.failing("normal") if case.case.sizes.get("seq_len_kv") == 1 and case.elements > 4
     ]
-    if not single or not single[0].ran:
+    if not single or not single[0].ran or "out" not in single[0].ref:
         return None
     ratio = (single[0].first.outputs["out"].double() / single[0].ref["out"]).flatten()
     if not near(ratio.min().item(), ratio.max().item(), 1e-5):
@@ -218,6 +218,8 @@ def _by_single_key(evidence):
 
 def _is_plain_mean(case):
     """Whether the output of a case with one row of queries for each row of keys is the mean of all rows of v."""
+    if not case.ran or "out" not in case.first.outputs or "v" not in case.inputs:
+        return False
     out, mean = case.first.outputs["out"].double(), case.inputs["v"].double().mean(dim=-2)
     return out.shape == mean.shape and bool(((out - mean).abs() <= CLOSE * mean.abs().max()).all())
 
@@ -236,8 +238,8 @@ def _by_size(evidence):
     if _is_plain_mean(case):
         return Diagnosis(
             "scores_limited",
-            f"Right for scores near 0; {said}, the plain mean of v: scores that large are all taken for equal. Are they "
-            "cut off at some number (clamp)? Subtract the largest score instead; then exp gets nothing above 0.",
+            f"Right for scores near 0; {said}, the plain mean of v: scores that large are all taken for equal. Are "
+            "they cut off at some number (clamp)? Subtract the largest score instead; then exp gets nothing above 0.",
         )
     if high and math.isfinite(got) and got != 0.0:
         return Diagnosis(
