@@ -1,6 +1,8 @@
 """The solved kernels of the exercises, launched and compiled as the judge calls them: from the runs of their cases.
 
-    python -m course_lib.solved [--language cuda]     launches each once where the course runs; a sanitizer watches it
+    python -m course_lib.solved [--language cuda] [--without 08.4]
+
+launches each once where the course runs; a sanitizer watches it.
 
 May import: everything of the course but cli; used by tests.
 """
@@ -90,9 +92,11 @@ def main():
     """Launch every solved kernel once."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--language", choices=("all", "cuda", "triton"), default="all")
-    wanted = parser.parse_args().language
+    parser.add_argument("--without", nargs="*", default=(), metavar="NN.k", help="exercises to leave out")
+    options = parser.parse_args()
     device = "cuda" if engine() == "gpu" else "cpu"
-    names = [name for language in ("cuda", "triton") if wanted in ("all", language) for name in kernel_ids(language)]
+    languages = ("cuda", "triton") if options.language == "all" else (options.language,)
+    names = [name for language in languages for name in kernel_ids(language) if name not in options.without]
     for exercise_id in names:
         solved(exercise_id).launch(device)
     if device == "cuda":

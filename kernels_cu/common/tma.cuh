@@ -5,6 +5,7 @@
 //     tma_load_2d(tile_smem, &map, &full, c0, c1);   the box arrives in shared memory; its bytes complete on the mbarrier `full`
 //     tma_store_2d(&map, tile_smem, c0, c1);         the box leaves; wait for the thread's bulk group before the tile is used again
 // Elements outside the tensor arrive as zeros, and count as bytes; a store leaves them out, and may not begin before the tensor.
+// A box begins at a multiple of 16 bytes of a row: c0 is a multiple of 8 for 16-bit numbers. Elsewhere the instruction is illegal.
 // dst_smem and src_smem are aligned to 128 bytes; to 1,024 with the swizzle of 128 bytes, which moves 16-byte chunk c of row r
 // (of 128 bytes) to chunk c ^ (r % 8).
 // What threads have written to shared memory themselves (the generic proxy) is seen by a store, and by wgmma, only after the writing

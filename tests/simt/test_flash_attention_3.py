@@ -112,6 +112,8 @@ def test_what_tma_cannot_take_is_refused_by_one_sentence():
     shifted = torch.zeros(1 + k.numel(), dtype=torch.float16)[1:].view(k.shape)
     with pytest.raises(ShapeError, match="k has the strides .* starts 2 bytes past"):
         flash_attention_3.flash_attention_3(q, shifted, v)
+    with pytest.raises(UnsupportedError, match="no Triton twin; no step of flash_attention_3 has one"):
+        flash_attention_3.flash_attention_3(q, k, v, language="triton")
     with pytest.raises(UnsupportedError, match="head_dim=80; these kernels take 64 and 128"):
         flash_attention_3.flash_attention_3(*(torch.zeros(1, 1, 8, 80, dtype=torch.float16) for _ in range(3)))
     with pytest.raises(ShapeError, match=r"q is torch.float32; these kernels take float16 and bfloat16"):

@@ -36,7 +36,7 @@ BOXES = [
     ((20, 64), (8, 64), "128B", (16, 0)),  # the last 4 rows are outside
     ((20, 72), (16, 64), "128B", (3, 16)),  # the last 8 columns are outside
     ((20, 72), (16, 32), "64B", (-5, -8)),  # outside on both low sides
-    ((20, 72), (16, 16), "32B", (7, 61)),  # 3 columns short of a chunk
+    ((20, 72), (16, 16), "32B", (7, 64)),  # the last 8 columns are outside
     ((20, 72), (5, 72), None, (1, 0)),
     ((20, 72), (8, 8), None, (30, 0)),  # nothing of it exists
     ((3, 10, 64), (2, 8, 64), "128B", (1, 5, 0)),
@@ -111,15 +111,25 @@ def test_a_store_that_begins_before_the_tensor_is_refused():
             stored(1, 32, *arguments, *coordinates_for(at), shared_bytes=1024)
 
 
+@pytest.mark.parametrize(("dtype", "column"), [(torch.float16, 61), (torch.float32, 2), (torch.float32, -2)])
+def test_a_box_that_begins_inside_16_bytes_is_refused(dtype, column):
+    """As on an H200, where it is an illegal instruction, for loads and stores."""
+    x, tile = torch.zeros(8, 64, dtype=dtype), torch.zeros(4 * 16 * dtype.itemsize, dtype=torch.uint8)
+    for name in ("load_kernel", "store_kernel"):
+        arguments = cuda.tensor_map(x, (4, 16)), tile, *coordinates_for((0, column))
+        with pytest.raises(KernelFault, match="a box begins at a multiple of 16 bytes|0 or more"):
+            kernel(name, **boxed((4, 16), dtype))(1, 32, *arguments, shared_bytes=tile.numel())
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
 def test_elements_of_other_sizes(dtype):
     x = torch.arange(6 * 32).reshape(6, 32).to(dtype)
     box, num_bytes = (4, 16), 64 * x.element_size()
     out = torch.zeros(num_bytes, dtype=torch.uint8)
-    arguments = cuda.tensor_map(x, box), out, *coordinates_for((3, 20))
+    arguments = cuda.tensor_map(x, box), out, *coordinates_for((3, 16))
     report = kernel("load_kernel", **boxed(box, dtype)).profile(1, 32, *arguments, shared_bytes=num_bytes)
     assert report.ok, str(report)
-    assert out.numpy().tobytes() == box_of(x.numpy(), box, (3, 20)).tobytes()
+    assert out.numpy().tobytes() == box_of(x.numpy(), box, (3, 16)).tobytes()
 
 
 def test_traffic_is_counted_at_the_copy():

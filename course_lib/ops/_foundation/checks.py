@@ -23,7 +23,8 @@ def require_step(family, variant, variants, language):
     require_language(language)
     if language not in step(f"{family}/{variant}").languages:
         others = [other for other in variants if language in step(f"{family}/{other}").languages]
-        raise UnsupportedError(f"{variant} has no Triton twin; these have one: {', '.join(others)}.")
+        instead = f"these have one: {', '.join(others)}" if others else f"no step of {family} has one"
+        raise UnsupportedError(f"{variant} has no Triton twin; {instead}.")
 
 
 def require_language(language):

@@ -11,9 +11,11 @@ from . import examples
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--language", choices=("all", "cuda", "triton"), default="all")
-    wanted = parser.parse_args().language
+    parser.add_argument("--without", nargs="*", default=(), metavar="FAMILY/STEP", help="steps to leave out")
+    options = parser.parse_args()
     device = "cuda" if engine() == "gpu" else "cpu"
-    chosen = [example for example in examples(device) if wanted in ("all", example.language)]
+    spoken = [example for example in examples(device) if options.language in ("all", example.language)]
+    chosen = [example for example in spoken if example.stem not in options.without]
     for example in chosen:
         example.plan().run()
     if device == "cuda":

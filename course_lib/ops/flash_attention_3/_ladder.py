@@ -25,7 +25,7 @@ WARPGROUP_ROWS, PANEL_COLS = 64, 64  # rows of a wgmma; columns of 16 bits in th
 L2_BYTES = 50 << 20  # of an H100, where the device in hand does not say
 
 
-def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST):
+def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST, language="cuda"):
     """Exact attention forward on Hopper's own instructions, one launch.
 
     The products are asynchronous wgmmas of whole warpgroups; from 02 on TMA brings the tiles, from 03 on a producer
@@ -41,6 +41,7 @@ def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FAST
         1 1 1 1 1
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     variant : one of VARIANTS
+    language : "cuda"; no step has a Triton twin
 
     Returns
     -------
@@ -59,13 +60,14 @@ def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=FAST
 
     Source: J. Shah et al., "FlashAttention-3", 2024, algorithms 1 and 2, arXiv:2407.08608
     """
-    launch = plan(q, k, v, causal=causal, softmax_scale=softmax_scale, variant=variant)
+    launch = plan(q, k, v, causal=causal, softmax_scale=softmax_scale, variant=variant, language=language)
     launch.run()
     return launch.outputs
 
 
 def plan(
-    q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST, block_n=None, heads_together=None, num_blocks=None
+    q, k, v, *, causal=False, softmax_scale=None, variant=FASTEST, language="cuda", block_n=None, heads_together=None,
+    num_blocks=None,
 ):  # fmt: skip
     """The launch that `flash_attention_3` would make, with fresh outputs (out, lse), not yet run.
 
@@ -79,7 +81,7 @@ def plan(
     -------
     launch : Launch; ``launch.traffic()`` counts its bytes, ``launch.run()`` executes it
     """
-    require_step(FAMILY, variant, VARIANTS, "cuda")
+    require_step(FAMILY, variant, VARIANTS, language)
     require_attention(q, k, v)
     _require_hopper_rows(q, k, v)
     scale_log2 = positive_scale(q, softmax_scale) * math.log2(math.e)
