@@ -57,7 +57,8 @@ ANSWERS = [
                 "        float dot = 0.0f;\n        for (int d = lane; d < head_dim; d += 32) dot",
             ),
             (
-                "        probs_row[key] = dot * softmax_scale;\n        m_thread = fmaxf(m_thread, probs_row[key]);\n    }",
+                "        probs_row[key] = dot * softmax_scale;\n"
+                "        m_thread = fmaxf(m_thread, probs_row[key]);\n    }",
                 "        for (int step = 16; step > 0; step /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, step);\n"
                 "        if (lane == 0) probs_row[key] = dot * softmax_scale;\n"
                 "        m_thread = fmaxf(m_thread, dot * softmax_scale);\n    }\n    __syncthreads();",

@@ -48,4 +48,17 @@ ANSWERS = [
         ),
     ),
     Right("inverse once", (("- m_row) / l : 0.0f", "- m_row) * (1.0f / l) : 0.0f"),)),
+    Right(
+        "keys from the last one",
+        (
+            (
+                "for (int key = lane; key < num_visible; key += WARP_SIZE) {",
+                "for (int key = num_visible - 1 - lane; key >= 0; key -= WARP_SIZE) {",
+            ),
+        ),
+    ),
+    Right(
+        "lse by the last lane",
+        (("if (lane == 0) lse[row]", "if (lane == WARP_SIZE - 1) lse[row]"),),
+    ),
 ]

@@ -83,10 +83,15 @@ class Evidence:
     readings: dict[str, Any] = field(default_factory=dict)  # probe name -> what its `read` gave
 
     def __post_init__(self):
-        """Right values are not enough where the exercise asks for a way: refuse what its ledger rule refuses."""
+        """Right values are not enough where the exercise asks for a way: refuse what its ledger rule refuses.
+
+        Wrong values come first: as long as a case has some, no way is judged.
+        """
         rule = self.exercise.ledger_rule
+        if rule is None or not all(case.passed for case in self.cases):
+            return
         for case in self.cases:
-            if rule is not None and case.passed and case.first.ledger is not None:
+            if case.first.ledger is not None:
                 case.refusal = rule(case.case, case.first.ledger)
 
     def failing(self, *values):

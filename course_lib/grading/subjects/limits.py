@@ -7,6 +7,7 @@ from ..judge.diagnosis import worst_element
 from ..report.verdict import Diagnosis
 
 _MUCH = 4  # times the largest size that is right: below that something else may make the difference
+_SOME = 16  # the smallest such size: one that is right for a single key alone has another mistake
 
 
 def by_limit(evidence, **sizes):
@@ -24,7 +25,7 @@ def by_limit(evidence, **sizes):
         right = max(case.case.sizes[name] for case in passing)
         first = min(failing, key=lambda case: case.case.sizes[name])
         wrong = first.case.sizes[name]
-        if wrong < _MUCH * right:
+        if right < _SOME or wrong < _MUCH * right:
             continue
         got, expected = worst_element(first)
         return Diagnosis(

@@ -19,12 +19,20 @@ def case(name, sizes, values="normal", schedules=(), **options):
 
 
 def inputs(case, gen):
-    """{"q", "k", "v"}, float32; with options["v"] = "head_numbers" v holds the number of its head, from 1 on."""
+    """{"q", "k", "v"}, float32; with options["v"] = "head_numbers" v holds the number of its head, from 1 on.
+
+    With options["every"] q is 0 but in every such column and the last, and q and k are multiples of 1/4: no order of
+    the sum over the columns rounds, however many there are.
+    """
     batch_size, num_heads, num_kv_heads, seq_len_q, seq_len_kv, head_dim = (case.sizes[key] for key in SIZES)
     kv_shape = (batch_size, num_kv_heads, seq_len_kv, head_dim)
     numbered = case.options.get("v") == "head_numbers"
     plain = Case(case.name, case.sizes, case.values, options={**case.options, "v": "ones"}) if numbered else case
     tensors = qkv(plain, gen, (batch_size, num_heads, seq_len_q, head_dim), kv_shape)
+    if "every" in case.options:
+        columns = torch.arange(head_dim)
+        tensors["q"][..., (columns % case.options["every"] != 0) & (columns != head_dim - 1)] = 0.0
+        tensors |= {name: (4.0 * tensors[name]).round() / 4.0 for name in ("q", "k")}
     if numbered:
         numbers = torch.arange(1.0, batch_size * num_kv_heads + 1).reshape(batch_size, num_kv_heads, 1, 1)
         tensors["v"] = tensors["v"] * numbers

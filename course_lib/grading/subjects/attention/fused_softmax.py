@@ -13,13 +13,16 @@ from ...exercise import inputs, magnitude
 from ...exercise.spec import Case, Probe
 from ...processes.protocol import Ref, Run
 from ...report.verdict import Diagnosis
+from ..ledger.moved import moved
+from ..limits import by_limit
 from ..softmax.cases import WARP_SIZE
 from ..softmax.diagnostics import by_shift
 from ..softmax.lse import say_lse
 from .diagnostics import near
 from .heads import MASKS, say_rows, visible
 
-SCALE = 0.25  # softmax_scale of the cases, but for one
+SCALE = 0.25  # softmax_scale of the probes and of some cases
+OTHER_SCALE = 0.7
 
 LOW, HIGH = 48, 16  # scaled scores of 0 and of 1 in the step probe: m grows late, and not in every lane
 
@@ -71,18 +74,20 @@ def cases(schedules):
     return (
         _case("one score", 1, 1, 1, 1, schedules=schedules),
         _case("no mask", 2, 3, 37, 0, schedules=schedules),
-        _case("causal, 2 rows and 5 keys", 1, 2, 5, 1, schedules=schedules),
+        _case("causal, 2 rows and 5 keys", 1, 2, 5, 1, schedules=schedules, block=4),
         _case("causal, square", 1, 9, 9, 1, schedules=one),
-        _case("causal, more keys than rows", 2, 5, 37, 1, schedules=schedules[:3]),
+        _case("causal, more keys than rows", 2, 3, 37, 1, schedules=schedules[:3]),
         _case("causal, rows that see nothing", 1, 12, 7, 1, schedules=one),
-        _case("another scale", 1, 3, 33, 1, scale=0.7),
-        _case("scaled scores near -100", 1, 5, 70, 1, "minus_100", one),
-        _case("scaled scores near -3000", 1, 3, 45, 0, "minus_3000"),
-        _case("scaled scores near +100", 1, 5, 70, 1, "plus_100"),
-        _case("one score of 120 a row", 1, 4, 100, 0, "spikes"),
-        _case("rising scores", 1, 5, 77, 0, "rising", one),
-        _case("falling scores", 1, 5, 77, 1, "falling"),
-        _case("several heads", 4, 11, 65, 1),
+        _case("another scale", 1, 2, 33, 1, scale=OTHER_SCALE),
+        _case("a scale above 1", 1, 1, 26, 0, scale=3.0, block=4),
+        _case("13,000 keys", 1, 1, 13_000, 1, block=1024),
+        _case("scaled scores near -100", 1, 3, 70, 1, "minus_100", one),
+        _case("scaled scores near -12000", 1, 3, 45, 1, "minus_12000", scale=0.125),
+        _case("scaled scores near +100", 1, 3, 70, 1, "plus_100", block=16),
+        _case("one score of 120 a row", 1, 3, 100, 0, "spikes"),
+        _case("rising scores", 1, 3, 77, 0, "rising", one, block=16),
+        _case("falling scores", 1, 3, 77, 1, "falling"),
+        _case("several heads", 3, 4, 65, 1),
     )
 
 
@@ -106,15 +111,23 @@ def _step(_inputs, outputs):
 def _probes():
     rows = [Probe(name, _case(name, 1, *sizes, "zeros"), _rows) for name, *sizes in MASKS]
     step = _case("step", 1, 1, LOW + HIGH, 0, "step", at=LOW)
+    other = _case("step, another scale", 1, 1, LOW + HIGH, 0, "step", at=LOW, scale=OTHER_SCALE)
     single = _case("one key", 1, 1, 1, 0, "ones")
-    return (*rows, Probe("step", step, _step), Probe("one key", single, lambda _, out: out["lse"].double().item()))
+    return (
+        *rows,
+        Probe("step", step, _step),
+        Probe(other.name, other, _step),
+        Probe("one key", single, lambda _, out: out["lse"].double().item()),
+    )
 
 
 def _diagnose(evidence):
     """Which keys, then the scale, then rows without keys, then lse, then large scores."""
     readings = evidence.readings
-    looks = [lambda mask=mask: _keys(readings.get(mask[0]), mask) for mask in MASKS]
-    looks += [lambda: _slope(readings.get("step")), lambda: _sum(readings.get("step"))]
+    looks = [lambda: by_limit(evidence, seq_len_kv="keys")]
+    looks += [lambda mask=mask: _keys(readings.get(mask[0]), mask) for mask in MASKS]
+    looks += [lambda: _slope(readings.get("step")), lambda: _other_scale(readings.get("step, another scale"))]
+    looks += [lambda: _sum(readings.get("step"))]
     looks += [lambda mask=mask: _empty(readings.get(mask[0]), mask) for mask in MASKS]
     looks += [lambda: _lse(readings), lambda: by_shift(evidence)]
     return next((found for look in looks if (found := look()) is not None), None)
@@ -171,6 +184,19 @@ def _slope(reading):
     return Diagnosis("scale_wrong", f"{start}, which fits scores times {slope * SCALE:.4g} instead of {SCALE:g}.")
 
 
+def _other_scale(reading):
+    """Diagnosis of a softmax_scale that is right as long as it is SCALE."""
+    slope = reading["slope"] if reading else None
+    if slope is None or near(slope, 1.0, 1e-3):
+        return None
+    start = f"With softmax_scale = {SCALE:g} the weights are right; with {OTHER_SCALE:g} the scores were multiplied by"
+    if near(slope * OTHER_SCALE, SCALE, 1e-3):
+        return Diagnosis(
+            "scale_ignored", f"{start} {SCALE:g} as well: softmax_scale is ignored. The caller chooses it."
+        )
+    return Diagnosis("scale_wrong", f"{start} {slope * OTHER_SCALE:.4g}.")
+
+
 def _empty(reading, mask):
     """Rows that see nothing: weights 0, lse -inf."""
     if reading is None:
@@ -198,6 +224,13 @@ def _lse(readings):
         start = f"A single scaled score of 1 must give lse = 1; here it is {single:.4g}, the raw score"
         return Diagnosis("lse_unscaled", f"{start}: the maximum in lse is the one of the scaled scores.")
     return say_lse(rows["lse"][0], 9, single)
+
+
+def judge_work(case, ledger):
+    """Refuses weights that are written twice and scores that are read again and again."""
+    batch_heads, seq_len_q, seq_len_kv = case.sizes.values()
+    rows, why = batch_heads * seq_len_q, "a score is read three times at most, an element of probs and lse written once"
+    return moved(case, ledger, read=12 * rows * seq_len_kv, written=4 * rows * (seq_len_kv + 1), why=why)
 
 
 def _bound(case):
