@@ -155,6 +155,18 @@ def line_of(source, text):
     return number
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_products_of_a_warp_are_counted_by_their_types(profile, schedule):
+    registers = [torch.zeros(32, width, dtype=torch.uint32) for width in (4, 2)]
+    sums = [torch.zeros(32, 4), torch.zeros(32, 2, dtype=torch.uint32)]
+    outputs = [torch.zeros(2, 32, 4), torch.zeros(32, 2, dtype=torch.uint32)]
+    report = profile(MMA, "mma_kernel", 1, 32, *registers, *sums, *outputs, schedule=schedule)
+    assert report.mma == {"f32_f16": 1, "f32_bf16": 1, "f16_f16": 1} == report.ledger()["mma"]
+    halves = torch.zeros(256, dtype=torch.uint16), torch.zeros(128, dtype=torch.uint16)
+    report = profile(MMA, "product_kernel", 1, 32, *halves, torch.zeros(16, 8), schedule=schedule)
+    assert report.mma == {"f32_f16": 1, "f32_bf16": 0, "f16_f16": 0}
+
+
 def test_a_tile_is_one_pass(profile):
     tiles, out = torch.zeros(256, dtype=torch.uint16), torch.zeros(768, dtype=torch.uint32)
     report = profile(LDMATRIX, "ldmatrix_kernel", 1, 32, tiles, out)

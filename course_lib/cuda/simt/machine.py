@@ -15,7 +15,7 @@ from .findings import Reader, stop_findings
 from .inactive_lanes import drop_discarded
 from .lines import LineTable, variables
 from .memory import OBJECT_KINDS, Memory, Object, Task, value_buffers
-from .report import EVENTS, TRAFFIC, Event, Line, Report
+from .report import EVENTS, MMA_TYPES, TRAFFIC, Event, Line, Report
 from .source import AUTHOR
 
 SCHEDULES = ("forward", "reverse", "random", "resident")  # the order is that of Schedule in runtime/state.h
@@ -145,6 +145,7 @@ class Module:
         report.timeline = [self._event(row) for row in result["timeline"]]
         self._count(report, result["counters"])
         report.largest_share = dict(zip(TRAFFIC, result["shares"], strict=True))
+        report.mma = dict(zip(MMA_TYPES, result["mma"], strict=True))
         return report
 
     def _set_inactive_byte(self, byte):

@@ -130,6 +130,7 @@ class Line:
 
 
 TRAFFIC = ("global_load", "global_store", "shared_load", "shared_store")
+MMA_TYPES = ("f32_f16", "f32_bf16", "f16_f16")  # of the sums, and of a and b; the order of simt_count_mma's `kind`
 
 
 @dataclass
@@ -144,6 +145,7 @@ class Report(Line):
     findings : list of Finding, and by kind: races, out_of_bounds, uninitialised_reads, misaligned, divergent_barriers
     largest_share : dict, each name of TRAFFIC -> the most bytes that one thread moves itself: without atomics, bulk
         copies and wgmma
+    mma : dict, each name of MMA_TYPES -> warp instructions mma.m16n8k16; those of wmma and wgmma are not among them
     exact : bool; False when a launch was so long that some requests were counted in two parts
     printed : str, what the kernel printed
     remarks : list of str, what is unusual and not wrong
@@ -158,6 +160,7 @@ class Report(Line):
     lines: dict = field(default_factory=dict)
     findings: list = field(default_factory=list)
     largest_share: dict = field(default_factory=dict)
+    mma: dict = field(default_factory=dict)
     exact: bool = True
     printed: str = ""
     remarks: list = field(default_factory=list)
@@ -199,7 +202,8 @@ class Report(Line):
             str(key): {name: vars(getattr(line, name)).copy() for name in TRAFFIC if getattr(line, name).requests}
             for key, line in self.lines.items()
         }
-        return totals | {"atomics": self.atomics, "largest_share": self.largest_share, "lines": lines}
+        counts = {"atomics": self.atomics, "largest_share": self.largest_share, "mma": self.mma}
+        return totals | counts | {"lines": lines}
 
     def rows(self):
         """Table rows of strings, header first."""

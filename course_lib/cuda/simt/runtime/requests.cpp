@@ -47,6 +47,7 @@ std::unordered_map<uint64_t, size_t> request_of_key;             // of the warp 
 std::vector<Request> requests;
 size_t recorded_entries = 0;  // of all lanes, not yet flushed
 uint64_t largest[SHARES] = {};
+uint64_t products[MMA_KINDS] = {};
 bool exact = true;
 
 // Adds an access to the bytes that a lane has moved. Atomics belong to no one thread alone, and are not counted.
@@ -160,6 +161,7 @@ void reset_requests() {
     lane_states.clear();
     recorded_entries = 0;
     std::fill(largest, largest + SHARES, 0);
+    std::fill(products, products + MMA_KINDS, 0);
     exact = true;
 }
 
@@ -190,6 +192,10 @@ Counters& counters_of(uintptr_t code, uint8_t flags) {
 }
 
 const uint64_t* largest_shares() { return largest; }
+
+const uint64_t* mma_counts() { return products; }
+
+void count_mma(unsigned kind) { ++products[kind]; }
 
 bool counts_are_exact() { return exact; }
 

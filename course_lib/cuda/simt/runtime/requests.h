@@ -49,6 +49,9 @@ Counters& counters_of(uintptr_t code, uint8_t flags);  // for what is counted wi
 // The most bytes that one thread loads from and stores to global memory, then shared memory, in this order.
 constexpr unsigned SHARES = 4;
 const uint64_t* largest_shares();
+constexpr unsigned MMA_KINDS = 3;
+void count_mma(unsigned kind);
+const uint64_t* mma_counts();  // warp instructions mma.m16n8k16, by types in the order of report.MMA_TYPES
 bool counts_are_exact();  // false after a forced flush: some requests were counted in two parts
 
 }  // namespace simt

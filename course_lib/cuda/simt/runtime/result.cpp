@@ -83,7 +83,7 @@ static std::string tensors_text(const std::vector<Placement>& tensors) {
 }
 
 std::string result_text(const Launch& task, const std::vector<Placement>& tensors, const Worker& first) {
-    const uint64_t* shares = largest_shares();
+    const uint64_t *shares = largest_shares(), *products = mma_counts();
     return "{" + field("stop", static_cast<uint64_t>(task.stop.load())) + field("stop_code", task.stop_code) +
            field("stop_address", task.stop_address) + field("stop_detail", quoted(task.stop_detail)) +
            field("stop_thread", list(task.stop_thread)) + field("stop_block", list(task.stop_block)) +
@@ -93,6 +93,7 @@ std::string result_text(const Launch& task, const std::vector<Placement>& tensor
                                  reinterpret_cast<uintptr_t>(first.dynamic_low)})) +
            field("tensors", tensors_text(tensors)) + field("findings", findings_text()) +
            field("shares", list({shares[0], shares[1], shares[2], shares[3]})) +
+           field("mma", list({products[0], products[1], products[2]})) +
            field("timeline", task.timeline ? timeline_text() : std::string("[]")) +
            "\"counters\":" + (task.checked ? counters_text() : std::string("[]")) + "}";
 }

@@ -51,6 +51,8 @@ void simt_warp_gather(unsigned mask, const void* in, unsigned bytes, const void*
 // ldmatrix: the 16 bytes of shared memory at the lane's address into `row`, recorded as a read with wavefronts of its own:
 // one for each tile of eight rows.
 SIMT_OWN_LINE void simt_matrix_row(void* row, const void* address);
+// Counts an mma.m16n8k16 of the warp; `kind` is the place of its types in report.MMA_TYPES.
+void simt_count_mma(unsigned kind);
 
 // cp.async: `source_bytes` of `source` go to `destination` in shared memory, zeros to the rest of `bytes`. The source is
 // read (and counted) at once; the destination keeps its old bytes and belongs to the copy until its thread has waited

@@ -44,28 +44,29 @@ SIMT_HELPER unsigned simt_mma_add_f16(unsigned c, float low, float high) {
 }
 
 // Exchanges the operands of the warp and computes this lane's sums.
-SIMT_INLINE void simt_mma_exchange(SimtMmaOperands& mine, float (&sums)[4]) {
+SIMT_INLINE void simt_mma_exchange(SimtMmaOperands& mine, float (&sums)[4], unsigned kind) {
     mine.is_active = 1;
+    if (simt_lane() == 0) simt_count_mma(kind);
     const void* all;
     simt_warp_gather(0xffffffffu, &mine, sizeof(mine), &all);
     if (!simt_mma_sums(static_cast<const SimtMmaOperands*>(all), static_cast<int>(simt_lane()), sums))
         simt_assert_fail("all 32 lanes of the warp take part in mma.sync", "mma", __LINE__);
 }
 
-#define SIMT_MMA_F32(TYPE)                                                                                           \
+#define SIMT_MMA_F32(TYPE, KIND)                                                                                     \
     SIMT_INLINE void mma_m16n8k16_f32_##TYPE(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],          \
                                              const float (&c)[4]) {                                                  \
         SimtMmaOperands mine;                                                                                        \
         float sums[4];                                                                                               \
         simt_mma_from_##TYPE(mine, a, b);                                                                            \
-        simt_mma_exchange(mine, sums);                                                                               \
+        simt_mma_exchange(mine, sums, KIND);                                                                         \
         d[0] = c[0] + sums[0];                                                                                       \
         d[1] = c[1] + sums[1];                                                                                       \
         d[2] = c[2] + sums[2];                                                                                       \
         d[3] = c[3] + sums[3];                                                                                       \
     }
-SIMT_MMA_F32(f16)
-SIMT_MMA_F32(bf16)
+SIMT_MMA_F32(f16, 0)
+SIMT_MMA_F32(bf16, 1)
 #undef SIMT_MMA_F32
 
 SIMT_INLINE void mma_m16n8k16_f16_f16(unsigned (&d)[2], const unsigned (&a)[4], const unsigned (&b)[2],
@@ -73,7 +74,7 @@ SIMT_INLINE void mma_m16n8k16_f16_f16(unsigned (&d)[2], const unsigned (&a)[4], 
     SimtMmaOperands mine;
     float sums[4];
     simt_mma_from_f16(mine, a, b);
-    simt_mma_exchange(mine, sums);
+    simt_mma_exchange(mine, sums, 2);
     d[0] = simt_mma_add_f16(c[0], sums[0], sums[1]);
     d[1] = simt_mma_add_f16(c[1], sums[2], sums[3]);
 }
