@@ -18,7 +18,7 @@ from ..pages import PICTURES
 from ..pages.overview import plan
 
 COPIED = ("CONTRIBUTING.md", "LICENSE", "kernels_cu/README.md", "benchmarks/README.md")
-REFERENCE = ("docs/results", "docs/support", "docs/grader", "docs/machine", "chapters/glossary", "api/index")
+REFERENCE = ("docs/results", "docs/support", "docs/grader", "docs/promises", "docs/machine", "chapters/glossary", "api/index")
 PROJECT = ("docs/chapters", "docs/hosted", "kernels_cu/README", "benchmarks/README", "CONTRIBUTING")
 MATH_FONT = ("STIXGeneral.ttf", "LICENSE_STIX")  # matplotlib brings it
 _ENTRY = re.compile(r"^\*\*(.+?)\*\*: (.*)$", re.MULTILINE)
