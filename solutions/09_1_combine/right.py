@@ -37,9 +37,42 @@ def combine(partial_out, partial_lse):
     return torch.stack(rows), torch.stack(sums)
 """
 
+PAIRS = """import torch
+
+
+def combine(partial_out, partial_lse):
+    out, lse = torch.where((partial_lse == -torch.inf)[:, :, None], 0.0, partial_out), partial_lse
+    while len(lse) > 1:
+        if len(lse) % 2:
+            out = torch.cat([out, torch.zeros_like(out[:1])])
+            lse = torch.cat([lse, torch.full_like(lse[:1], -torch.inf)])
+        left, right = lse[::2], lse[1::2]
+        lse = torch.logaddexp(left, right)
+        shift = torch.where(lse == -torch.inf, 0.0, lse)
+        out = torch.exp(left - shift)[:, :, None] * out[::2] + torch.exp(right - shift)[:, :, None] * out[1::2]
+    return out[0], lse[0]
+"""
+
+READ = "torch.where(weights[:, :, None] > 0.0, partial_out, 0.0)"
+
 ANSWERS = [
     Right("one split after the other, the last first", text=ONE_BY_ONE),
     Right("row by row, empty splits left out", text=ROW_BY_ROW),
+    Right("neighbours in pairs, a tree", text=PAIRS),
+    Right(
+        "in float64",
+        (
+            ("m = partial_lse.amax(dim=0)", "partial_lse = partial_lse.double()\n    m = partial_lse.amax(dim=0)"),
+            ("lse = shift + torch.log(l)", "out, lse = out.float(), (shift + torch.log(l)).float()"),
+        ),
+    ),
+    Right(
+        "a product over the splits, empty ones told by their values",
+        (
+            (READ, "torch.where(torch.isfinite(partial_out), partial_out, 0.0)"),
+            ("(weights[:, :, None] * read).sum(dim=0)", 'torch.einsum("sr,srd->rd", weights, read)'),
+        ),
+    ),
     Right(
         "base 2",
         (

@@ -2,34 +2,37 @@
 
 from course_lib.grading.exercise.submissions import Right
 
-# Every thread makes the weights again for itself: no shared memory, no barrier, one walk over the splits.
-NO_BARRIER = """#include "common/softmax_state.cuh"
-#define HEAD_DIM 128
-
-extern "C" __global__ void __launch_bounds__(64)
-combine_kernel(const float* partial_out, const float* partial_lse, float* out, float* lse, int num_splits,
-               int num_rows) {
-    const size_t row = blockIdx.x;
-    for (int d = threadIdx.x; d < HEAD_DIM; d += blockDim.x) {
-        float m = NEG_INF, l = 0.0f, acc = 0.0f;
-        for (int s = num_splits - 1; s >= 0; --s) {
-            const float one = partial_lse[s * num_rows + row];
-            if (one == NEG_INF) continue;
-            const float m_new = fmaxf(m, one), alpha = exp_shifted(m, m_new), weight = expf(one - m_new);
-            acc = acc * alpha + weight * partial_out[(s * num_rows + row) * HEAD_DIM + d];
-            l = l * alpha + weight;
-            m = m_new;
-        }
-        out[row * HEAD_DIM + d] = l > 0.0f ? acc / l : 0.0f;
-        if (d == 0) lse[row] = l > 0.0f ? m + logf(l) : NEG_INF;
-    }
-}
-"""
-
 WALK = "for (int s = threadIdx.x; s < num_splits; s += WARP_SIZE)"
 
+KEPT = "{ weight_smem[s] = partial_lse[s * (size_t)num_rows + row]; m = fmaxf(m, weight_smem[s]); }"
+INT_OFFSET = "acc += weight * partial_out[(s * num_rows + (int)row)"
+
+PAIR_OF_COLUMNS = (
+    (
+        "for (int d = threadIdx.x; d < HEAD_DIM; d += NUM_THREADS) {\n        float acc = 0.0f;",
+        "{\n        const int d = threadIdx.x;\n        float2 acc = make_float2(0.0f, 0.0f);",
+    ),
+    (
+        "if (weight > 0.0f) acc += weight * partial_out[(s * (size_t)num_rows + row) * HEAD_DIM + d];",
+        "if (weight == 0.0f) continue;\n            const float2 pair = reinterpret_cast<const float2*>(partial_out)"
+        "[(s * (size_t)num_rows + row) * NUM_THREADS + d];\n            acc.x += weight * pair.x;\n"
+        "            acc.y += weight * pair.y;",
+    ),
+    ("out[row * HEAD_DIM + d] = acc;", "reinterpret_cast<float2*>(out)[row * NUM_THREADS + d] = acc;"),
+)
+
 ANSWERS = [
-    Right("no shared memory, last split first", text=NO_BARRIER),
+    Right(
+        "partial_lse read once, kept in weight_smem",
+        (
+            ("m = fmaxf(m, partial_lse[s * (size_t)num_rows + row]);", KEPT),
+            ("exp_shifted(partial_lse[s * (size_t)num_rows + row], m)", "exp_shifted(weight_smem[s], m)"),
+        ),
+    ),
+    Right("a pair of neighbouring columns a thread", PAIR_OF_COLUMNS),
+    Right("offsets in int", (("acc += weight * partial_out[(s * (size_t)num_rows + row)", INT_OFFSET),)),
+    Right("m starts at -1e30", (("float m = NEG_INF, l = 0.0f;", "float m = -1e30f, l = 0.0f;"),)),
+    Right("every lane of the warp writes lse", (("if (threadIdx.x == 0) lse[row]", "lse[row]"),)),
     Right(
         "divided at the end",
         (

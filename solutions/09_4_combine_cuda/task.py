@@ -9,13 +9,19 @@ from course_lib.grading.exercise.spec import Case, Probe, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.attention.diagnostics import near
+from course_lib.grading.subjects.decode import combine
 from course_lib.grading.subjects.decode import partials as cases
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
 
 HEAD_DIM, NUM_THREADS, WARP_SIZE = 128, 64, 32
 
 MANY = 40  # splits of one key each: more than a warp has lanes
 
 SCHEDULES = ("forward", "reverse", "random")
+
+ONCE = "a block reads partial_out once, partial_lse twice at most, and writes out once"
+SHARES = "two columns of each split, and the splits of a lane"
 
 
 def _case(name, num_splits, num_rows, values="normal", schedules=("forward",), **options):
@@ -145,8 +151,18 @@ def _by_layout(evidence):
 
 
 def _diagnose(evidence):
-    looks = (_by_lanes, _by_layout, _by_many, cases.diagnose_combine)
+    looks = (_by_lanes, _by_layout, _by_many, combine.diagnose_combine)
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
+
+
+def both_warps(case, ledger):
+    """Diagnosis or None: the block reads partial_out once and partial_lse at most twice, its threads equal parts."""
+    num_splits, num_rows, _ = case.sizes.values()
+    read, written = num_splits * (HEAD_DIM + 2) * 4, (HEAD_DIM + WARP_SIZE) * 4
+    extra = moved(case, ledger, read=num_rows * read, written=num_rows * written, why=ONCE)
+    columns = HEAD_DIM // NUM_THREADS
+    loaded = num_splits * columns * 4 + 2 * -(-num_splits // WARP_SIZE) * 4
+    return extra or share(case, ledger, loaded=loaded, stored=(columns + 1) * 4, why=SHARES)
 
 
 EXERCISE = exercise(
@@ -158,14 +174,19 @@ EXERCISE = exercise(
         _case("as many splits as lanes", 32, 2),
         _case("one above a warp", 33, 2, schedules=SCHEDULES),
         _case("more than two warps", 70, 2),
+        _case("600 splits", 600, 1, schedules=()),
+        _case("one split among 299 faint ones", 300, 1, schedules=(), faint=True),
+        _case("large values", 5, 2, large=True),
         _case("rising from split to split", 37, 2, "rising"),
         _case("falling from split to split", 37, 2, "falling"),
         _case("log-sum-exps near +100", 5, 3, "plus_100"),
         _case("log-sum-exps near -100", 5, 3, "minus_100"),
+        _case("log-sum-exps near -12,000", 5, 2, low=True),
         _case("one split of 120", 40, 2, "spikes"),
         _case("the first splits empty", 40, 2, "leading_masked"),
         _case("some splits empty, one row without keys", 7, 3, "masked"),
         _case("no keys", 2, 1, empty_rows=True),
+        _case("one split, no keys", 1, 2, empty_rows=True),
     ),
     make_inputs=_inputs,
     make_run=_run,
@@ -173,11 +194,12 @@ EXERCISE = exercise(
     baseline=cases.baseline,
     rules={"out": "weights", "lse": "lse"},
     largest_score=magnitude.of_inputs("partial_lse"),
-    probes=(*cases.combine_probes(HEAD_DIM), _probe("many", MANY, 1), _probe("layout", 2, 3)),
+    probes=(*combine.combine_probes(HEAD_DIM), _probe("many", MANY, 1), _probe("layout", 2, 3)),
     diagnose=_diagnose,
     bound_bytes=lambda case: (
         4 * (case.sizes["num_splits"] + 1) * case.sizes["num_rows"] * (HEAD_DIM + 1),
         "partial_out and partial_lse read once, out and lse written once, 4 bytes each",
     ),
     tile=lambda case: (1, HEAD_DIM),
+    ledger_rule=both_warps,
 )

@@ -13,7 +13,9 @@ from course_lib.grading.exercise import inputs, registry
 from course_lib.grading.judge.evidence import Evidence
 from course_lib.grading.judge.judge import judge
 from course_lib.grading.judge.prepare import prepare
+from course_lib.grading.judge.session import Session
 from course_lib.grading.processes.protocol import ChildResult, RunResult
+from course_lib.grading.subjects.decode import combine
 from course_lib.grading.subjects.decode import diagnostics as decode_diagnostics
 from course_lib.grading.subjects.decode import windows as decode_windows
 
@@ -131,3 +133,62 @@ def test_a_wrong_lse_of_rows_without_keys_gets_a_sentence():
 
     verdict = graded("09.1", change, diagnose=None)
     assert verdict.diagnosis.code == "wrong_values" and "lse" in verdict.diagnosis.sentence
+
+
+def combined_readings(first, lse=1.0, two=0.6):
+    return {"one split": {"first": first, "lse": lse}, "two splits": {"first": two, "second": 1.0 - two, "lse": 1.6094}}
+
+
+@pytest.mark.parametrize(
+    ("readings", "code"),
+    [
+        (combined_readings(0.9999), "epsilon_in_division"),
+        (combined_readings(1.0), None),  # a weight rounded to half: the only one is 1 exactly
+        (combined_readings(0.5), None),  # another mistake than a small number
+        (combined_readings(0.9999, lse=1.1), None),  # lse is off as well
+    ],
+)
+def test_a_number_added_to_l_is_told_from_a_rounded_weight(readings, code):
+    found = combine._by_added(Evidence(registry.get("09.1"), [], readings))
+    assert (found.code if found else None) == code
+
+
+def changed(case_name, value):
+    """A change that gives wrong numbers in one case of 09.1 alone."""
+
+    def change(case, outputs, poison):
+        if case is not None and case.case.name == case_name:
+            outputs["out"] += value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("case_name", "code"),
+    [
+        ("300 columns", "bounded_size"),
+        ("1500 rows", "bounded_size"),
+        ("log-sum-exps near -12,000", "low_taken_for_empty"),
+        ("large values", "values_bounded"),
+        ("ragged", "wrong_values"),  # neither the largest of its kind nor special in another way
+    ],
+)
+def test_the_only_case_that_fails_names_its_reason(case_name, code):
+    assert graded("09.1", changed(case_name, 5e4), probes=()).diagnosis.code == code
+
+
+def test_small_weights_are_missed_only_where_two_splits_are_weighed_exactly():
+    def change(case, outputs, poison):
+        if case is not None and case.case.options.get("faint"):
+            outputs["out"][:] = 0.0
+
+    exact_weights, rounded = combined_readings(1.0)["two splits"], combined_readings(1.0, two=0.60009)["two splits"]
+    for reading, code in ((exact_weights, "small_weights_dropped"), (rounded, None)):
+        exercise = registry.get("09.1")
+        child = Child(exercise, change)
+        prepared = prepare(exercise, 3)
+        child.prepared = {p.run.name: p for p in prepared}
+        _, evidence = Session(exercise, "", child, "answer", 1).collect(prepared)
+        evidence.readings["two splits"] = reading
+        found = combine._by_faint(evidence)
+        assert (found.code if found else None) == code
