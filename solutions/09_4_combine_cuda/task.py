@@ -159,7 +159,9 @@ def both_warps(case, ledger):
     """Diagnosis or None: the block reads partial_out once and partial_lse at most twice, its threads equal parts."""
     num_splits, num_rows, _ = case.sizes.values()
     read, written = num_splits * (HEAD_DIM + 2) * 4, (HEAD_DIM + WARP_SIZE) * 4
-    extra = moved(case, ledger, read=num_rows * read, written=num_rows * written, why=ONCE)
+    extra = moved(case, ledger, written=num_rows * written, why=ONCE) or moved(
+        case, ledger, read=num_rows * read, why=ONCE
+    )
     columns = HEAD_DIM // NUM_THREADS
     loaded = num_splits * columns * 4 + 2 * -(-num_splits // WARP_SIZE) * 4
     return extra or share(case, ledger, loaded=loaded, stored=(columns + 1) * 4, why=SHARES)

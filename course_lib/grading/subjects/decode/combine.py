@@ -170,9 +170,8 @@ def _by_low(evidence):
     case = _only(evidence, "low")
     return case and Diagnosis(
         "low_taken_for_empty",
-        f"Right for log-sum-exps near 0, +100 and -100, wrong near {LOW:g} (case {case.case.name!r}). Such a number is "
-        "as good as any other: only -inf marks a split without keys, and a maximum may be lower than any start but "
-        "-inf.",
+        f"Right for log-sum-exps near 0, +100 and -100, wrong near {LOW:g} (case {case.case.name!r}). Only -inf marks "
+        "a split without keys, and only -inf is below every maximum.",
     )
 
 
@@ -180,8 +179,7 @@ def _by_large(evidence):
     case = _only(evidence, "large")
     return case and Diagnosis(
         "values_bounded",
-        f"Right for values of partial_out near 1, wrong for values near {LARGE:g} (case {case.case.name!r}): nothing "
-        "in a combine depends on how large they are.",
+        f"Right for values near 1, wrong near {LARGE:g} (case {case.case.name!r}): no size of a value is special.",
     )
 
 
@@ -272,8 +270,8 @@ def _say_empty_splits(first, name, comparison, said):
     if not math.isfinite(comparison.got):
         return Diagnosis(
             "empty_split",
-            f"{start}. The weight exp(-inf) is 0, but its partial_out may hold NaN or inf: 0 times NaN is NaN, and so is "
-            "0 times inf. Leave such a split out.",
+            f"{start}. The weight exp(-inf) is 0, but its partial_out may hold NaN or inf: 0 times NaN is NaN, and so "
+            "is 0 times inf. Leave such a split out.",
         )
     if name == "out" and count + 1 < total and near(comparison.got, _plain_mean(first, comparison.index)):
         return Diagnosis(
