@@ -46,15 +46,15 @@ def accept_count(case, _inputs, outputs):
     got, right = outputs[case.values].item(), len(pattern.sectors)
     if got == right:
         return None
-    code, thought = _thought(case.values, got, right)
     wanted, first, last = pattern.bytes_wanted, pattern.sectors[0], pattern.sectors[-1]
+    code, thought = _thought(case.values, got, right, len(wanted))
     start = f"{case.values} = {got:g}, but {pattern.load} touches {right} sector{'s' if right > 1 else ''}: "
     reads = f"the warp reads {len(wanted)} different bytes between byte {wanted[0]} and byte {wanted[-1]}"
     where = f"sector {first}" if first == last else f"the sectors {first} to {last}"
     return Diagnosis(code, f"{start}{reads}, in {where}. {thought}".strip())
 
 
-def _thought(name, got, right):
+def _thought(name, got, right, wanted):
     """(code, sentence): the slip that leads to this count, where one is known."""
     if name == "one_further" and got == 4:
         return "alignment_forgotten", "Its 128 bytes would fit into 4 sectors if they began at a multiple of 32."
@@ -70,6 +70,8 @@ def _thought(name, got, right):
         return "one_a_lane", "That would be one sector a lane; here several lanes find their bytes in the same sector."
     if got == SECTOR_BYTES * right:
         return "in_bytes", "That is the number of bytes that travel; a sector has 32."
+    if got == wanted:
+        return "in_bytes", "That is the number of bytes that the warp wants; a sector has 32, and travels whole."
     if got == -(-right // 4):
         return "in_lines", "That counts pieces of 128 bytes, a cache line; a sector is a quarter of one."
     return "miscounted", ""

@@ -22,6 +22,14 @@ TENSOR = """import torch
 def sectors_per_request():
     return list(torch.tensor([5.0, 12.0, 4.0, 16.0, 1.0]))
 """
+NUMPY = """import numpy as np
+
+
+def sectors_per_request():
+    lane, byte = np.arange(32)[:, None], np.arange(16)[None, :]
+    counts = [np.unique((4 * place + byte[:, :4]) // 32).size for place in (lane + 1, 3 * lane, 31 - lane, lane // 8)]
+    return *np.insert(counts, 3, np.unique((16 * lane + byte) // 32).size),
+"""
 
 ANSWERS = [
     Right("counted from the addresses", text=COUNTED),
@@ -35,4 +43,5 @@ ANSWERS = [
         ),
     ),
     Right("tensors", text=TENSOR),
+    Right("numbers of numpy", text=NUMPY),
 ]

@@ -13,6 +13,18 @@ VECTORS = """extern "C" __global__ void copy_kernel(const float* x, float* out, 
     for (int i = n / 4 * 4 + thread; i < n; i += stride) out[i] = x[i];
 }
 """
+RUNS_OF_VECTORS = """extern "C" __global__ void copy_kernel(const float* x, float* out, int n) {
+    const int first = blockIdx.x * blockDim.x * 8;
+    for (int k = 0; k < 2; ++k) {
+        const int i = first + 4 * (k * blockDim.x + threadIdx.x);
+        if (i + 3 < n) {
+            *(float4*)(out + i) = *(const float4*)(x + i);
+        } else {
+            for (int j = i; j < n; ++j) out[j] = x[j];
+        }
+    }
+}
+"""
 
 ANSWERS = [
     Right(
@@ -27,5 +39,9 @@ ANSWERS = [
         ((PLACE, "const int i = first + (PER_THREAD - 1 - k) * blockDim.x + blockDim.x - 1 - threadIdx.x;"),),
     ),
     Right("four numbers a lane", text=VECTORS),
+    Right("eight numbers a lane in two vectors", text=RUNS_OF_VECTORS),
+    Right(
+        "lanes turned on by one", ((PLACE, "const int i = first + k * blockDim.x + (threadIdx.x + 1) % blockDim.x;"),)
+    ),
     Right("lanes in pairs exchanged", ((PLACE, "const int i = first + k * blockDim.x + (threadIdx.x ^ 1);"),)),
 ]

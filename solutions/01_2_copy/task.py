@@ -6,11 +6,12 @@ from course_lib.grading.subjects.memory import traffic
 
 PER_THREAD = 8  # numbers of a thread, as the kernel says
 
-COPY_BLOCK = traffic.WHOLE_COPY // PER_THREAD  # threads of a block while the copy is graded
+BLOCK = 64  # threads of a block, where a case does not say otherwise
+MOST = 2 * PER_THREAD  # numbers of one thread: another walk may give some threads more and others less
 
 
-def _copy_case(name, num_values, *schedules):
-    return Case(name, {"n": num_values}, "places", schedules=schedules)
+def _copy_case(name, num_values, *schedules, block=BLOCK):
+    return Case(name, {"n": num_values}, "places", options={"block": block}, schedules=schedules)
 
 
 def _copy_inputs(case, gen):
@@ -18,15 +19,15 @@ def _copy_inputs(case, gen):
 
 
 def _copy_run(case, tensors):
-    count = tensors["x"].numel()
-    grid = -(-count // (COPY_BLOCK * PER_THREAD))
+    count, block = tensors["x"].numel(), case.options["block"]
+    grid = -(-count // (block * PER_THREAD))
     return Run(
         case.name,
         tensors,
         {"out": ((count,), "float32")},
         (Ref("x"), Ref("out"), count),
         grid=(grid, 1, 1),
-        block=(COPY_BLOCK, 1, 1),
+        block=(block, 1, 1),
     )
 
 
@@ -34,12 +35,12 @@ EXERCISE = exercise(
     __file__,
     cases=(
         _copy_case("one number", 1, *ALL_SCHEDULES),
-        _copy_case("less than a block", 255, "forward", "reverse"),
-        _copy_case("exactly one block", COPY_BLOCK * PER_THREAD, "forward"),
-        _copy_case("one above a block", COPY_BLOCK * PER_THREAD + 1, *ALL_SCHEDULES),
-        _copy_case("ragged", 1000, "random"),
+        _copy_case("less than a block of 32", 255, "forward", "reverse", block=32),
+        _copy_case("exactly one block", BLOCK * PER_THREAD, "forward"),
+        _copy_case("one above a block", BLOCK * PER_THREAD + 1, *ALL_SCHEDULES),
+        _copy_case("ragged, blocks of 96", 1000, "random", block=96),
         _copy_case("several blocks", 4096, "forward"),
-        _copy_case("many", 100_003),
+        _copy_case("many, blocks of 256", 49 * 256 * PER_THREAD, block=256),
     ),
     make_inputs=_copy_inputs,
     make_run=_copy_run,
@@ -47,7 +48,7 @@ EXERCISE = exercise(
     baseline=lambda case, tensors: {"out": tensors["x"].clone()},
     rules={"out": "exact"},
     diagnose=traffic.diagnose_places,
-    ledger_rule=traffic.copy_traffic,
+    ledger_rule=lambda case, ledger: traffic.copy_traffic(case, ledger, MOST),
     bound_bytes=lambda case: (8 * case.sizes["n"], f"{case.sizes['n']:,} numbers of 4 bytes read once, written once"),
     usual_bytes=lambda case: 8 * case.sizes["n"],
 )

@@ -25,6 +25,21 @@ ANSWERS = [
         ),
     ),
     Right(
+        "the first column unused",
+        (
+            (WRITE, "tile_smem[tile_row][tile_col + 1] = x["),
+            (READ, "= tile_smem[tile_col][tile_row + 1];"),
+        ),
+    ),
+    Right(
+        "rotated by five a row",
+        (
+            (TILE_LINE, "__shared__ float tile_smem[TILE][TILE];"),
+            (WRITE, "tile_smem[tile_row][(tile_col + 5 * tile_row) % TILE] = x["),
+            (READ, "= tile_smem[tile_col][(tile_row + 5 * tile_col) % TILE];"),
+        ),
+    ),
+    Right(
         "written along columns",
         ((WRITE, "tile_smem[tile_col][tile_row] = x["), (READ, "= tile_smem[tile_row][tile_col];")),
     ),

@@ -5,6 +5,7 @@ from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.subjects.memory import traffic
 
 TILE = traffic.TILE
+MOST = 4  # numbers of one thread: a float4
 
 
 def _matrix_case(name, num_rows, num_cols, *schedules):
@@ -41,9 +42,12 @@ EXERCISE = exercise(
         _matrix_case("exactly one tile", TILE, TILE, "forward", "reverse"),
         _matrix_case("one above a tile", TILE + 1, TILE + 1, "random"),
         _matrix_case("wide", 3, 70, "forward"),
-        _matrix_case("whole tiles", TILE, 2 * TILE, "forward"),
+        _matrix_case("very wide", 2, 2100),
+        _matrix_case("very tall", 2100, 3),
+        _matrix_case("tall, whole tiles", 2 * TILE, TILE, "forward"),
         _matrix_case("tall", 45, 20, "resident"),
-        _matrix_case("many tiles", 131, 203),
+        _matrix_case("many tiles", 69, 203),
+        _matrix_case("many whole tiles", 5 * TILE, 3 * TILE),
     ),
     make_inputs=_matrix_inputs,
     make_run=_transpose_run,
@@ -51,7 +55,7 @@ EXERCISE = exercise(
     baseline=lambda case, tensors: {"out": tensors["x"].T.contiguous()},
     rules={"out": "exact"},
     diagnose=traffic.diagnose_places,
-    ledger_rule=traffic.transpose_traffic,
+    ledger_rule=lambda case, ledger: traffic.transpose_traffic(case, ledger, MOST),
     bound_bytes=_transpose_bound,
     usual_bytes=lambda case: _transpose_bound(case)[0],
     tile=lambda case: (TILE, TILE),

@@ -37,10 +37,11 @@ def _division_of_zeros(case):
                 "is bytes / bandwidth.",
             )
     if bool(empty.any()) and bool((out["least_us"][empty] == 0).all()):
+        num_bytes, needed = case.inputs["num_bytes"][empty][0].item(), case.ref["least_us"][empty][0].item()
         return Diagnosis(
             "bytes_take_no_time",
-            "A copy of 1e+09 bytes has 0 FLOP and yet takes 208 microseconds at "
-            "4800 GB/s; here it takes none. The least time is the larger of two "
+            f"A copy of {num_bytes:.0e} bytes has 0 FLOP and yet takes {needed:.3g} microseconds at "
+            f"{case.case.options['memory_gbps']:.0f} GB/s; here it takes none. The least time is the larger of two "
             "times.",
         )
     return None
@@ -71,6 +72,10 @@ def _known_slip(evidence):
 _SLIPS = (
     ("intensity", "inverse_intensity", "bytes per FLOP; it is FLOP per byte"),
     ("tflops", "unit", "1000 times too much below the ridge: GB/s times FLOP per byte are 10^9 FLOP/s, not TFLOP/s"),
+    ("tflops", "unit", "what 1024 gives in place of 1000: a TFLOP are 10^12 FLOP, a GB 10^9 bytes"),
+    ("intensity", "rounded_to_whole", "the whole number below; an intensity has a fraction"),
+    ("least_us", "rounded_to_whole", "the whole number above; a time has a fraction, and kernels take less than 1"),
+    ("least_us", "at_least_one", "1 where it should be less; kernels take less than a microsecond, too"),
     ("tflops", "above_the_roof", "intensity times bandwidth alone, beyond the peak; no kernel exceeds either"),
     ("tflops", "peak_alone", "the peak; left of the ridge the memory cannot feed it"),
     ("tflops", "maximum_for_minimum", "the larger of the two rates; the smaller limits"),
@@ -90,6 +95,10 @@ def _slips(case):
     return (
         num_bytes / flops,
         (1000 * rate).clamp(max=peak),
+        (rate / 1.024).clamp(max=peak),
+        (flops / num_bytes).floor(),
+        torch.maximum(busy, waiting).ceil(),
+        torch.maximum(busy, waiting).clamp(min=1.0),
         rate,
         whole,
         torch.maximum(rate, whole),

@@ -17,7 +17,17 @@ def roofline(flops, num_bytes, peak_tflops, memory_gbps):
     return intensity, tflops, least_us
 """
 
+BY_TIMES = """import torch
+
+
+def roofline(flops, num_bytes, peak_tflops, memory_gbps):
+    memory_us, compute_us = num_bytes * (1e-3 / memory_gbps), flops * (1e-6 / peak_tflops)
+    least_us = torch.where(memory_us > compute_us, memory_us, compute_us)
+    return [torch.div(flops, num_bytes), flops / least_us / 1e6, least_us]
+"""
+
 ANSWERS = [
+    Right("the rate from the times", text=BY_TIMES),
     Right("by the ridge", text=BY_RIDGE),
     Right(
         "where",

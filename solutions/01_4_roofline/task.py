@@ -9,14 +9,15 @@ from .diagnostics import diagnose_roofline
 
 
 def _kernels(case, gen):
-    """{"flops", "num_bytes"}, (num_kernels,) float32: from a copy (no FLOP) to kernels that hardly touch memory."""
-    count = case.sizes["num_kernels"]
+    """{"flops", "num_bytes"}, float32: given ones, or kernels on both sides of the ridge, a decade to either side."""
     if "flops" in case.options:
         return {"flops": torch.tensor(case.options["flops"]), "num_bytes": torch.tensor(case.options["num_bytes"])}
-    exponents = torch.rand(count, generator=gen) * 2
-    num_bytes = 1e8 * (1 + 9 * torch.rand(count, generator=gen))
+    shape = tuple(case.sizes.values())
+    exponents = torch.rand(shape, generator=gen) * 2
+    num_bytes = case.options.get("fewest_bytes", 1e8) * (1 + 9 * torch.rand(shape, generator=gen))
     ridge = case.options["peak_tflops"] * 1000 / case.options["memory_gbps"]
-    return {"flops": num_bytes * ridge * 10 ** (exponents - 1), "num_bytes": num_bytes}
+    kernels = {"flops": num_bytes * ridge * 10 ** (exponents - 1), "num_bytes": num_bytes}
+    return {name: tensor.T for name, tensor in kernels.items()} if case.options.get("transposed") else kernels
 
 
 def _roofline_run(case, tensors):
@@ -36,20 +37,27 @@ def _roofline(case, flops, num_bytes):
     }
 
 
-def _machine_case(name, num_kernels, peak_tflops, memory_gbps, **options):
+def _machine_case(name, shape, peak_tflops, memory_gbps, **options):
     options |= {"peak_tflops": peak_tflops, "memory_gbps": memory_gbps}
-    return Case(name, {"num_kernels": num_kernels}, name, options=options)
+    return Case(name, dict(zip(("num_kernels", "num_sizes"), shape, strict=False)), name, options=options)
 
 
 EXERCISE = exercise(
     __file__,
     cases=(
-        _machine_case("memory limits", 1, 989.4, 4800.0, flops=[1e9], num_bytes=[1e8]),
-        _machine_case("arithmetic limits", 1, 989.4, 4800.0, flops=[1e12], num_bytes=[1e8]),
-        _machine_case("a copy", 2, 989.4, 4800.0, flops=[0.0, 1e10], num_bytes=[1e9, 1e9]),
-        _machine_case("on an A100", 40, 312.0, 2039.0),
-        _machine_case("on an H200", 40, 989.4, 4800.0),
-        _machine_case("on a T4", 40, 65.0, 320.0),
+        _machine_case("memory limits", (1,), 989.4, 4800.0, flops=[1e9], num_bytes=[1e8]),
+        _machine_case("arithmetic limits", (1,), 989.4, 4800.0, flops=[1e12], num_bytes=[1e8]),
+        _machine_case("a copy", (2,), 989.4, 4800.0, flops=[0.0, 1e10], num_bytes=[1e9, 1e9]),
+        _machine_case("copies of one byte", (3,), 989.4, 4800.0, flops=[0.0, 0.0, 0.0], num_bytes=[1.0, 2.0, 3.0]),
+        _machine_case("on an A100", (40,), 312.0, 2039.0),
+        _machine_case("on an H200", (40,), 989.4, 4800.0),
+        _machine_case("on a T4", (40,), 65.0, 320.0),
+        _machine_case("a few bytes on a small processor", (40,), 0.0001, 0.01, fewest_bytes=4.0),
+        _machine_case("whole numbers for the machine", (9,), 1000, 2000),
+        _machine_case("weeks of work", (40,), 67.0, 3352.0, fewest_bytes=4e18),
+        _machine_case("several sizes of each kernel", (5, 7), 989.4, 4800.0),
+        _machine_case("transposed tensors", (3, 4), 312.0, 2039.0, transposed=True),
+        _machine_case("tensors without a dimension", (), 989.4, 4800.0, flops=1e9, num_bytes=1e8),
     ),
     make_inputs=_kernels,
     make_run=_roofline_run,

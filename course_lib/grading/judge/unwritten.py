@@ -26,7 +26,8 @@ def _say_unwritten(case, name, left):
     if left.dim() == 1 or bool((rows == whole_rows[:, None]).all()):
         word = "element" if left.dim() == 1 and "num_rows" not in case.case.sizes else "row"
         what = f"{_named(word, whole_rows)} never written"
-        why = f"is the grid rounded down, or does every block take the same {word}s?"
+        first = int(whole_rows.nonzero()[0])
+        why = f"which thread of which block takes {word} {first}, and does it reach its store?"
     elif bool((rows == whole_columns[None, :]).all()):
         what = f"in every row, {_named('column', whole_columns)} never written"
         why = "do the strides of the loop, or the tiles of the grid, go on to the end of the row?"

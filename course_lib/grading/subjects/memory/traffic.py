@@ -5,11 +5,11 @@ from dataclasses import replace
 import torch
 
 from ...report.verdict import Diagnosis
+from ..ledger.share import share
 
 SECTOR_BYTES = 32
 WARP_SIZE = 32
 TILE = 32
-WHOLE_COPY = 512  # numbers of a block of the copy while it is graded
 SLACK = 1.3  # a start that is not aligned costs 5 sectors in place of 4; anything beyond is a pattern
 _WORDS = {"global_load": ("load", "read"), "global_store": ("store", "written")}
 
@@ -19,20 +19,37 @@ def places(count, gen):
     return torch.randperm(count, generator=gen).float()
 
 
-def copy_traffic(case, ledger):
+def copy_traffic(case, ledger, most):
     """Diagnosis or None: a copy of `n` floats in at most SLACK times the fewest sectors, each number once.
 
-    Whole blocks are judged, where no half-empty request blurs the numbers of the sentence.
+    No thread copies more than `most` numbers.
     """
-    return _in_case(case, _global_traffic(case.sizes["n"], ledger)) if case.sizes["n"] % WHOLE_COPY == 0 else None
+    fewest = _sectors(case.sizes["n"])
+    limits = dict.fromkeys(_WORDS, max(SLACK * fewest, fewest + 2))
+    found = _in_case(case, _global_traffic(case.sizes["n"], ledger, limits))
+    return found or share(case, ledger, stored=4 * most, why=f"{most} numbers at most")
 
 
-def transpose_traffic(case, ledger):
-    """Diagnosis or None: on whole tiles no bank conflict, and as few sectors as a copy."""
+def transpose_traffic(case, ledger, most):
+    """Diagnosis or None: no bank conflict, and no more sectors than a request for each row of each tile touches.
+
+    No thread stores more than `most` numbers.
+    """
     num_rows, num_cols = case.sizes.values()
-    if num_rows % TILE or num_cols % TILE:
-        return None
-    return _in_case(case, _conflicts(ledger) or _global_traffic(num_rows * num_cols, ledger))
+    limits = {"global_load": _row_sectors(num_rows, num_cols), "global_store": _row_sectors(num_cols, num_rows)}
+    found = _in_case(case, _conflicts(ledger) or _global_traffic(num_rows * num_cols, ledger, limits))
+    return found or share(case, ledger, stored=4 * most, why=f"{most} numbers at most")
+
+
+def _sectors(count):
+    """The fewest sectors that hold `count` floats."""
+    return -(-4 * count // SECTOR_BYTES)
+
+
+def _row_sectors(num_rows, num_cols):
+    """The most sectors that tiles' rows touch, a request each, wherever in a sector they begin."""
+    widths = [min(TILE, num_cols - first) for first in range(0, num_cols, TILE)]
+    return num_rows * sum((SECTOR_BYTES - 4 + 4 * width - 1) // SECTOR_BYTES + 1 for width in widths)
 
 
 def _in_case(case, found):
@@ -40,19 +57,22 @@ def _in_case(case, found):
     return found and replace(found, sentence=f"{found.sentence} (Case: {case.name}.)")
 
 
-def _global_traffic(count, ledger):
-    """What the global loads and stores of `count` floats say: too many bytes, too few lanes, too many sectors."""
-    fewest = -(-4 * count // SECTOR_BYTES)
+def _global_traffic(count, ledger, limits):
+    """What the global loads and stores of `count` floats say: too many bytes, too few lanes, too many sectors.
+
+    limits : dict, "global_load" and "global_store" -> the most sectors
+    """
+    fewest = _sectors(count)
     for direction, (_, verb) in _WORDS.items():
         moved = ledger[direction]["bytes"]
-        if moved > SLACK * 4 * count:
+        if moved > 4 * count:
             return Diagnosis(
                 "extra_traffic",
-                f"The values are right, but {moved:,} bytes are {verb} for {count:,} numbers of 4 bytes: each is "
-                f"{verb} {moved / (4 * count):.3g} times.",
+                f"The values are right, but {moved:,} bytes are {verb} for {count:,} numbers of 4 bytes: "
+                f"{_times(moved / (4 * count), verb)}.",
                 _worst_line(ledger, direction, "bytes"),
             )
-    wasteful = [name for name in _WORDS if ledger[name]["sectors"] > max(SLACK * fewest, fewest + 2)]
+    wasteful = [name for name in _WORDS if ledger[name]["sectors"] > limits[name]]
     if not wasteful:
         return None
     line = _worst_line(ledger, wasteful[0], "sectors")
@@ -61,6 +81,11 @@ def _global_traffic(count, ledger):
         return Diagnosis("few_lanes", _say_few_lanes(wasteful, counts, fewest), line)
     code = "uncoalesced" if len(wasteful) == 2 else f"uncoalesced_{_WORDS[wasteful[0]][0]}"
     return Diagnosis(code, _say_uncoalesced(wasteful, ledger, fewest), line)
+
+
+def _times(times, verb):
+    """ "each is read 2 times"; for a few extra numbers what they are."""
+    return f"each is {verb} {times:.3g} times" if times >= 1.2 else f"some are {verb} more than once"
 
 
 def _say_few_lanes(wasteful, counts, fewest):
