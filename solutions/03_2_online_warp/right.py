@@ -13,19 +13,6 @@ online_softmax_warp_kernel(const float* x, float* out, int num_rows, int num_col
     out += (size_t)row * num_cols;
 """
 
-THREE_PASSES = (
-    HEAD
-    + """    float m = -3.0e38f;
-    for (int col = lane; col < num_cols; col += 32) m = fmaxf(m, x[col]);
-    for (int offset = 1; offset < 32; offset *= 2) m = fmaxf(m, __shfl_xor_sync(~0u, m, offset));
-    float l = 0.0f;
-    for (int col = lane; col < num_cols; col += 32) l += expf(x[col] - m);
-    for (int offset = 1; offset < 32; offset *= 2) l += __shfl_xor_sync(~0u, l, offset);
-    for (int col = lane; col < num_cols; col += 32) out[col] = expf(x[col] - m) / fmaxf(l, 1.0f);
-}
-"""
-)
-
 # Base 2 throughout, the scores scaled before the difference, the maximum of the warp first, then one scaled sum.
 BASE_2 = (
     HEAD
@@ -54,8 +41,9 @@ COLUMNS_IN_RUNS = (
     const int first = min(lane * share, num_cols), last = min(first + share, num_cols);
     float m = NEG_INF, l = 0.0f;
     for (int col = first; col < last; ++col) {
-        const float m_new = fmaxf(m, x[col]);
-        l = l * exp_shifted(m, m_new) + exp_shifted(x[col], m_new);
+        const float score = x[col];
+        const float m_new = fmaxf(m, score);
+        l = l * exp_shifted(m, m_new) + exp_shifted(score, m_new);
         m = m_new;
     }
     for (int offset = 16; offset > 0; offset /= 2) {
@@ -73,8 +61,9 @@ DOWN_AND_BROADCAST = (
     HEAD
     + """    float m = NEG_INF, l = 0.0f;
     for (int col = num_cols - 1 - lane; col >= 0; col -= 32) {
-        const float m_new = fmaxf(m, x[col]);
-        l = l * exp_shifted(m, m_new) + exp_shifted(x[col], m_new);
+        const float score = x[col];
+        const float m_new = fmaxf(m, score);
+        l = l * exp_shifted(m, m_new) + exp_shifted(score, m_new);
         m = m_new;
     }
     for (int offset = 16; offset > 0; offset /= 2) {
@@ -91,7 +80,6 @@ DOWN_AND_BROADCAST = (
 )
 
 ANSWERS = [
-    Right("three passes", text=THREE_PASSES, remark="Which pass over the row can go?"),
     Right("base 2, scaled first", text=BASE_2),
     Right("columns in runs", text=COLUMNS_IN_RUNS, remark="sectors"),
     Right("shuffle down and broadcast, columns backwards", text=DOWN_AND_BROADCAST),

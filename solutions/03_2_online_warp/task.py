@@ -2,20 +2,35 @@
 
 from course_lib.grading.exercise import magnitude, probes
 from course_lib.grading.exercise.spec import exercise
-from course_lib.grading.subjects.softmax import cases
-from course_lib.grading.subjects.softmax.bounds import softmax_bound, two_reads
+from course_lib.grading.subjects.softmax import bounds, cases
 from course_lib.grading.subjects.softmax.diagnostics import diagnose_softmax
 
-WARPS_PER_BLOCK = 4
+WARPS = (4, 1, 8, 2, 3)  # of a block, case by case; probes have the first
+WIDE = 12_500  # columns: more than the registers of a warp, or 48 KB, hold
+
+
+def _run(case, tensors):
+    warps = case.options.get("warps", WARPS[0])
+    return cases.rows_run(case, tensors, rows_per_block=warps, threads=warps * cases.WARP_SIZE)
+
+
+def judge_way(case, ledger):
+    """Refuses right weights with more traffic than the contract allows, in shared memory, or by few lanes."""
+    found = bounds.two_sweeps(case, ledger) or bounds.without_shared_memory(case, ledger)
+    num_rows, num_cols = case.sizes.values()
+    if found or num_cols % cases.WARP_SIZE:
+        return found
+    requests = num_rows * num_cols // cases.WARP_SIZE
+    return bounds.all_lanes(case, ledger, loads=2 * requests, stores=requests)
 
 
 EXERCISE = exercise(
     __file__,
-    cases=cases.row_cases("stride", cases.WARP_SIZE),
-    make_inputs=cases.score_rows,
-    make_run=lambda case, tensors: cases.rows_run(
-        case, tensors, rows_per_block=WARPS_PER_BLOCK, threads=WARPS_PER_BLOCK * cases.WARP_SIZE
+    cases=cases.with_options(
+        cases.row_cases("stride", cases.WARP_SIZE) + cases.wider_cases(cases.WARP_SIZE, WIDE), "warps", WARPS
     ),
+    make_inputs=cases.score_rows,
+    make_run=_run,
     oracle=cases.softmax_oracle,
     baseline=cases.softmax_baseline,
     rules={"out": "weights"},
@@ -26,7 +41,8 @@ EXERCISE = exercise(
         probes.step("step between lanes", {"num_rows": 4, "num_cols": 32}, 16),
     ),
     diagnose=lambda evidence: diagnose_softmax(evidence, stride=cases.WARP_SIZE),
-    bound_bytes=softmax_bound,
-    usual_bytes=two_reads,
-    tile=lambda case: (WARPS_PER_BLOCK, cases.WARP_SIZE),
+    ledger_rule=judge_way,
+    bound_bytes=bounds.softmax_bound,
+    usual_bytes=bounds.two_reads,
+    tile=lambda case: (case.options.get("warps", WARPS[0]), cases.WARP_SIZE),
 )

@@ -1,4 +1,12 @@
-"""Bytes of a row softmax: the fewest possible, and those of two sweeps."""
+"""Bytes of a row softmax: the fewest possible, and those of two sweeps; what a contract says of them, and of lanes.
+
+May import: verdict, ledger.moved.
+"""
+
+from ...report.verdict import Diagnosis
+from ..ledger.moved import moved
+
+WARP_SIZE = 32
 
 
 def softmax_bound(case):
@@ -10,3 +18,43 @@ def softmax_bound(case):
 def two_reads(case):
     """Bytes of an online softmax: the row is read twice and written once."""
     return 12 * case.sizes["num_rows"] * case.sizes["num_cols"]
+
+
+def two_sweeps(case, ledger):
+    """Diagnosis or None: every score read twice at most, every weight written once."""
+    count = case.sizes["num_rows"] * case.sizes["num_cols"]
+    why = "each score is read twice, for the sum and for its weight, and each weight written once, as the source says it"
+    return moved(case, ledger, read=8 * count, written=4 * count, why=why)
+
+
+def without_shared_memory(case, ledger):
+    """Diagnosis or None: no access to shared memory."""
+    used = [name for name in ("shared_load", "shared_store") if ledger[name]["requests"]]
+    if not used:
+        return None
+    what = "loads from" if used[0] == "shared_load" else "stores to"
+    return Diagnosis(
+        "shared_memory_used",
+        f"Every value is right (case {case.name!r}), but the contract asks for no shared memory, and "
+        f"{ledger[used[0]]['requests']:,} {what} it were counted.",
+    )
+
+
+def all_lanes(case, ledger, *, loads, stores):
+    """Diagnosis or None: all lanes of a warp share the work, so that there are no more requests than whole warps need.
+
+    Parameters
+    ----------
+    loads, stores : int, the most requests to global memory that the contract allows for this case
+    """
+    for kind, limit, verb in (("global_load", loads, "load"), ("global_store", stores, "store")):
+        counts = ledger[kind]
+        if counts["requests"] > limit:
+            lanes = counts["bytes"] / 4 / counts["requests"]
+            return Diagnosis(
+                "few_lanes",
+                f"Every value is right (case {case.name!r}), but a {verb} has only {lanes:.2g} of {WARP_SIZE} lanes at "
+                f"work: {counts['requests']:,} requests, where {limit:,} are enough. The lanes of a warp share the "
+                "columns of its row.",
+            )
+    return None

@@ -3,6 +3,9 @@
 May import: spec, protocol, inputs, magnitude, reference.
 """
 
+import itertools
+from dataclasses import replace
+
 import torch
 
 from ....reference import softmax as reference
@@ -48,10 +51,31 @@ def row_cases(unit, width, schedules=ALL_SCHEDULES, dtype="float32", rows=7, man
     )
 
 
+def wider_cases(width, columns, dtype="float32", rows=7):
+    """What a contract for any size and any score adds: rows of different height, scores below -1e4, one wide row.
+
+    Parameters
+    ----------
+    width : int, columns read at once
+    columns : int, of the wide row: more than fit into the registers of a warp or into shared memory
+    """
+    return (
+        rows_case("scores near -50000", rows // 2, width + width // 2 - 3, "minus_50000", dtype),
+        rows_case("rows of different height", rows + 2, width + 3, "mixed_rows", dtype),
+        rows_case("one wide row", 1, columns, "normal", dtype),
+    )
+
+
+def with_options(cases, name, values):
+    """The cases with the option `name`: one of `values` each, in turn."""
+    turns = zip(cases, itertools.cycle(values), strict=False)
+    return tuple(replace(case, options=case.options | {name: value}) for case, value in turns)
+
+
 def score_rows(case, gen):
     """{"x": (num_rows, num_cols)}."""
     shape = (case.sizes["num_rows"], case.sizes["num_cols"])
-    return {"x": inputs.scores(case.values, shape, case.dtype, gen, **case.options)}
+    return {"x": inputs.scores(case.values, shape, case.dtype, gen, at=case.options.get("at", 0))}
 
 
 def softmax_oracle(_case, tensors):
