@@ -23,7 +23,7 @@ def two_reads(case):
 def two_sweeps(case, ledger):
     """Diagnosis or None: every score read twice at most, every weight written once."""
     count = case.sizes["num_rows"] * case.sizes["num_cols"]
-    why = "each score is read twice, for the sum and for its weight, and each weight written once, as the source says it"
+    why = "each score read twice, for the sum and for its weight, and each weight written once, as the source says it"
     return moved(case, ledger, read=8 * count, written=4 * count, why=why)
 
 
