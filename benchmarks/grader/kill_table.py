@@ -2,7 +2,8 @@
 
     python -m benchmarks.grader.kill_table                  prints the table for all exercises
     python -m benchmarks.grader.kill_table 03.2 03.5 --seed 7   for some, on other inputs
-    python -m benchmarks.grader.kill_table --write          also writes results/cpu/kill_table.csv and kills.csv
+    python -m benchmarks.grader.kill_table --write          also writes kill_table.csv, kills.csv and
+                                                            compiled_answers.csv of results/cpu
     python -m benchmarks.grader.kill_table 03.2 --write     replaces the rows of 03.2 in them and leaves the others
     python -m benchmarks.grader.kill_table --engine gpu --jobs 12 --write
                                                             on the GPU; writes results/<its name>/kills.csv
@@ -19,8 +20,12 @@ from functools import partial
 from benchmarks import RESULTS as ALL_RESULTS
 from benchmarks.grader import verdict_rows
 from benchmarks.harness.rows import read, stored
-from course_lib.checklist import Row, judge_all, score
+from course_lib.checklist import Row, answers, judge_all, score
 from course_lib.grading.exercise import registry
+from course_lib.grading.judge import compiled
+from course_lib.grading.judge.prepare import prepare
+from course_lib.grading.judge.session import Session
+from course_lib.grading.processes import isolation
 
 RESULTS = ALL_RESULTS / "cpu"
 WHAT = "every answer in solutions/ against the judge"
@@ -50,11 +55,31 @@ def _stored():
     return [Row(**{**row, "as_expected": row["as_expected"] == "True"}) for row in read(RESULTS / "kill_table.csv")]
 
 
-def _write(judged):
+def _compiled(exercise_id, seed):
+    """A row for each right answer of an exercise that a compiler for GPUs takes."""
+    exercise = registry.get(exercise_id)
+    if exercise.language == "python":
+        return []
+    prepared = prepare(exercise, seed)
+    texts = [text for kind, _, text, _ in answers(exercise) if kind in ("solution", "right")]
+    sessions = [Session(exercise, text, isolation.run_task, "answer", 1) for text in texts]
+    return [compiled.shipped_row(session, prepared) for session in sessions]
+
+
+def _write(judged, seed):
     """Store what was judged; stored rows of exercises that still exist and were not judged stay."""
-    others = set(registry.ids()) - {row.exercise for row in judged}
+    chosen = {row.exercise for row in judged}
+    others = set(registry.ids()) - chosen
     rows = sorted([row for row in _stored() if row.exercise in others] + judged, key=lambda row: row.exercise)
-    tables = {"kill_table": [vars(row) for row in rows], "kills": by_exercise(rows)}
+    before = read(compiled.SHIPPED) if compiled.SHIPPED.is_file() else []
+    compiling = [row for row in before if row["exercise"] in others]
+    compiling += [row for exercise_id in chosen for row in _compiled(exercise_id, seed)]
+    compiling.sort(key=lambda row: (row["exercise"], row["digest"]))
+    tables = {
+        "kill_table": [vars(row) for row in rows],
+        "kills": by_exercise(rows),
+        compiled.SHIPPED.stem: compiling,
+    }
     for name, table in tables.items():
         with stored(RESULTS / f"{name}.csv", [HEAD], list(table[0])) as write:
             for row in table:
@@ -87,7 +112,7 @@ def main():
     if arguments.write and arguments.engine == "gpu":
         verdict_rows.write("kills", by_exercise(rows), WHAT, "gpu")
     elif arguments.write:
-        _write(rows)
+        _write(rows, arguments.seed)
     return 0 if all(row.as_expected for row in rows) else 1
 
 

@@ -6,6 +6,8 @@ from course_lib.checklist import solution_text
 from course_lib.grading.exercise import registry
 from course_lib.grading.judge import compiled
 from course_lib.grading.judge.judge import judge
+from course_lib.grading.judge.prepare import prepare
+from course_lib.grading.judge.session import Session
 from course_lib.grading.processes import isolation
 from course_lib.grading.processes.protocol import ChildResult, Fault, RunResult
 
@@ -14,6 +16,7 @@ from course_lib.grading.processes.protocol import ChildResult, Fault, RunResult
 def _own_cache(tmp_path, monkeypatch):
     usual = compiled._cached
     monkeypatch.setattr(compiled, "_cached", lambda task: tmp_path / usual(task).name)
+    monkeypatch.setattr(compiled, "_shipped", dict)
 
 
 def with_line(exercise_id, line):
@@ -46,6 +49,21 @@ def test_what_only_the_compiler_of_the_cpu_takes_fails_with_its_line(name):
     assert verdict.diagnosis.sentence.startswith("Right on the CPU, but it does not compile for a GPU (sm_90): ")
     assert says in verdict.diagnosis.sentence and all(case.passed for case in verdict.cases)
     assert not verdict.hint and not verdict.explanation
+
+
+def test_what_the_course_ships_is_not_compiled_again(monkeypatch):
+    """As long as neither its text nor a compiler changes."""
+    exercise, tasks = registry.get("02.1"), []
+    options = {"run_task": isolation.run_task, "compile_task": lambda task: tasks.append(task), "seed": 3}
+    prepared = prepare(exercise, 3)
+    text = solution_text(exercise)
+    digest = compiled._digest(compiled._task(Session(exercise, text, isolation.run_task, "elsewhere", 7), prepared))
+    monkeypatch.setattr(compiled, "_shipped", lambda: {digest: ""})
+    assert judge(exercise, text, **options).passed and not tasks
+    monkeypatch.setattr(compiled, "_versions", lambda: ["another"])
+    with pytest.raises(AttributeError):  # it is compiled now, by the function above, which gives nothing
+        judge(exercise, text, **options)
+    assert len(tasks) == 1
 
 
 def test_the_same_text_is_compiled_once():

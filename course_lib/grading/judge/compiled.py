@@ -1,11 +1,14 @@
 """An answer that is right on the CPU is compiled for a GPU too, which takes less than the SIMT machine does.
 
 The SIMT machine takes what g++ takes, and Triton's interpreter what Python takes: arrays of variable length, lambdas of
-the device, a `break`. Only an answer that passes everything else is compiled, once for each text.
+the device, a `break`. Only an answer that passes everything else is compiled, once for each text. Of the course's own
+answers a table says which texts compile with which compilers.
 
 May import: errors, cuda.notes, cuda.source, cuda.steps, processes.protocol, report.verdict.
 """
 
+import csv
+import functools
 import hashlib
 import json
 import os
@@ -21,6 +24,7 @@ from ..processes.protocol import MapRef, Ref
 from ..report.verdict import Diagnosis
 
 WALL_SECONDS = 60.0
+SHIPPED = Path(steps.KERNELS_ROOT).parent / "benchmarks" / "results" / "cpu" / "compiled_answers.csv"
 _NODE = re.compile(r"unsupported AST node type: (\w+)")
 _USUAL = ("sm_90", "sm_80", "sm_90a")  # the first one that the exercise promises
 
@@ -48,20 +52,52 @@ def look(session, prepared, run_task):
     -------
     (Diagnosis or None, list of remarks); (None, []) where this machine has no such compiler
     """
-    exercise = session.exercise
-    largest = max(prepared, key=lambda p: sum(output.numel() for output in p.ref.values()))
-    task = replace(
-        session.task([_without_data(largest.run)]),
-        engine="compile",
-        arch=architecture(exercise),
-        wall_seconds=WALL_SECONDS,
-        watched=False,
-    )
-    path = _cached(task)
-    found = _read(path) or _compile(task, run_task, path)
+    task = _task(session, prepared)
+    if (known := _shipped().get(_digest(task))) is not None:
+        found = {"fault": "", "line": None, "notes": known}
+    else:
+        path = _cached(task)
+        found = _read(path) or _compile(task, run_task, path)
     if found["fault"]:
         return Diagnosis("gpu_compile", found["fault"], found["line"]), []
     return None, [f"Right, but for {task.arch} {notes.meaning(code)}" for code in notes.codes(found["notes"])]
+
+
+def shipped_row(session, prepared):
+    """The row of the table of shipped answers, for one that compiles: {"exercise", "digest", "notes"}.
+
+    Raises
+    ------
+    CourseError  an answer that has not been judged here before, or one that does not compile
+    """
+    task = _task(session, prepared)
+    known = _shipped().get(_digest(task))
+    found = {"fault": "", "notes": known} if known is not None else _read(_cached(task))
+    if found is None or found["fault"]:
+        raise CourseError(f"{session.exercise.id}: {found['fault'] if found else 'judge this answer first'}")
+    return {"exercise": session.exercise.id, "digest": _digest(task), "notes": found["notes"]}
+
+
+@functools.cache
+def _shipped():
+    """{digest: notes} of the answers that the course ships; empty without the table."""
+    try:
+        with open(SHIPPED, newline="", encoding="utf-8") as file:
+            return {row["digest"]: row["notes"] for row in csv.DictReader(line for line in file if line[0] != "#")}
+    except OSError:
+        return {}
+
+
+def _task(session, prepared):
+    """What the child compiles: the largest case's constants and types, without data."""
+    largest = max(prepared, key=lambda p: sum(output.numel() for output in p.ref.values()))
+    return replace(
+        session.task([_without_data(largest.run)]),
+        engine="compile",
+        arch=architecture(session.exercise),
+        wall_seconds=WALL_SECONDS,
+        watched=False,
+    )
 
 
 def _compile(task, run_task, path):
@@ -97,15 +133,20 @@ def _without_data(run):
 
 
 def _cached(task):
-    """The file that holds what is known of this text; it changes with the headers that the text includes."""
+    """The file that holds what is known of this text, where it stands: a compiler's sentence names the line."""
+    root = Path(os.environ.get("COURSE_CACHE_DIR") or Path.home() / ".cache" / "attention-kernel-by-kernel")
+    return root / "compiled" / f"{_digest(task, task.filename, task.first_line)}.json"
+
+
+def _digest(task, *where):
+    """Of the text, the headers that it includes, what it is compiled with, and by which compilers."""
     text = source.with_headers_digest(task.source, filename=task.filename) if task.language == "cuda" else task.source
     run = task.runs[0]
     types = [(name, str(value.dtype)) for name, value in run.inputs.items()]
     arguments = [one.name if isinstance(one, Ref | MapRef) else type(one).__name__ for one in run.arguments]
-    what = (task.language, text, task.entry, task.filename, task.first_line, task.arch, types, arguments)
+    what = (task.language, text, task.entry, *where, task.arch, types, arguments)
     what += (sorted(run.constants.items()), _versions())
-    root = Path(os.environ.get("COURSE_CACHE_DIR") or Path.home() / ".cache" / "attention-kernel-by-kernel")
-    return root / "compiled" / f"{hashlib.sha256(repr(what).encode()).hexdigest()[:32]}.json"
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:32]
 
 
 def _versions():
