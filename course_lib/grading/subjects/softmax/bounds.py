@@ -6,8 +6,6 @@ May import: verdict, ledger.moved.
 from ...report.verdict import Diagnosis
 from ..ledger.moved import moved
 
-WARP_SIZE = 32
-
 
 def softmax_bound(case):
     """Fewest bytes: every score read once, every weight written once."""
@@ -38,23 +36,3 @@ def without_shared_memory(case, ledger):
         f"Every value is right (case {case.name!r}), but the contract asks for no shared memory, and "
         f"{ledger[used[0]]['requests']:,} {what} it were counted.",
     )
-
-
-def all_lanes(case, ledger, *, loads, stores):
-    """Diagnosis or None: all lanes of a warp share the work, so that there are no more requests than whole warps need.
-
-    Parameters
-    ----------
-    loads, stores : int, the most requests to global memory that the contract allows for this case
-    """
-    for kind, limit, verb in (("global_load", loads, "load"), ("global_store", stores, "store")):
-        counts = ledger[kind]
-        if counts["requests"] > limit:
-            lanes = counts["bytes"] / 4 / counts["requests"]
-            return Diagnosis(
-                "few_lanes",
-                f"Every value is right (case {case.name!r}), but a {verb} has only {lanes:.2g} of {WARP_SIZE} lanes at "
-                f"work: {counts['requests']:,} requests, where {limit:,} are enough. The lanes of a warp share the "
-                "columns of its row.",
-            )
-    return None
