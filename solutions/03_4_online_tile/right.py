@@ -29,29 +29,43 @@ def online_softmax_tile_kernel(x_ptr, out_ptr, num_rows, num_cols, BLOCK_N: tl.c
 """
 )
 
-THREE_PASSES = (
+FROM_THE_END = (
     HEAD
     + """@triton.jit
 def online_softmax_tile_kernel(x_ptr, out_ptr, num_rows, num_cols, BLOCK_N: tl.constexpr):
     base = tl.program_id(0) * num_cols
-    m = -1e30
-    for start in range(0, num_cols, BLOCK_N):
-        cols = start + tl.arange(0, BLOCK_N)
-        m = tl.maximum(m, tl.max(tl.load(x_ptr + base + cols, mask=cols < num_cols, other=-float("inf")), axis=0))
+    half: tl.constexpr = BLOCK_N // 2
+    m = -float("inf")
     l = 0.0
-    for start in range(0, num_cols, BLOCK_N):
-        cols = start + tl.arange(0, BLOCK_N)
-        l += tl.sum(tl.exp(tl.load(x_ptr + base + cols, mask=cols < num_cols, other=-float("inf")) - m), axis=0)
-    for start in range(0, num_cols, BLOCK_N):
-        cols = start + tl.arange(0, BLOCK_N)
-        scores = tl.load(x_ptr + base + cols, mask=cols < num_cols, other=-float("inf"))
-        tl.store(out_ptr + base + cols, tl.exp(scores - m) / tl.maximum(l, 1.0), mask=cols < num_cols)
+    for tile in range(tl.cdiv(num_cols, half)):
+        cols = num_cols - 1 - tile * half - tl.arange(0, half)
+        scores = tl.load(x_ptr + base + cols, mask=cols >= 0, other=-float("inf"))
+        m_new = tl.maximum(m, tl.max(scores, axis=0))
+        if m_new > -float("inf"):
+            l = l * tl.exp(m - m_new) + tl.sum(tl.exp(scores - m_new), axis=0)
+        m = m_new
+    lse = tl.where(l > 0.0, m + tl.log(l), 0.0)
+    for tile in range(tl.cdiv(num_cols, half)):
+        cols = num_cols - 1 - tile * half - tl.arange(0, half)
+        scores = tl.load(x_ptr + base + cols, mask=cols >= 0, other=-float("inf"))
+        tl.store(out_ptr + base + cols, tl.exp(scores - lse), mask=cols >= 0)
 """
 )
 
 ANSWERS = [
+    Right("half tiles from the end of the row, weights from lse", text=FROM_THE_END),
+    Right(
+        "a tile of two axes",
+        (
+            (
+                "cols = start + tl.arange(0, BLOCK_N)  # (BLOCK_N,)",
+                "cols = start + tl.arange(0, BLOCK_N)[None, :]  # (1, BLOCK_N)",
+            ),
+            ("tl.max(scores, axis=0)", "tl.max(scores)"),
+            ("tl.sum(tl.exp(scores - shift), axis=0)", "tl.sum(tl.exp(scores - shift))"),
+        ),
+    ),
     Right("a state for every lane", text=STATE_PER_LANE),
-    Right("three passes", text=THREE_PASSES, remark="Which pass over the row can go?"),
     Right(
         "base 2",
         (

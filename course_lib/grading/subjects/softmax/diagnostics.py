@@ -100,9 +100,9 @@ def by_shift(evidence, **_):
         near_value = low[0].case.values.removeprefix("minus_")
         return Diagnosis(
             "m_starts_too_high",
-            f"Right for scores near 0 and near +100; near -{near_value} the result is {_first_bad(low[0])}: m never "
-            f"went below where it started, so every exponential is about exp(-{near_value}) = 0. m starts at -inf "
-            "(FLT_MIN is the smallest positive number, not the lowest).",
+            f"Right for scores near 0 and near +100; near -{near_value} the result is {_first_bad(low[0])}: m is "
+            f"higher than any score, so every exponential is about exp(-{near_value}) = 0. m starts at -inf, and no "
+            "finite number takes its place (FLT_MIN is the smallest positive number, not the lowest).",
         )
     return None
 
