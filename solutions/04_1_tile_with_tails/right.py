@@ -46,6 +46,30 @@ extern "C" __global__ void tile_matmul_kernel(const float* a, const float* b, fl
 }
 """
 
+SUM = "float acc = 0.0f;"
+STORE = "out[(size_t)row * size_n + col] = acc;"
+LOOP = "for (int k_start = 0; k_start < size_k; k_start += BLOCK_K) {"
+B_ROWS = "for (int tile_k = tile_row; tile_k < BLOCK_K; tile_k += BLOCK_M) {"
+
+# Half a step at a time, and no tile of a: each lane keeps its number of a and passes it on.
+SHUFFLED = """extern "C" __global__ void tile_matmul_kernel(const float* a, const float* b, float* out, int size_m,
+                                              int size_n, int size_k) {
+    __shared__ float b_tile[16][32];
+    const int lane = threadIdx.x, warp = threadIdx.y, row = blockIdx.y * 8 + warp, col = blockIdx.x * 32 + lane;
+    float sum = 0.0f;
+    for (int start = 0; start < size_k; start += 16) {
+        const float mine = lane < 16 && row < size_m && start + lane < size_k ? a[row * size_k + start + lane] : 0.0f;
+        for (int k = warp; k < 16; k += 8) {
+            b_tile[k][lane] = start + k < size_k && col < size_n ? b[(start + k) * size_n + col] : 0.0f;
+        }
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) sum += __shfl_sync(0xffffffffu, mine, k) * b_tile[k][lane];
+        __syncthreads();
+    }
+    if (row < size_m && col < size_n) out[row * size_n + col] = sum;
+}
+"""
+
 ANSWERS = [
     Right("flat tiles, no zeros, k backwards, double", text=FLAT),
     Right("fused multiply and add", ((PRODUCT, "acc = fmaf(a_smem[tile_row][k], b_smem[k][tile_col], acc);"),)),
@@ -81,5 +105,22 @@ ANSWERS = [
             ),
         ),
         remark="let neighbouring lanes take neighbouring addresses",
+    ),
+    Right("a's numbers passed on by shuffles", text=SHUFFLED),
+    Right(
+        "four sums",
+        (
+            (PRODUCT, "part[k % 4] += a_smem[tile_row][k] * b_smem[k][tile_col];"),
+            (SUM, f"{SUM} float part[4] = {{}};"),
+            (STORE, "out[(size_t)row * size_n + col] = part[0] + part[1] + (part[2] + part[3]);"),
+        ),
+    ),
+    Right(
+        "tiles from the end of k",
+        ((LOOP, "for (int k_start = (size_k - 1) / BLOCK_K * BLOCK_K; k_start >= 0; k_start -= BLOCK_K) {"),),
+    ),
+    Right(
+        "a warp loads four neighbouring rows of b",
+        ((B_ROWS, "for (int tile_k = tile_row * 4; tile_k < tile_row * 4 + 4; ++tile_k) {"),),
     ),
 ]

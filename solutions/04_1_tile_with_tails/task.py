@@ -1,12 +1,23 @@
 """04.1 A tile with tails: what the judge runs."""
 
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
+from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.matmul import cases as cases
 from course_lib.grading.subjects.matmul.diagnostics import diagnose_matmul
-from course_lib.grading.subjects.matmul.traffic import reuse
+from course_lib.grading.subjects.matmul.traffic import reuse, shared_out
 
 TILE = (8, 32)  # rows and columns of out that a block computes
 BLOCK_K = 32
+LOADS = 2 * 5 * 4  # bytes of a thread in a step: twice its part of the two tiles, which have 5 numbers for each thread
+LIMITS = {"size_k": "numbers of k", "size_m": "rows", "size_n": "columns"}
+
+
+def _as_promised(case, ledger):
+    """Diagnosis or None: each number read once by a block that needs it and written once, the work shared out."""
+    steps = -(-case.sizes["size_k"] // BLOCK_K)
+    why = "of out its own number, of the tiles at most twice an equal share"
+    return reuse(case, ledger, TILE) or shared_out(case, ledger, stored=4, loaded=LOADS * steps, why=why)
+
 
 EXERCISE = exercise(
     __file__,
@@ -16,12 +27,14 @@ EXERCISE = exercise(
         cases.case("exactly one tile", 8, 32, 32, schedules=("forward", "reverse")),
         cases.case("one above a tile", 9, 33, 33, schedules=ALL_SCHEDULES),
         cases.case("one below a tile", 7, 31, 31, schedules=("random",)),
-        cases.case("tall", 45, 3, 20, schedules=("forward",)),
-        cases.case("wide", 3, 70, 5, schedules=("forward",)),
-        cases.case("long sums", 6, 9, 203, schedules=("reverse",)),
+        cases.case("one infinite number", 3, 5, 37, "one infinite"),
+        cases.case("long sums", 6, 9, 300, schedules=("reverse",)),
         cases.case("positive numbers", 4, 40, 300, "positive"),
         cases.case("whole tiles", 16, 64, 64, schedules=("forward",)),
-        cases.case("ragged", 67, 101, 53),
+        cases.case("ragged", 35, 69, 53),
+        cases.case("tall", 130, 1, 1),
+        cases.case("wide", 1, 300, 2, schedules=("forward",)),
+        cases.case("longest sum", 1, 2, 4100),
     ),
     make_inputs=cases.inputs,
     make_run=lambda case, tensors: cases.run(case, tensors, tile=TILE, block=(32, 8)),
@@ -29,8 +42,8 @@ EXERCISE = exercise(
     baseline=cases.baseline(),
     rules={"out": "forward"},
     probes=cases.probes(11, 37, 69, square=37),
-    diagnose=lambda evidence: diagnose_matmul(evidence, BLOCK_K),
-    ledger_rule=lambda case, ledger: reuse(case, ledger, TILE),
+    diagnose=lambda evidence: by_limit(evidence, **LIMITS) or diagnose_matmul(evidence, BLOCK_K),
+    ledger_rule=_as_promised,
     bound_bytes=cases.fewest_bytes,
     usual_bytes=lambda case: cases.tiled_bytes(case, TILE),
     question="Which numbers does a block read twice?",

@@ -20,9 +20,10 @@ def inputs(case, gen):
     """{"a": (size_m, size_k), "b": (size_k, size_n)} of the case's dtype.
 
     values: "normal"; "positive", from 0 to 1; "whole numbers", 1 to 8 with either sign, whose sums are exact in any
-    order (a single element says nothing about rounding: the baseline may be right by luck); "ones"; "row numbers",
-    a[r][k] = r and b = 1; "column numbers", a = 1 and b[k][c] = c; "identity", a = 1 on its diagonal and
-    b[k][c] = size_n k + c + 1, so that out shows b.
+    order (a single element says nothing about rounding: the baseline may be right by luck); "cancelling", the second
+    half of k takes away what the first half adds, but for a small rest; "one infinite", a[1][0] is inf and b positive,
+    so that row 1 of out is inf and no other; "ones"; "row numbers", a[r][k] = r and b = 1; "column numbers", a = 1 and
+    b[k][c] = c; "identity", a = 1 on its diagonal and b[k][c] = size_n k + c + 1, so that out shows b.
     """
     size_m, size_n, size_k = case.sizes.values()
     a, b = torch.ones(size_m, size_k), torch.ones(size_k, size_n)
@@ -31,6 +32,11 @@ def inputs(case, gen):
         a, b = draw(a.shape, generator=gen), draw(b.shape, generator=gen)
     elif case.values == "whole numbers":
         a, b = (_whole(matrix.shape, gen) for matrix in (a, b))
+    elif case.values == "cancelling":
+        a, b = _cancelling(size_m, size_n, size_k, gen)
+    elif case.values == "one infinite":
+        a, b = torch.randn(a.shape, generator=gen), 0.5 + torch.rand(b.shape, generator=gen)
+        a[1, 0] = float("inf")
     elif case.values == "row numbers":
         a *= torch.arange(size_m)[:, None]
     elif case.values == "column numbers":
@@ -44,6 +50,15 @@ def inputs(case, gen):
 def _whole(shape, gen):
     sign = 2.0 * torch.randint(2, shape, generator=gen) - 1.0
     return sign * torch.randint(1, 9, shape, generator=gen)
+
+
+def _cancelling(size_m, size_n, size_k, gen):
+    """Whole numbers, the second half of k as the first with the sign of a changed and a rest below 1."""
+    half = size_k // 2
+    a, b = _whole((size_m, half), gen), _whole((half, size_n), gen)
+    a, b = torch.cat((a, -a, a[:, : size_k % 2]), dim=1), torch.cat((b, b, b[: size_k % 2]))
+    a[:, 0] += torch.rand(size_m, generator=gen)
+    return a, b
 
 
 def transposed_inputs(case, gen):
