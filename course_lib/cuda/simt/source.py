@@ -18,6 +18,12 @@ _HOST_HEADER = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]+)>", re.MULTILIN
 _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+([^;{}]*?\[[^;{}]*?\])\s*;")
 
 
+def available_headers():
+    """The CUDA headers of the machine, as a kernel includes them: "cuda_fp16.h", "cub/cub.cuh", …"""
+    names = (path.relative_to(INCLUDE).as_posix() for path in INCLUDE.rglob("*") if path.is_file())
+    return sorted(name for name in names if not name.startswith("simt/"))
+
+
 def refuse_host_headers(source, name, filename, first_line):
     """Refuse headers of the C++ library: this compiler finds them, NVRTC does not.
 
@@ -29,7 +35,7 @@ def refuse_host_headers(source, name, filename, first_line):
         if (INCLUDE / include[1]).is_file():
             continue
         line = first_line + source.count("\n", 0, include.start())
-        available = ", ".join(sorted(path.name for path in INCLUDE.glob("*.h")))
+        available = ", ".join(available_headers())
         message = (
             f"{name} does not compile: line {line}: #include <{include[1]}> is a host header; remove it. printf, "
             f"assert, min, max, INFINITY and the maths functions need no header. Available headers: {available}."

@@ -286,6 +286,12 @@ SIMT_EXPORT void simt_mbarrier_arrive_expect_tx(void* barrier, unsigned bytes) {
     arrive(reinterpret_cast<uintptr_t>(barrier), bytes, true, SIMT_CODE());
 }
 
+SIMT_EXPORT unsigned simt_mbarrier_parity(void* pointer) {
+    auto address = reinterpret_cast<uintptr_t>(pointer);
+    if (!check_mbarrier(address, SIMT_CODE(), false)) return 0;
+    return mbarrier_at(*current->block, address)->phase & 1;
+}
+
 SIMT_EXPORT int simt_mbarrier_try_wait(void* barrier, unsigned parity) {
     return wait_for_phase(reinterpret_cast<uintptr_t>(barrier), parity, Wait::mbarrier_poll, SIMT_CODE());
 }

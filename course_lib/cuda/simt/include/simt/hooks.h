@@ -77,6 +77,7 @@ SIMT_OWN_LINE void simt_mbarrier_init(void* barrier, unsigned num_arrivals);
 void simt_mbarrier_init_fence();
 SIMT_OWN_LINE void simt_mbarrier_arrive(void* barrier);
 SIMT_OWN_LINE void simt_mbarrier_arrive_expect_tx(void* barrier, unsigned num_bytes);
+SIMT_OWN_LINE unsigned simt_mbarrier_parity(void* barrier);  // of the phase that is not yet complete
 SIMT_OWN_LINE int simt_mbarrier_try_wait(void* barrier, unsigned parity);
 SIMT_OWN_LINE void simt_mbarrier_wait(void* barrier, unsigned parity);
 
