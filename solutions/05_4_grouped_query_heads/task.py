@@ -18,7 +18,8 @@ def _run(case, tensors):
 
 def _judged(function, case, tensors):
     causal = bool(case.options.get("causal", 0))
-    out, lse = function(tensors["q"], tensors["k"], tensors["v"], causal=causal)
+    scale = case.options.get("scale")
+    out, lse = function(tensors["q"], tensors["k"], tensors["v"], causal=causal, softmax_scale=scale)
     return {"out": out, "lse": lse}
 
 
@@ -36,7 +37,7 @@ def _diagnose(evidence):
         found = found or (say_rows(name, seen) if seen else None)
         if found is None and seen:
             found = _say_empty(seen, seq_len_q, seq_len_kv, causal)
-    return found
+    return found or say_heads(evidence.readings.get("k head map"), "k")
 
 
 def _say_empty(seen, seq_len_q, seq_len_kv, causal):
@@ -67,14 +68,17 @@ EXERCISE = exercise(
         blocks.case("one of everything", (1, 1, 1, 1, 1, 1), schedules=ALL_SCHEDULES),
         blocks.case("4 heads on 2", (1, 4, 2, 5, 9, 8), schedules=ALL_SCHEDULES),
         blocks.case("6 heads on 3, two batch entries", (2, 6, 3, 4, 7, 8), schedules=("forward", "random")),
-        blocks.case("8 heads on 1", (2, 8, 1, 3, 20, 4), schedules=("forward",)),
+        blocks.case("8 heads on 1", (2, 8, 1, 2, 20, 4), schedules=("forward",)),
+        blocks.case("6 heads on 2", (2, 6, 2, 2, 9, 4)),
+        blocks.case("10 heads on 2, causal", (2, 10, 2, 3, 9, 4), causal=1, scale=0.9),
+        blocks.case("one query, causal", (2, 4, 2, 1, 9, 4), causal=1),
         blocks.case("as many as query heads", (2, 3, 3, 4, 20, 8), schedules=("forward",)),
         blocks.case("causal, square", (1, 2, 1, 9, 9, 8), causal=1, schedules=ALL_SCHEDULES),
         blocks.case("causal, 2 rows and 5 keys", (1, 2, 2, 2, 5, 8), causal=1, schedules=("forward",)),
         blocks.case("causal, more queries than keys", (2, 4, 2, 12, 5, 8), causal=1, schedules=("forward", "reverse")),
-        blocks.case("causal, ragged", (2, 4, 2, 7, 70, 20), causal=1),
-        blocks.case("causal, scores near -100", (1, 4, 2, 7, 53, 32), "minus_100", causal=1),
-        blocks.case("rising scores", (1, 4, 2, 5, 131, 32), "rising"),
+        blocks.case("causal, ragged", (2, 4, 2, 3, 70, 20), causal=1),
+        blocks.case("causal, scores near -100", (1, 4, 2, 3, 53, 32), "minus_100", causal=1),
+        blocks.case("rising scores", (1, 4, 2, 2, 131, 32), "rising"),
     ),
     make_inputs=blocks.inputs,
     make_run=_run,
@@ -82,7 +86,7 @@ EXERCISE = exercise(
     baseline=lambda case, tensors: _judged(reference.rounded_attention_lse, case, tensors),
     rules={"out": "weights", "lse": "lse"},
     largest_score=magnitude.of_attention(),
-    probes=(head_map(6, 3), *(_rows_probe(*mask) for mask in MASKS)),
+    probes=(head_map(6, 3), head_map(6, 3, of="k"), *(_rows_probe(*mask) for mask in MASKS)),
     diagnose=_diagnose,
     bound_bytes=_bound,
     tile=lambda case: (1, 4),

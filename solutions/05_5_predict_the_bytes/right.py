@@ -12,4 +12,13 @@ STEPS = """def attention_bytes(batch_size, num_heads, num_kv_heads, seq_len_q, s
     return sum(launches) * itemsize, sum(fused) * itemsize, (q + k + v + out) * itemsize
 """
 
-ANSWERS = [Right("launch by launch", text=STEPS)]
+ANSWERS = [
+    Right("launch by launch", text=STEPS),
+    Right(
+        "from the largest to the smallest",
+        (
+            ("    fused = never + 4 * matrix", "    fused = sum((never, matrix, matrix, matrix, matrix))"),
+            ("    naive = never + 8 * matrix", "    naive = 2 * fused - never"),
+        ),
+    ),
+]

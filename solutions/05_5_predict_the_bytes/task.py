@@ -44,6 +44,12 @@ def _thought(name, got, sizes):
     table = (
         (trips * matrix + 2 * queries + 2 * wide, "heads_not_grouped",
          f"That counts k and v with num_heads = {sizes['num_heads']} heads; they have {sizes['num_kv_heads']}."),
+        (trips * matrix * sizes["num_kv_heads"] // sizes["num_heads"] + 2 * queries + 2 * keys, "matrix_heads",
+         f"That counts the matrix for {sizes['num_kv_heads']} heads; each of the {sizes['num_heads']} query heads has "
+         "its own."),
+        (trips * matrix // itemsize * 4 + 2 * queries + 2 * keys, "itemsize_ignored",
+         f"That counts 4 bytes for a number of the matrix; here it has {itemsize}."),
+        (right - keys, "v_forgotten", "k and v are read, both of the same size."),
         (right // itemsize, "in_numbers", f"That is the number of numbers; each has {itemsize} bytes."),
         (right // itemsize * 4, "itemsize_ignored", f"That counts 4 bytes for a number; here it has {itemsize}."),
         (right // sizes["batch_size"], "batch_forgotten", f"That is one of {sizes['batch_size']} batch entries."),
@@ -91,6 +97,8 @@ EXERCISE = exercise(
         _case("8 heads on 2", 1, 8, 2, 64, 64, 32, 4),
         _case("half precision", 1, 4, 4, 64, 64, 32, 2),
         _case("8192 tokens, 32 heads on 8", 1, 32, 8, 8192, 8192, 128, 2),
+        _case("all sizes different, 1 byte", 3, 10, 2, 7, 17, 13, 1),
+        _case("more queries than keys, 8 bytes", 5, 12, 3, 41, 19, 11, 8),
     ),
     make_inputs=lambda case, gen: {},
     make_run=_run,

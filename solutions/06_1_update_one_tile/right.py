@@ -27,4 +27,15 @@ ANSWERS = [
             ("torch.exp(m - shift)", "torch.exp2((m - shift) * 1.4426950408889634)"),
         ),
     ),
+    Right(
+        "exponentials of -inf replaced afterwards",
+        (
+            ("    shift = torch.where(m_new == -torch.inf, 0.0, m_new)\n", ""),
+            (
+                "torch.exp(scores - shift[:, None])",
+                "torch.exp(scores - m_new[:, None]).nan_to_num(nan=0.0)",
+            ),
+            ("torch.exp(m - shift)", "torch.exp(m - m_new).nan_to_num(nan=0.0)"),
+        ),
+    ),
 ]

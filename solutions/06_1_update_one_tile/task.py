@@ -31,6 +31,10 @@ def _state(case, gen):
         out.zero_()
     if case.options.get("masked"):
         scores.fill_(NEG_INF)
+    if case.options.get("mixed"):  # rows 0, 2, …: nothing seen yet; rows 0, 1, 4, 5, …: nothing visible now
+        rows = torch.arange(num_rows)
+        m[rows % 2 == 0], l[rows % 2 == 0], out[rows % 2 == 0] = NEG_INF, 0.0, 0.0
+        scores[rows % 4 < 2] = NEG_INF
     return tensors | {name: torch.tensor(value) for name, value in case.options.get("fixed", {}).items()}
 
 
@@ -88,31 +92,66 @@ def _diagnose_update(evidence):
         right = _OLD_SUM * diagnostics.ALPHA + diagnostics.TILE
         if found is None and abs(step["l"] - right) > 1e-2:
             return Diagnosis("l_wrong", f"{start} out is right, l must be {right:.4g} and is {step['l']:.4g}.")
-    return found or _by_m(evidence, step, start) or by_shift(evidence) or _by_empty(evidence)
+    found = found or _by_m(evidence, step, start) or _by_low_scores(evidence)
+    return found or by_shift(evidence) or _by_empty(evidence)
 
 
 def _by_m(evidence, step, start):
     if step is not None and step["m"] != 1.0:
         return Diagnosis("m_wrong", f"{start} m must be max(0, 1) = 1 and is {step['m']:.4g}.")
-    if [
-        case
-        for case in evidence.failing()
-        if not case.comparisons["m_new"].passed and not case.case.options.get("masked")
-    ]:
+    return next((_say_m(case, start) for case in evidence.failing() if not case.comparisons["m_new"].passed), None)
+
+
+def _say_m(case, start):
+    """Diagnosis of a wrong m_new by what came instead: the tile's maximum, the same number in every row, or neither."""
+    wrong, got = case.comparisons["m_new"].wrong, case.first.outputs["m_new"]
+    tile = case.inputs["scores"].amax(dim=1)
+    row = int(wrong.nonzero()[0, 0])
+    right = case.ref["m_new"][row].item()
+    if torch.equal(got[wrong], tile[wrong]):
         return Diagnosis(
             "tile_local_max",
             f"{start} right. When the old m is the larger one, m is wrong: it must never fall, m_new = max(m, maximum "
             "of the tile).",
         )
-    return None
+    same = " in every row" if len(got) > 1 and bool((got == got[0]).all()) else ""
+    return Diagnosis(
+        "m_wrong",
+        f"{start} right. In the case {case.case.name!r} m_new[{row}] is {got[row].item():.6g}{same}; the larger one of "
+        f"the old m and the row's largest score is {right:.6g}. Each row has its own maximum, however low.",
+    )
+
+
+def _by_low_scores(evidence):
+    """Only scores below -1e4 fail, and m is right there."""
+    failing = evidence.failing()
+    if not failing or not evidence.passing() or any(case.case.values != "minus_12000" for case in failing):
+        return None
+    if any(case.comparisons["m_new"].wrong is not None for case in failing if not case.comparisons["m_new"].passed):
+        return None
+    case = failing[0]
+    name = next(name for name, comparison in case.comparisons.items() if not comparison.passed)
+    comparison = case.comparisons[name]
+    return Diagnosis(
+        "finite_for_inf",
+        f"Right for scores near 0, -100 and +100; near -12000 (case {case.case.name!r}) m_new is right and {name} is "
+        f"{comparison.got:.4g} instead of {comparison.expected:.4g}. Is a number such as -1e4 taken for -inf? Only "
+        "-inf itself is.",
+    )
 
 
 def _by_empty(evidence):
     failing = [case for case in evidence.failing() if case.case.options]
     if not failing or any(not case.case.options for case in evidence.failing()):
         return None
-    both = all(case.case.options.get("empty") and case.case.options.get("masked") for case in failing)
-    if both:
+    if all(case.case.options.get("mixed") for case in failing):
+        return Diagnosis(
+            "rows_mixed",
+            "Right where all rows have seen keys and where none has; wrong where some have (case "
+            f"{failing[0].case.name!r}). Each row has a state of its own: no condition holds for all of them.",
+        )
+    both = [case.case.options.get("empty") and case.case.options.get("masked") for case in failing]
+    if all(one or case.case.options.get("mixed") for one, case in zip(both, failing, strict=True)):
         return Diagnosis(
             "masked_row",
             "Nothing seen before and nothing visible now: m stays -inf, l and out stay 0. -inf - -inf and 0 / 0 are "
@@ -129,11 +168,18 @@ EXERCISE = exercise(
         _update_case("a wide tile", 7, 40, 20),
         _update_case("scores near -100", values="minus_100", m=-100.0),
         _update_case("scores near +100", values="plus_100", m=100.0),
+        _update_case("scores near -12000", values="minus_12000", m=-12000.0),
+        _update_case("one score of 120, a wide head", 2, 6, 300, "spikes"),
+        _update_case("some scores masked", 6, 20, 5, "masked"),
+        _update_case("rows that start masked", 6, 21, 5, "leading_masked"),
+        _update_case("first tile, scores near -12000", values="minus_12000", empty=True),
+        _update_case("one row of 3,000 keys", 1, 3000, 3),
         _update_case("old maximum far above", m=200.0),
         _update_case("old maximum far below", m=-200.0),
         _update_case("the first tile", empty=True),
         _update_case("a masked tile", masked=True),
         _update_case("nothing seen yet, masked tile", empty=True, masked=True),
+        _update_case("rows with and without a past", 8, 16, 8, mixed=True),
     ),
     make_inputs=_state,
     make_run=_update_run,

@@ -87,4 +87,32 @@ ANSWERS = [
             ),
         ),
     ),
+    Right(
+        "rows from the last one, lse in every tile",
+        (
+            (
+                "            m[q_row] = m_new;\n",
+                "            m[q_row] = m_new;\n            lse[q_row] = m_new + logf(l_new);\n",
+            ),
+            (
+                "    for (int q_row = threadIdx.x; q_row < seq_len_q; q_row += BLOCK_M) {\n"
+                "        lse[q_row] = m[q_row] + logf(l[q_row]);  // this thread wrote both\n    }\n",
+                "",
+            ),
+            (
+                "        for (int q_row = threadIdx.x; q_row < seq_len_q; q_row += BLOCK_M) {\n            float probs",
+                "        for (int q_row = seq_len_q - 1 - (int)threadIdx.x; q_row >= 0; q_row -= BLOCK_M) {\n"
+                "            float probs",
+            ),
+        ),
+    ),
+    Right(
+        "columns of the tile by a thread each",
+        (
+            (
+                "for (int i = threadIdx.x; i < BLOCK_N * HEAD_DIM; i += BLOCK_M) {",
+                "for (int i = BLOCK_N * HEAD_DIM - 1 - (int)threadIdx.x; i >= 0; i -= BLOCK_M) {",
+            ),
+        ),
+    ),
 ]

@@ -1,19 +1,44 @@
 """06.3 FlashAttention-1 in CUDA, one thread a query row: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude
+from course_lib.grading.exercise import magnitude, probes
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention import masks as masks
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
+from course_lib.grading.subjects.limits import by_limit
 
 
 def _in_tiles(case):
     """(floats read, floats written) by FlashAttention-1 without a mask."""
     batch_size, num_heads, _, num_q, num_kv, head_dim = case.sizes.values()
-    tiles = -(-num_kv // cases.BLOCK_N)
+    tiles = -(-num_kv // cases.tiles(case)[1])
     read = 2 * num_kv * head_dim + (2 * tiles - 1) * num_q * head_dim + 2 * tiles * num_q
     written = tiles * num_q * (head_dim + 2) + num_q
     return batch_size * num_heads * read, batch_size * num_heads * written
+
+
+def _judge_way(case, ledger):
+    """Refuses tiles that are read again for every row, and rows that one thread computes for the others."""
+    read, written = _in_tiles(case)
+    *_, num_q, num_kv, head_dim = case.sizes.values()
+    block_m, block_n = cases.tiles(case)
+    heads = case.sizes["batch_size"] * case.sizes["num_heads"]
+    lse_again = heads * num_q * (-(-num_kv // block_n) - 1)  # lse may be written in every tile
+    why = "a block reads k and v once, q once a tile, out, m and l once a tile; it writes out, m and l once a tile"
+    found = moved(case, ledger, read=4 * read, written=4 * (written + lse_again), why=why)
+    rows, tiles = -(-num_q // block_m), -(-num_kv // block_n)
+    own = rows * (2 * tiles * (head_dim + 2)) + 2 * tiles * -(-block_n * head_dim // block_m)
+    return found or share(case, ledger, loaded=4 * own, why="a thread reads its own rows and its part of a tile")
+
+
+_ONE_TILE = cases.one_head(1, cases.BLOCK_N)
+
+
+def _diagnose(evidence):
+    limited = by_limit(evidence, seq_len_q="queries", seq_len_kv="keys")
+    return limited or diagnostics.diagnose_tiles(evidence)
 
 
 EXERCISE = exercise(
@@ -24,25 +49,30 @@ EXERCISE = exercise(
         cases.case("one below a tile", cases.BLOCK_M - 1, cases.BLOCK_N - 1),
         cases.case("one above a tile", cases.BLOCK_M + 1, cases.BLOCK_N + 1, schedules=ALL_SCHEDULES),
         cases.case("ragged, grouped heads", 37, 53, schedules=(), heads=(2, 4, 2)),
-        cases.case("more queries than keys", 50, 20),
+        cases.case("more queries than keys", 50, 20, scale=0.6),
+        cases.case("other tiles", 70, 47, head_dim=9, tiles=(16, 24), scale=0.5),
+        cases.case("4,100 keys", 1, 4100, head_dim=9, tiles=(16, 24)),
+        cases.case("300 queries", 300, 3, head_dim=9, tiles=(16, 24)),
         cases.case("one query", 1, 45),
         cases.case("rising scores", 9, 53, "rising", ("reverse",)),
         cases.case("falling scores", 9, 53, "falling"),
         cases.case("scores near -100", 5, 45, "minus_100"),
-        cases.case("scores near +100", 5, 45, "plus_100"),
+        cases.case("scores near -12000", 5, 45, "minus_12000"),
+        cases.case("scores near +100", 5, 45, "plus_100", scale=0.6),
         cases.case("one score of 120", 9, 50, "spikes"),
         cases.case("several batches", 35, 21, schedules=("random",), heads=(2, 3, 1)),
     ),
     make_inputs=cases.heads_inputs,
-    make_run=lambda case, tensors: cases.heads_run(case, tensors, threads=cases.BLOCK_M),
+    make_run=lambda case, tensors: cases.heads_run(case, tensors, threads=cases.tiles(case)[0]),
     oracle=cases.oracle(),
     baseline=cases.baseline(),
     rules={"out": "weights", "lse": "lse"},
     largest_score=magnitude.of_attention(),
-    probes=(*diagnostics.tile_probes(cases.one_head), masks.head_probe(cases.HEADS)),
-    diagnose=diagnostics.diagnose_tiles,
+    probes=(*diagnostics.tile_probes(cases.one_head), masks.head_probe(cases.HEADS), probes.other_scale(_ONE_TILE)),
+    diagnose=_diagnose,
+    ledger_rule=_judge_way,
     bound_bytes=cases.bound,
     usual_bytes=lambda case: 4 * sum(_in_tiles(case)),
     question="Which tensor is read once more than it has to be?",
-    tile=lambda case: (cases.BLOCK_M, cases.HEAD_DIM),
+    tile=lambda case: (cases.tiles(case)[0], case.sizes["head_dim"]),
 )

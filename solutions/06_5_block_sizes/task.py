@@ -54,6 +54,13 @@ EXERCISE = exercise(
         _sram("exactly full", 4 * (4 * 32 * 64 + 32 * 32), 64),
         _sram("one byte short", 4 * (4 * 32 * 64 + 32 * 32) - 1, 64),
         _sram("wider than the tile", 9000, 128),
+        _sram("exactly full, narrow head", _needed(16, 100, 16), 16),
+        _sram("one byte short, narrow head", _needed(16, 100, 16) - 1, 16),
+        _sram("a head of one number", 227 * 1024, 1),
+        _sram("a head of 96", 99 * 1024 + 3, 96),
+        _sram("a head of 512, 64 KiB", 64 * 1024, 512),
+        _sram("as many keys as columns", _needed(80, 80, 80), 80),
+        _sram("one key more than columns", _needed(80, 81, 80), 80),
     ),
     make_inputs=lambda case, gen: {},
     make_run=lambda case, tensors: Run(

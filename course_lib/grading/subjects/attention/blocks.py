@@ -29,6 +29,10 @@ def inputs(case, gen):
     numbered = case.options.get("v") == "head_numbers"
     plain = Case(case.name, case.sizes, case.values, options={**case.options, "v": "ones"}) if numbered else case
     tensors = qkv(plain, gen, (batch_size, num_heads, seq_len_q, head_dim), kv_shape)
+    if case.options.get("k") == "head_numbers":
+        numbers = torch.arange(1.0, batch_size * num_kv_heads + 1).reshape(batch_size, num_kv_heads, 1, 1)
+        tensors["q"][..., -1] = 1.0 / scale_of(case, head_dim)
+        tensors["k"] = tensors["k"] * 0.0 + numbers
     if "every" in case.options:
         columns = torch.arange(head_dim)
         tensors["q"][..., (columns % case.options["every"] != 0) & (columns != head_dim - 1)] = 0.0

@@ -62,15 +62,21 @@ def say_rows(name, seen):
     return Diagnosis("wrong_keys", f"{start}.")
 
 
-def head_map(num_heads, num_kv_heads, batch_size=2):
-    """q = 0 and v = the number of its head, counted through the batch from 1. Reading: what each query head got."""
+def head_map(num_heads, num_kv_heads, batch_size=2, of="v"):
+    """q = 0 and v = the number of its head, counted through the batch from 1. Reading: what each query head got.
+
+    With of="k" scores and lse tell the head of k: its keys all have the number of the head as their scaled score.
+    """
     sizes = {"batch_size": batch_size, "num_heads": num_heads, "num_kv_heads": num_kv_heads}
     sizes |= {"seq_len_q": 3, "seq_len_kv": 5, "head_dim": 4}
 
     def read(_inputs, outputs):
-        return {"num_kv_heads": num_kv_heads, "got": outputs["out"].double()[:, :, 0, 0].tolist()}
+        lse = outputs.get("lse")
+        got = outputs["out"].double()[:, :, 0, 0] if of == "v" else lse.double()[:, :, 0] - math.log(5)
+        return {"num_kv_heads": num_kv_heads, "got": got.tolist()}
 
-    return Probe("head map", Case("head map", sizes, "zeros", options={"v": "head_numbers"}), read)
+    name = "head map" if of == "v" else f"{of} head map"
+    return Probe(name, Case(name, sizes, "zeros", options={of: "head_numbers"}), read)
 
 
 _MAPS = (
@@ -87,8 +93,8 @@ _MAPS = (
 )  # fmt: skip
 
 
-def say_heads(reading):
-    """Diagnosis from the reading of `head_map`, or None."""
+def say_heads(reading, of=""):
+    """Diagnosis from the reading of `head_map`, or None; `of`: the tensor, where another one is read rightly."""
     if reading is None:
         return None
     got, kv = reading["got"], reading["num_kv_heads"]
@@ -102,7 +108,7 @@ def say_heads(reading):
     read = " ".join(f"{value:.4g}" for value in got[b])
     want = " ".join(str(right[b, head]) for head in range(heads))
     start = f"{heads} query heads, {kv} key-value heads: in batch entry {b} the query heads must read the heads {want}"
-    start += f" (counted through the batch from 1); they read {read}"
+    start += f"{f' of {of}' if of else ''} (counted through the batch from 1); they read {read}"
     for code, rule, reason in _MAPS:
         if all(near(got[i][j], rule(i, j, heads, kv) + 1) for i, j in pairs):
             return Diagnosis(code, f"{start}: {reason}.")

@@ -8,9 +8,9 @@ import torch
 from ....reference import attention as reference
 from ...exercise.spec import Case
 from ...processes.protocol import Ref, Run
-from ..attention.cases import qkv
+from ..attention.cases import qkv, scale_of
 
-BLOCK_M, BLOCK_N = 32, 16  # tiles of the kernel exercises while they are graded
+BLOCK_M, BLOCK_N = 32, 16  # tiles of the kernel exercises, but for the cases that have options["tiles"]
 SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_q", "seq_len_kv", "head_dim")
 FIRST, LATER = 4.0, 0.0019  # with equal weights: 16 * 4 = 64, to which half precision can add no 16 * 0.0019
 SCRATCH = ("m", "l")  # outputs that are not compared
@@ -23,8 +23,14 @@ def heads_case(name, sizes, values="normal", schedules=(), **options):
 
 
 def case(name, num_q, num_kv, values="normal", schedules=("forward",), heads=(1, 1, 1), **options):
-    """A case of HEAD_DIM columns; heads = (batch_size, num_heads, num_kv_heads)."""
-    return heads_case(name, (*heads, num_q, num_kv, HEAD_DIM), values, schedules, **options)
+    """A case of HEAD_DIM columns, or options["head_dim"]; heads = (batch_size, num_heads, num_kv_heads)."""
+    head_dim = options.get("head_dim", HEAD_DIM)
+    return heads_case(name, (*heads, num_q, num_kv, head_dim), values, schedules, **options)
+
+
+def tiles(case):
+    """(BLOCK_M, BLOCK_N) of a kernel's case."""
+    return case.options.get("tiles", (BLOCK_M, BLOCK_N))
 
 
 def one_head(num_q, num_kv):
@@ -59,8 +65,9 @@ def heads_run(case, tensors, *, threads=1, constants=None, **extra):
     rows = (batch_size, num_heads, num_q)
     outputs = {"out": ((*rows, head_dim), "float32"), **{name: (rows, "float32") for name in (*SCRATCH, "lse")}}
     arguments = tuple(Ref(name) for name in ("q", "k", "v", *outputs))
-    arguments += (num_heads // num_kv_heads, num_q, num_kv, head_dim**-0.5)
-    defines = {"HEAD_DIM": head_dim, "BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N} | (constants or {})
+    arguments += (num_heads // num_kv_heads, num_q, num_kv, scale_of(case, head_dim))
+    block_m, block_n = tiles(case)
+    defines = {"HEAD_DIM": head_dim, "BLOCK_M": block_m, "BLOCK_N": block_n} | (constants or {})
     grid = (num_heads, batch_size, 1)
     return Run(case.name, tensors, outputs, arguments, grid=grid, block=(threads, 1, 1), constants=defines, **extra)
 
@@ -91,12 +98,16 @@ def head_run(case, tensors):
 
 def oracle(causal=False):
     """(case, tensors) -> {"out", "lse"}, float64."""
-    return lambda case, tensors: _named(reference.attention_lse(**tensors, causal=causal))
+    return lambda case, tensors: _named(reference.attention_lse(**tensors, causal=causal, **_scale(case)))
 
 
 def baseline(causal=False):
     """(case, tensors) -> {"out", "lse"}, in the dtype of the inputs."""
-    return lambda case, tensors: _named(reference.rounded_attention_lse(**tensors, causal=causal))
+    return lambda case, tensors: _named(reference.rounded_attention_lse(**tensors, causal=causal, **_scale(case)))
+
+
+def _scale(case):
+    return {"softmax_scale": case.options.get("scale")}
 
 
 def _named(pair):

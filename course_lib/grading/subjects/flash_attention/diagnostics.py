@@ -13,13 +13,14 @@ from ...exercise import probes
 from ...exercise.spec import Case, Probe
 from ...judge.diagnosis import runs_of
 from ...report.verdict import Diagnosis
-from ..attention.diagnostics import diagnose_attention, near
+from ..attention.diagnostics import by_other_scale, diagnose_attention, near
 from ..softmax.diagnostics import by_shift
 from ..softmax.lse import say_lse
 from .cases import BLOCK_N as TILE
 from .masks import by_heads, by_masked_rows, by_seen
 
 E = math.e
+_OBJECTS_OF_PYTHON = 64 << 10  # bytes that slices, numbers and frames may take
 KEYS = 53  # three whole tiles and 5 keys
 ALPHA = math.exp(-1.0)
 _FACTORS = (  # factor of the old state, code, what was done to it
@@ -69,6 +70,7 @@ def diagnose_tiles(evidence):
         _by_tail,
         _by_equal_weights,
         _by_lse,
+        by_other_scale,
         by_shift,
         diagnose_attention,
         by_masked_rows,
@@ -251,4 +253,19 @@ def one_tile_of_scores(case, ledger):
         return Diagnosis(
             "all_scores_held", f"{start}: here one product added up the weights of {ledger['terms']:,} keys."
         )
-    return None
+    return _memory(case, ledger)
+
+
+def _memory(case, ledger):
+    """Refuses more numbers alive at one time than the contract allows, in tensors, numpy arrays and lists."""
+    num_q, num_kv, head_dim, block_m, block_n = case.sizes.values()
+    limit = 8 * (num_q + block_m + block_n + 16) * (head_dim + 4) + 8 * block_m * block_n
+    held = max(ledger["tensor_bytes"], ledger["object_bytes"] - _OBJECTS_OF_PYTHON) // 4
+    if held <= limit:
+        return None
+    return Diagnosis(
+        "too_much_held",
+        f"Every value is right, but beside its inputs the answer held {held:,} numbers at one time (case "
+        f"{case.name!r}, {num_q} queries, {num_kv} keys, tiles of {block_m} x {block_n}); the contract allows "
+        f"{limit:,}. What grows with seq_len_kv is too much: use a tile, then let it go.",
+    )
