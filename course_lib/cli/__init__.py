@@ -8,6 +8,7 @@
     course reset 03.2             the starter cell again; yours is kept in work/
     course build [NN …]           notebooks from chapters/
     course exercises check DIR    a teacher's exercises against the checklist; `build DIR` makes their notebook
+    course mutate FILE            which barrier, fence or index of a kernel does no test need?
     course bench [NAME …]         measure this machine; NAME: one case file of benchmarks/
 
 `course --exercises DIR grade …` takes exercises from DIR too, as COURSE_EXERCISES=DIR does.
@@ -27,7 +28,7 @@ from pathlib import Path
 
 from .. import device
 from ..errors import CourseError
-from . import exercises
+from . import exercises, mutate
 
 _ROOT = Path(__file__).resolve().parents[2]
 EXIT = {"PASS": 0, "FAIL": 1, "NOT STARTED": 3, "NOT VERIFIED HERE": 4}
@@ -94,6 +95,7 @@ def _parser():
     own.add_argument("action", choices=("check", "build"))
     own.add_argument("names", nargs="*", metavar="DIR", help="folders, or ids of the course's own exercises")
     own.add_argument("--seed", type=int, help="fixed inputs; otherwise they are new every time")
+    mutate.add_arguments(command("mutate", mutate.run, mutate.HELP))
     command("build", None, "notebooks from chapters/")
     command("bench", None, "measure this machine; rows go to benchmarks/results")
     return parser
