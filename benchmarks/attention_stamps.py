@@ -99,8 +99,8 @@ def _consumer_spans(variant, actor, marks, step):
         before_k, after_k, before_v, after_v, scores, weights, done = marks
     yield _row(variant, actor, "wait", f"K of step {step}", "k_full", before_k, after_k)
     yield _row(variant, actor, "wait", f"V of step {step}", "v_full", before_v, after_v)
-    yield _row(variant, f"wgmma of {actor}", "wgmma", f"QK {step}", "", after_k, scores)
-    yield _row(variant, f"wgmma of {actor}", "wgmma", f"PV {step}", "", after_v, done)
+    yield _row(variant, f"products of {actor.removeprefix('consumer ')}", "wgmma", f"QK {step}", "", after_k, scores)
+    yield _row(variant, f"products of {actor.removeprefix('consumer ')}", "wgmma", f"PV {step}", "", after_v, done)
     yield _row(variant, actor, "softmax", f"softmax {step}", "", scores, weights)
 
 

@@ -104,6 +104,22 @@ def test_what_the_lecture_says_of_triton(rows):
     assert min(gains(both, TRITON, RING, **sizes)) > 1 > max(gains(both, TRITON, ROLES, **sizes))  # "between 02 and 03"
 
 
+def test_what_the_lecture_says_of_the_stamps():
+    stored = measure.read_results("h200", "attention_stamps")
+    ends = {}
+    for name, over in (("03_producer_consumer", False), ("04_overlap", True)):
+        spans = stored.where(variant=name).rows
+        ends[name] = max(span["end"] for span in spans if span["actor"] != "producer")
+        products = {(span["actor"], span["label"]): span for span in spans if span["kind"] == "wgmma"}
+        for softmax in (span for span in spans if span["kind"] == "softmax"):
+            consumer, step = softmax["actor"][-1], softmax["label"].split()[-1]
+            product = products[f"products of {consumer}", f"PV {step}"]
+            assert (
+                product["start"] < softmax["start"] and softmax["end"] <= product["end"]
+            ) is over  # "under the softmax"
+    assert 0.95 < ends["03_producer_consumer"] / ends["04_overlap"] < 1.05  # "about as long in both"
+
+
 def test_what_the_lecture_says_of_the_sanitizer():
     said = {
         (row["mutant"], row["tool"]): row["says"] for row in measure.read_results("h200", "sanitizer_of_mutants").rows
