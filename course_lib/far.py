@@ -9,8 +9,8 @@ import torch
 class Far(torch.Tensor):
     """A tensor whose address, as a kernel gets it, lies `elements` before its first element.
 
-    Index ``elements + i`` is then element i of the memory, and every smaller index lies in no memory at all. For the SIMT
-    machine and Triton's interpreter, which check each access; the Triton runtime of a GPU refuses such an address.
+    Index ``elements + i`` is then element i of the memory, and every smaller index lies in no memory at all. For the
+    SIMT machine and Triton's interpreter, which check each access; Triton on a GPU refuses such an address.
     """
 
     __torch_function__ = torch._C._disabled_torch_function_impl

@@ -21,7 +21,7 @@ def append_slots(block_row, start, end, page_size):
     # every slot of every page, then the part that is asked for
     pages = block_row[block_row >= 0].to(torch.int64)
     every = pages[:, None] * page_size + torch.arange(page_size)
-    new_pages = torch.tensor(float(len(pages) - (start + page_size - 1) // page_size))
+    new_pages = torch.tensor(len(pages) - (start + page_size - 1) // page_size)
     return every.flatten()[start:end], new_pages, len(pages) * page_size - end
 """
 

@@ -20,12 +20,14 @@ def _inputs(case, gen):
     first = FAR if case.options.get("far") else 1
     order = torch.randperm(pages + 9, generator=gen)
     order = order[order != 0][:pages] + first  # page `first` is never taken: no table is the identity
+    if case.options.get("page_0"):
+        order[pages // 2] = 0
     return {"block_row": torch.cat((order, torch.full((2,), -1))).to(torch.int32)}
 
 
 def _run(case, tensors):
     start, end, page_size = case.sizes.values()
-    outputs = {"slots": ((max(end - start, 0),), "int64"), "new_pages": ((), "float32"), "unused": ((), "float32")}
+    outputs = {"slots": ((max(end - start, 0),), "int64"), "new_pages": ((), "int64"), "unused": ((), "int64")}
     return Run(case.name, tensors, outputs, (Ref("block_row"), start, end, page_size))
 
 
@@ -41,8 +43,8 @@ def _right(case, tensors, dtype):
     unused = _pages(end, page_size) * page_size - end
     return {
         "slots": slots.to(dtype or torch.int64),
-        "new_pages": torch.tensor(new_pages, dtype=dtype or torch.float32),
-        "unused": torch.tensor(unused, dtype=dtype or torch.float32),
+        "new_pages": torch.tensor(new_pages, dtype=dtype or torch.int64),
+        "unused": torch.tensor(unused, dtype=dtype or torch.int64),
     }
 
 
@@ -180,6 +182,10 @@ EXERCISE = exercise(
         _case("pages of one token", 3, 7, 1),
         _case("pages of 3", 17, 40, 3),
         _case("one token of many", 1000, 1001, 16),
+        _case("no token yet", 0, 0, 4),
+        _case("nothing appended to full pages", 8, 8, 4),
+        _case("page 0 in use", 9, 14, 4, page_0=True),
+        _case("pages of 600", 599, 20_000, 600),
         _case("a pool of more than 2^31 slots", 30, 40, 16, far=True),
     ),
     make_inputs=_inputs,

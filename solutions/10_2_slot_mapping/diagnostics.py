@@ -1,16 +1,75 @@
 """Diagnoses of a kernel that writes into a pool of pages: every number is unique, so its value says where it came from.
 
-May import: verdict, evidence (as data), torch.
+May import: verdict, evidence (as data), subjects.ledger, torch.
 """
 
 import torch
 
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.ledger.moved import moved
+
+# what case.options["far"] says -> (page size, number of the first slot that exists; None: pages are spread over it)
+_FAR = {"slots": (1 << 30, None), "pages": (None, 1 << 28), "offsets": (1 << 29, 1 << 28)}
+
+
+def page_size_of(case):
+    """The page_size that the answer gets."""
+    return _FAR.get(case.options.get("far"), (None, 0))[0] or case.sizes["page_size"]
+
+
+def numbers_ahead(case, pages):
+    """Numbers of a pool that come before its first one, and do not exist."""
+    first = _FAR.get(case.options.get("far"), (None, 0))[1] or 0
+    return first * pages.shape[2] * pages.shape[3]
+
+
+def far_slot(case, slots):
+    """The slots that the answer gets for those of the pool that exists."""
+    size, first = _FAR[case.options["far"]]
+    page_size = case.sizes["page_size"]
+    return slots // page_size * size + slots % page_size if first is None else slots + first
 
 
 def page_and_offset(case, slot):
-    """(page, offset in it) of a slot; pages of FAR_PAGE_SIZE in the cases with far slots."""
-    return divmod(slot, (1 << 30) if case.options.get("far_slots") else case.sizes["page_size"])
+    """(page, offset in it) of a slot, in the pool that exists."""
+    size, first = _FAR.get(case.options.get("far"), (None, 0))
+    return divmod(slot, size) if first is None else divmod(slot - first, case.sizes["page_size"])
+
+
+def explain(fault, case, evidence):
+    """Diagnosis of an access out of bounds in a late case, or None."""
+    if fault.kind != "out_of_bounds" or not case.case.late:
+        return None
+    begin = f"Right where slots and addresses are small. In the case {case.case.name!r}"
+    if case.case.options.get("any_negative"):
+        token = case.case.options["not_stored"][0]
+        slot = int(case.inputs["slot_mapping"][token])
+        words = f"slot_mapping[{token}] is {slot:,}: no negative slot is stored, whichever it is"
+        return Diagnosis("padding_written", f"{begin} {words}. ({fault.message})", fault.line)
+    slot = int(case.inputs["slot_mapping"][0])
+    stride = case.inputs["k_before"][0].stride(1)
+    return Diagnosis(
+        "int32_overflow",
+        f"{begin} token 0 belongs to slot {slot:,}, number {slot * stride:,} of the pool: more than 32 bits hold. The "
+        f"strides are long long, so that pages, slots and addresses can be. ({fault.message})",
+        fault.line,
+    )
+
+
+def traffic(case, ledger):
+    """Diagnosis or None: each number is written once, by lanes that share the row."""
+    sizes, left = case.sizes, case.options.get("not_stored", ())
+    rows = (sizes["num_tokens"] - len(left)) * sizes["num_kv_heads"]
+    why = "each number of a token that is stored is written once to each pool"
+    found = moved(case, ledger, written=8 * rows * sizes["head_dim"], why=why)
+    turns, requests = 2 * rows * -(-sizes["head_dim"] // 32), ledger["global_store"]["requests"]
+    if found is None and requests > turns:
+        return Diagnosis(
+            "few_lanes",
+            f"Every value is right (case {case.name!r}), but the warp writes {requests:,} times where 32 lanes that "
+            f"share the {sizes['head_dim']} columns of a row write {turns:,} times.",
+        )
+    return found
 
 
 def diagnose_write(evidence):
@@ -43,7 +102,7 @@ def _before(case, name):
 
 def _by_far_slot(failing):
     """Nothing wrong but slots that an int does not hold."""
-    if not all(case.case.options.get("far_slots") for case in failing):
+    if not all(case.case.options.get("far") == "slots" for case in failing):
         return None
     slot = int(max(failing[0].inputs["slot_mapping"]))
     wrapped = (slot + (1 << 31)) % (1 << 32) - (1 << 31)
@@ -60,6 +119,7 @@ def _by_negative_slot(failing):
         return None
     case = failing[0]
     token = case.case.options["not_stored"][0]
+    slot = int(case.inputs["slot_mapping"][token])
     for name in ("k_pages", "v_pages"):
         row = case.inputs["k" if name == "k_pages" else "v"][token, 0]
         hit = (case.first.outputs[name] == row[0]).nonzero()
@@ -67,14 +127,14 @@ def _by_negative_slot(failing):
             page, offset, head, _ = hit[0].tolist()
             return Diagnosis(
                 "padding_written",
-                f"Case {case.case.name!r}: slot_mapping[{token}] is -1, so token {token} is not stored; its row is "
+                f"Case {case.case.name!r}: slot_mapping[{token}] is {slot}, so token {token} is not stored; its row is "
                 f"in slot {offset} of page {page}, head {head}.",
             )
     if all(torch.equal(right, got) for name in ("k_pages", "v_pages") for *_, right, got in _rows(case, name)):
         return None
     return Diagnosis(
         "padding_stops",
-        f"Case {case.case.name!r}: token {token} has slot -1 and is not stored, but others were left out with it. "
+        f"Case {case.case.name!r}: token {token} has slot {slot} and is not stored, but others were left out with it. "
         "Which threads may leave?",
     )
 
@@ -107,20 +167,32 @@ _RULES = (
 
 def _by_rule(failing):
     """Which slot the rows of all tokens went to instead of their own."""
-    case = failing[0]
-    pages, slots = case.first.outputs["k_pages"], case.inputs["slot_mapping"].tolist()
     for code, rule, reason in _RULES:
-        token = next(token for token, slot in enumerate(slots) if slot >= 0)
-        page, offset = page_and_offset(case.case, rule(slots[token], token))
-        if not 0 <= page < len(pages) or rule(slots[token], token) == slots[token]:
+        moved_to = [_moved(case, rule) for case in failing]
+        case, token = next(((c, one[0]) for c, one in zip(failing, moved_to, strict=True) if one), (None, None))
+        if case is None or None in moved_to:
             continue
-        if torch.equal(pages[page, offset], _given(case, "k")[token]):
-            return Diagnosis(
-                code,
-                f"Case {case.case.name!r}: token {token} belongs to slot {slots[token]} of the pool, and its row of k "
-                f"is in slot {rule(slots[token], token)}: {reason}.",
-            )
+        slot = int(case.inputs["slot_mapping"][token])
+        return Diagnosis(
+            code,
+            f"Case {case.case.name!r}: token {token} belongs to slot {slot} of the pool, and its row of k is in slot "
+            f"{rule(slot, token)}: {reason}.",
+        )
     return None
+
+
+def _moved(case, rule):
+    """Tokens that the rule takes to another slot; None when a row is not where it would be."""
+    pages, tokens = case.first.outputs["k_pages"], []
+    for token, slot in enumerate(case.inputs["slot_mapping"].tolist()):
+        page, offset = page_and_offset(case.case, rule(slot, token))
+        if slot < 0 or not 0 <= page < len(pages) or not 0 <= offset < pages.shape[1]:
+            continue
+        if not torch.equal(pages[page, offset], _given(case, "k")[token]):
+            return None
+        if rule(slot, token) != slot:
+            tokens.append(token)
+    return tokens
 
 
 def _by_source(failing):

@@ -11,11 +11,11 @@ ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
 
 SIZES = ("num_tokens", "num_kv_heads", "head_dim", "page_size", "num_pages")
 
-FAR_PAGE_SIZE = 1 << 30  # page 2 begins at slot 2^31
+NEGATIVE = (-1, -7, -(1 << 40))  # slots of tokens that are not stored, in turn
 
 
-def _case(name, sizes, schedules=("forward",), **options):
-    return Case(name, dict(zip(SIZES, sizes, strict=True)), "whole numbers", "int32", options, schedules)
+def _case(name, sizes, schedules=("forward",), late=False, **options):
+    return Case(name, dict(zip(SIZES, sizes, strict=True)), "whole numbers", "int32", options, schedules, late)
 
 
 def _numbers(case):
@@ -23,7 +23,7 @@ def _numbers(case):
     num_tokens, num_kv_heads, head_dim, page_size, num_pages = case.sizes.values()
     row, cells = num_kv_heads * head_dim, num_pages * page_size * num_kv_heads * head_dim
     sizes = (num_tokens * row, num_tokens * row, cells, cells)
-    numbers = torch.arange(sum(sizes), dtype=torch.int32) + 1_000
+    numbers = torch.arange(sum(sizes), dtype=torch.int32) + (1 << 28)  # more than float32 holds exactly
     return numbers.split(sizes)
 
 
@@ -36,13 +36,13 @@ def inputs(case, gen):
     slots = torch.randperm(num_pages * page_size, generator=gen)
     if case.options.get("not_stored"):  # leave free the slots that -1 would hit as an index
         slots = slots[(slots > 0) & (slots != page_size - 1)]
-    if case.options.get("far_slots"):  # the first token lies beyond 2^31
+    if case.options.get("far") == "slots":  # the first token lies beyond 2^31
         slots = torch.cat((slots[slots >= 2 * page_size], slots[slots < 2 * page_size]))
     slots = torch.zeros(1, dtype=torch.int64) if num_tokens == 1 else slots[:num_tokens].clone()
     for token in case.options.get("not_stored", ()):
-        slots[token] = -1
-    if case.options.get("far_slots"):
-        slots = slots // page_size * FAR_PAGE_SIZE + slots % page_size
+        slots[token] = NEGATIVE[token % 3] if case.options.get("any_negative") else -1
+    if case.options.get("far"):
+        slots = diagnostics.far_slot(case, slots)
     return {
         "k": _spaced(k.reshape(rows), 1),
         "v": _spaced(v.reshape(rows), 2),
@@ -67,9 +67,11 @@ def _laid_out(pages, case):
 
 def _run(case, tensors):
     k, v, before = tensors["k"], tensors["v"], tensors["k_before"][0]
-    page_size = FAR_PAGE_SIZE if case.options.get("far_slots") else case.sizes["page_size"]
+    page_size = diagnostics.page_size_of(case)
     outputs = {name: (tuple(before.shape), "int32") for name in ("k_pages", "v_pages")}
-    arguments = (*map(Ref, ("k", "v", *outputs, "slot_mapping")), case.sizes["head_dim"], page_size)
+    ahead = diagnostics.numbers_ahead(case, before)
+    pools = (Ref(name, before=ahead) for name in outputs)
+    arguments = (Ref("k"), Ref("v"), *pools, Ref("slot_mapping"), case.sizes["head_dim"], page_size)
     arguments += (k.stride(0), v.stride(0), *before.stride()[:3])
     inputs_only = {name: tensors[name] for name in ("k", "v", "slot_mapping")}
     contents = {"k_pages": before, "v_pages": tensors["v_before"][0]}
@@ -100,7 +102,11 @@ EXERCISE = exercise(
         _case("tokens that are not stored", (6, 2, 40, 4, 3), not_stored=(1,)),
         _case("heads before slots", (5, 3, 40, 4, 3), ("forward", "random"), hnd=True),
         _case("heads before slots, one not stored", (7, 2, 64, 16, 2), not_stored=(0,), hnd=True),
-        _case("slots beyond 2^31", (7, 2, 64, 4, 4), far_slots=True),
+        _case("slots beyond 2^31", (7, 2, 64, 4, 4), far="slots"),
+        _case("a row of 1,300 numbers", (2, 1, 1300, 1, 3)),
+        _case("other negative slots", (6, 2, 32, 3, 3), not_stored=(1, 2), any_negative=True, late=True),
+        _case("pages beyond 2^31 numbers", (5, 2, 32, 4, 2), far="pages", late=True),
+        _case("a page of more than 2^31 numbers", (5, 2, 32, 4, 2), far="offsets", late=True),
         _case("many tokens", (90, 4, 64, 16, 8), ()),
     ),
     make_inputs=inputs,
@@ -109,6 +115,8 @@ EXERCISE = exercise(
     baseline=_written,
     rules={"k_pages": "exact", "v_pages": "exact"},
     diagnose=diagnostics.diagnose_write,
+    explain=diagnostics.explain,
+    ledger_rule=diagnostics.traffic,
     bound_bytes=lambda case: (
         case.sizes["num_tokens"] * (16 * case.sizes["num_kv_heads"] * case.sizes["head_dim"] + 8),
         "k and v of each token read once and written once, and its slot",

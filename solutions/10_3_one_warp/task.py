@@ -2,7 +2,7 @@
 
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Run
-from course_lib.grading.subjects.paged import cases, diagnostics
+from course_lib.grading.subjects.paged import cases, diagnostics, extent
 
 ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
 
@@ -11,12 +11,17 @@ def _run(case, tensors):
     page_size, max_pages = case.sizes["page_size"], tensors["block_table"].shape[1]
     arguments = cases.arguments(case, tensors, page_size, max_pages)
     grid = cases.grid(case, tensors)
-    return Run(case.name, tensors, cases.outputs(tensors), arguments, grid=grid, block=(32, 1, 1))
+    return Run(case.name, extent.given(case, tensors), cases.outputs(tensors), arguments, grid=grid, block=(32, 1, 1))
 
 
 EXERCISE = exercise(
     __file__,
-    cases=cases.usual(ALL_SCHEDULES, many=(150, 75, 0, 33), many_heads=(4, 2)),
+    cases=(
+        *cases.usual(ALL_SCHEDULES, many=(150, 75, 0, 33), many_heads=(4, 2)),
+        cases.case("pages of 5", (12, 3), 5, (2, 1), late=True),
+        cases.case("pages of 16", (20, 16), 16, (1, 1), late=True),
+        cases.case("12,500 tokens", (12_500,), 4, (1, 1), schedules=(), late=True),
+    ),
     make_inputs=cases.inputs,
     make_run=_run,
     oracle=cases.oracle,
@@ -25,6 +30,8 @@ EXERCISE = exercise(
     largest_score=cases.largest_score,
     probes=diagnostics.probes(),
     diagnose=diagnostics.diagnose,
+    explain=extent.explain,
+    ledger_rule=cases.traffic,
     bound_bytes=cases.bound,
-    tile=lambda case: (1, cases.HEAD_DIM),
+    tile=lambda case: (1, cases.head_dim(case)),
 )

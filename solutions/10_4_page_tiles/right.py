@@ -13,16 +13,16 @@ ANSWERS = [
         ),
     ),
     Right(
-        "k and v on end, tl.where after a load without mask",
+        "k and v on end",
         (
             (
                 "k = tl.load(k_pages_ptr + offsets, mask=mask[:, None], other=0.0)",
-                "k = tl.load(k_pages_ptr + tl.trans(offsets))",
+                "k = tl.load(k_pages_ptr + tl.trans(offsets), mask=mask[None, :])",
             ),
             ("tl.sum(q[None, :] * k, axis=1)", "tl.sum(q[:, None] * k, axis=0)"),
             (
                 "v = tl.load(v_pages_ptr + offsets, mask=mask[:, None], other=0.0)",
-                "v = tl.where(mask[:, None], tl.load(v_pages_ptr + offsets), 0.0)",
+                "v = tl.trans(tl.load(v_pages_ptr + tl.trans(offsets), mask=mask[None, :], other=0.0))",
             ),
         ),
     ),

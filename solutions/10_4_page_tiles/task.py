@@ -2,14 +2,16 @@
 
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Run
-from course_lib.grading.subjects.paged import cases, diagnostics
+from course_lib.grading.subjects.paged import cases, diagnostics, extent
 
 
 def _run(case, tensors):
     arguments = cases.arguments(case, tensors, tensors["block_table"].shape[1])
-    constants = {"HEAD_DIM": cases.HEAD_DIM, "PAGE_SIZE": case.sizes["page_size"]}
+    constants = {"HEAD_DIM": cases.head_dim(case), "PAGE_SIZE": case.sizes["page_size"]}
     grid = cases.grid(case, tensors)
-    return Run(case.name, tensors, cases.outputs(tensors), arguments, grid=grid, constants=constants)
+    return Run(
+        case.name, extent.given(case, tensors), cases.outputs(tensors), arguments, grid=grid, constants=constants
+    )
 
 
 EXERCISE = exercise(
@@ -17,7 +19,9 @@ EXERCISE = exercise(
     cases=(
         *cases.usual(),
         cases.case("pages of 1", (5, 2), 1, (2, 1)),
-        cases.case("pages of 16", (20, 16), 16, (1, 1)),
+        cases.case("pages of 16, head_dim 64", (20, 16), 16, (1, 1), head_dim=64),
+        cases.case("pages of 64, head_dim 16", (70,), 64, (2, 1), head_dim=16),
+        cases.case("260 pages of 16", (260 * 16 - 5,), 16, (1, 1), late=True),
     ),
     make_inputs=cases.inputs,
     make_run=_run,
@@ -27,6 +31,8 @@ EXERCISE = exercise(
     largest_score=cases.largest_score,
     probes=diagnostics.probes(),
     diagnose=diagnostics.diagnose,
+    explain=extent.explain,
+    ledger_rule=cases.traffic,
     bound_bytes=cases.bound,
-    tile=lambda case: (1, cases.HEAD_DIM),
+    tile=lambda case: (1, cases.head_dim(case)),
 )

@@ -8,9 +8,12 @@ from course_lib.grading.exercise.spec import Case, Probe, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.attention.diagnostics import near
-from course_lib.grading.subjects.paged import cases, diagnostics
-from course_lib.grading.subjects.paged.cases import HEAD_DIM, SLOT_LENS
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.paged import cases, diagnostics, extent
+from course_lib.grading.subjects.paged.cases import SLOT_LENS
 from course_lib.grading.subjects.paged.slots import tokens_of
+
+from . import partials
 
 BLOCK_N = 8
 
@@ -26,21 +29,23 @@ def _case(name, seq_lens, partition_len, heads=(1, 1), values="normal", schedule
 def _run(case, tensors):
     batch_size, num_heads = len(tensors["seq_lens"]), case.sizes["num_heads"]
     partition_len = case.options["partition_len"]
-    num_partitions = max(1, -(-case.sizes["seq_len_kv"] // partition_len)) + case.options.get("spare", 0)
+    num_partitions = partials.num_partitions(case)
     rows = (batch_size, num_heads)
     outputs = cases.outputs(tensors) | {
-        "partial_out": ((*rows, num_partitions, HEAD_DIM), "float32"),
+        "partial_out": ((*rows, num_partitions, cases.head_dim(case)), "float32"),
         "partial_lse": ((*rows, num_partitions), "float32"),
         "counters": (rows, "int32"),
     }
     middle = (*map(Ref, ("partial_out", "partial_lse", "counters")),)
     plain = cases.arguments(case, tensors, tensors["block_table"].shape[1], partition_len)
     arguments = (*plain[:7], *middle, *plain[7:])
-    constants = {"HEAD_DIM": HEAD_DIM, "PAGE_SIZE": case.sizes["page_size"], "BLOCK_N": BLOCK_N}
+    constants = {"HEAD_DIM": cases.head_dim(case), "PAGE_SIZE": case.sizes["page_size"]}
+    constants["BLOCK_N"] = case.options.get("block_n", BLOCK_N)
     constants["BLOCK_P"] = 1 << (num_partitions - 1).bit_length()
     contents = {"counters": torch.zeros(rows, dtype=torch.int32)}
     grid = (num_heads, num_partitions, batch_size)
-    return Run(case.name, tensors, outputs, arguments, grid=grid, constants=constants, contents=contents)
+    given = extent.given(case, tensors)
+    return Run(case.name, given, outputs, arguments, grid=grid, constants=constants, contents=contents)
 
 
 def _probes():
@@ -61,7 +66,16 @@ def _probes():
 
 
 def _diagnose(evidence):
-    looks = (_by_past, _by_bounds, _by_equal_tokens, _by_two, _by_lse, _by_size, diagnostics.diagnose)
+    looks = (
+        partials.by_partials,
+        _by_past,
+        _by_bounds,
+        _by_equal_tokens,
+        _by_two,
+        _by_lse,
+        _by_size,
+        diagnostics.diagnose,
+    )
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
@@ -223,6 +237,17 @@ def _by_size(evidence):
     )
 
 
+def _oracle(case, tensors):
+    return partials.with_partials(case, tensors, cases.oracle(case, tensors), torch.float64)
+
+
+def _traffic(case, ledger):
+    """Nothing but out, lse and the partials of those that take part is written, each number once."""
+    rows = sum(1 + parts for parts in partials.num_parts(case)) * case.sizes["num_heads"]
+    why = "out, lse and the partials of each partition that takes part, each number once"
+    return moved(case, ledger, written=4 * rows * (cases.head_dim(case) + 1), why=why)
+
+
 EXERCISE = exercise(
     __file__,
     cases=(
@@ -235,20 +260,28 @@ EXERCISE = exercise(
         _case("more partitions than needed", (9, 3), 4, spare=2),
         _case("a sequence without tokens", (0, 9), 4),
         _case("heads before slots", (9, 4), 7, (2, 2), hnd=True),
+        _case("head_dim 64, three query heads for each of k", (7,), 5, (6, 2), head_dim=64, block_n=4),
+        _case("softmax_scale of another size", (10,), 6, scale=0.4, block_n=16),
         _case("rising scores", (14,), 5, values="rising"),
         _case("scores near -100", (13,), 4, values="minus_100"),
         _case("scores near +100", (13,), 4, values="plus_100"),
         _case("one score of 120", (14,), 5, values="spikes"),
         _case("table that ends in -1", (10,), 4, minus_one=True),
+        _case("partitions of 40", (90,), 40, late=True),
+        _case("130 partitions of 1", (130,), 1, late=True),
+        _case("scores near -11000", (9,), 4, values="minus_3000", scale=0.25, times=3.75, whole=True, late=True),
     ),
     make_inputs=cases.inputs,
     make_run=_run,
-    oracle=cases.oracle,
-    baseline=cases.baseline,
-    rules={"out": "weights", "lse": "lse"},
+    oracle=_oracle,
+    baseline=lambda case, tensors: partials.with_partials(case, tensors, cases.baseline(case, tensors), torch.float32),
+    rules={"out": "weights", "lse": "lse", "partial_out": "weights", "partial_lse": "lse", "counters": "exact"},
+    unread=partials.unread,
+    ledger_rule=_traffic,
     largest_score=cases.largest_score,
     probes=_probes(),
     diagnose=_diagnose,
+    explain=extent.explain,
     bound_bytes=cases.bound,
-    tile=lambda case: (1, HEAD_DIM),
+    tile=lambda case: (1, cases.head_dim(case)),
 )

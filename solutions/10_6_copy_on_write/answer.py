@@ -82,7 +82,7 @@ def replay(trace, num_pages, page_size):
             traceback.print_exc(limit=-1)
             break
         tables = [[other, pool.num_tokens[other], *pool.pages[other]] for other in sorted(pool.pages)]
-        flat = [page for pair in copies for page in pair]
-        for part in ([refused, len(tables)], slots, flat, pool.free_pages, pool.holders, *tables):
+        flat = [page for source, target in copies for page in (source, target)]
+        for part in ([refused, len(tables), len(pool.num_tokens)], slots, flat, pool.free_pages, pool.holders, *tables):
             log += [len(part), *part]
     return torch.tensor(log, dtype=torch.int64)

@@ -21,6 +21,7 @@ class State:
     holders: list
     tables: dict  # name -> pages
     num_tokens: dict  # name -> tokens
+    num_names: int  # entries of num_tokens
 
 
 def read(log):
@@ -33,7 +34,7 @@ def read(log):
         return log[begin:position]
 
     while position < len(log):
-        refused, num_tables = part()
+        refused, num_tables, num_names = part()
         slots, flat, free, holders = part(), part(), part(), part()
         tables = [part() for _ in range(num_tables)]
         yield State(
@@ -44,6 +45,7 @@ def read(log):
             holders,
             {table[0]: table[2:] for table in tables},
             {table[0]: table[1] for table in tables},
+            num_names,
         )
 
 
@@ -69,7 +71,7 @@ class _Judge:
     def __init__(self, name, num_pages, page_size):
         self.name, self.num_pages, self.page_size = name, num_pages, page_size
         self.model, self.memory = Model(num_pages, page_size), [None] * (num_pages * page_size)
-        self.before = State(False, [], [], list(range(num_pages)), [0] * num_pages, {}, {})
+        self.before = State(False, [], [], list(range(num_pages)), [0] * num_pages, {}, {}, 0)
 
     def after(self, number, step, state):
         """Diagnosis of this step, or None."""
@@ -106,7 +108,7 @@ class _Judge:
         if not refused:
             return None
         for what, now, then in (
-            ("free_pages", sorted(state.free), sorted(self.before.free)),
+            ("free_pages", state.free, self.before.free),
             ("holders", state.holders, self.before.holders),
             ("the pages of a sequence", state.tables, self.before.tables),
             ("num_tokens", state.num_tokens, self.before.num_tokens),

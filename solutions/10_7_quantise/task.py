@@ -5,6 +5,7 @@ import torch
 from course_lib.grading.exercise.spec import Case, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.ledger.moved import moved
 
 HEAD_DIM = 32
 
@@ -13,9 +14,16 @@ OLD_BYTE, OLD_SCALE = 77, -5.0  # contents of the pools on entry
 ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
 
 
-def _case(name, num_tokens, num_kv_heads, values="normal", schedules=("forward",), **options):
+FAR = 1 << 32  # the first slot that exists in the case with options["far"]
+
+NEGATIVE = (-1, -7, -(1 << 40))  # slots of tokens that are not stored, in turn
+
+CLOSE = 1e-6  # relative, of a scale: largest / 127 and largest * (1 / 127) are two roundings apart at most
+
+
+def _case(name, num_tokens, num_kv_heads, values="normal", schedules=("forward",), late=False, **options):
     sizes = {"num_tokens": num_tokens, "num_kv_heads": num_kv_heads, "page_size": 4, "num_pages": 3}
-    return Case(name, sizes, values, "int8", options, schedules)
+    return Case(name, sizes, values, "int8", options, schedules, late)
 
 
 def _inputs(case, gen):
@@ -29,9 +37,15 @@ def _inputs(case, gen):
         x[::2] = 0.0
     if case.values == "large":
         factor = factor * 1e4
+    if case.values == "tiny":
+        factor = 1e-30
     slots = torch.randperm(num_pages * page_size - 1, generator=gen)[:num_tokens] + 1
+    if case.options.get("slot_0"):
+        slots[0] = 0
     for token in case.options.get("not_stored", ()):
-        slots[token] = -1
+        slots[token] = NEGATIVE[token % 3] if case.options.get("any_negative") else -1
+    if case.options.get("far"):
+        slots += FAR
     return {"x": x * factor, "slot_mapping": slots}
 
 
@@ -43,7 +57,9 @@ def _run(case, tensors):
         "pages": torch.full((*shape, HEAD_DIM), OLD_BYTE, dtype=torch.int8),
         "scales": torch.full(shape, OLD_SCALE),
     }
-    arguments = (*map(Ref, ("x", "pages", "scales", "slot_mapping")),)
+    ahead = FAR * num_kv_heads if case.options.get("far") else 0  # rows
+    pools = Ref("pages", before=ahead * HEAD_DIM), Ref("scales", before=ahead)
+    arguments = (Ref("x"), *pools, Ref("slot_mapping"))
     grid = (num_kv_heads, num_tokens, 1)
     return Run(case.name, tensors, outputs, arguments, grid=grid, block=(32, 1, 1), contents=contents)
 
@@ -51,16 +67,16 @@ def _run(case, tensors):
 def _accept(case, tensors, outputs):
     """Diagnosis of the first row that is not what it should be, or None."""
     pages, scales = outputs["pages"].flatten(0, 1), outputs["scales"].flatten(0, 1)  # (slots, heads, …)
-    x, slots = tensors["x"], tensors["slot_mapping"].tolist()
+    x, slots = tensors["x"], tensors["slot_mapping"]
+    slots = (slots - FAR if case.options.get("far") else slots).tolist()
     diagnosis = _by_slot(case, pages, scales, x, slots)
     if diagnosis is not None:
         return diagnosis
     for token, slot in enumerate(slots):
         for head in range(x.shape[1] if slot >= 0 else 0):
-            diagnosis = _by_row(case, (token, head), x, pages[slot, head], scales[slot, head].item())
-            diagnosis = diagnosis or _say_row(
-                case, (token, head), x[token, head], pages[slot, head], scales[slot, head].item()
-            )
+            stored = pages[slot, head], scales[slot, head].item()
+            diagnosis = _by_row(case, (token, head), x, *stored)
+            diagnosis = diagnosis or _say_row(case, (token, head), x[token, head], *stored, x[token].abs().max().item())
             if diagnosis is not None:
                 return diagnosis
     return _by_others(case, pages, scales, slots)
@@ -89,8 +105,8 @@ def _by_others(case, pages, scales, slots):
     for what, tensor, old in (("pages", pages, OLD_BYTE), ("scales", scales, OLD_SCALE)):
         for slot in set(range(len(tensor))) - set(slots):
             if bool((tensor[slot] != old).any()):
-                code = "padding_written" if -1 in slots else "neighbours_touched"
-                words = "A negative slot is not stored" if -1 in slots else "No token is mapped to it"
+                code = "padding_written" if min(slots) < 0 else "neighbours_touched"
+                words = "A negative slot is not stored" if min(slots) < 0 else "No token is mapped to it"
                 return Diagnosis(code, f"Case {case.name!r}: {what} of slot {slot} changed. {words}.")
     return None
 
@@ -109,7 +125,7 @@ def _by_row(case, where, x, small, scale):
     )
 
 
-def _say_row(case, where, x, small, scale):
+def _say_row(case, where, x, small, scale, of_token):
     token, head = where
     largest = x.abs().max().item()
     right, start = (
@@ -123,23 +139,41 @@ def _say_row(case, where, x, small, scale):
             "zero_row", f"Case {case.name!r}, token {token}: a row of zeros has the scale {scale:g} and the bytes "
             f"{small[:3].tolist()}, …; 0 / 0 is NaN. It must be zeros, with a finite scale."
         )  # fmt: skip
-    for value, code, words in _scales(x, right):
+    for value, code, words in _scales(x, right, of_token):
         if abs(scale - value) <= 2e-3 * abs(value):
             return Diagnosis(
                 code, f"{start}, so the scale must be {right:.4g} = {largest:.4g} / 127; it is {scale:.4g}: {words}."
             )
     error = (small.double() * scale - x.double()).abs()
-    column, limit = int(error.argmax()), right / 2 * 1.01
+    column, limit = int(error.argmax()), right / 2 * 1.0005
     if not bool((error <= limit).all()):
         return _say_error(start, x, small, scale, (column, limit, right))
-    return None
+    return _by_scale(start, scale, right)
 
 
-def _scales(x, right):
+def _by_scale(start, scale, right):
+    """The bytes fit a scale that is not the largest magnitude / 127, but near it."""
+    off = abs(scale - right) / right
+    if off <= CLOSE:
+        return None
+    words = "That is more than float32 rounds: was it rounded to half or bfloat16, or kept above a smallest scale?"
+    return Diagnosis(
+        "scale_rounded",
+        f"{start}, so the scale must be {right:.8g} = largest / 127; it is {scale:.8g}, {off:.2g} of it off. {words}",
+    )
+
+
+def _scales(x, right, of_token):
     """[(a wrong scale, code, words)]; none of them is the right one for this row."""
     largest = x.abs().max().item()
     table = (
         (127.0 / largest, "scale_inverse", "turned round. pages * scale must give x again"),
+        (of_token / 127.0, "scale_of_the_token", "that of all heads of the token; each row has a scale of its own"),
+        (
+            x[:16].abs().max().item() / 127.0,
+            "half_the_lanes",
+            "the largest of the columns 0 to 15: every lane needs the largest of all 32",
+        ),
         (largest, "scale_largest", "the largest magnitude itself; a byte goes to 127, so divide by 127"),
         (x.max().item() / 127.0, "signed_maximum", "the largest number without its sign is what counts: fabsf first"),
         (x[0].abs().item() / 127.0, "lane_alone", "that of column 0 alone: every lane needs the largest of all 32"),
@@ -160,6 +194,9 @@ def _say_error(start, x, small, scale, where):
         f"{byte * scale:.4g}: off by {abs(byte * scale - value):.3g}, and half a scale, {limit:.3g}, is allowed"
     )
     exact = x.double() / scale
+    if abs(scale - right) > 0.1 * right and abs(byte) < 127:
+        words = f"{said}. The scale must be {right:.4g} = largest / 127"
+        return Diagnosis("scale_wrong", f"{words}; it is {scale / right:.3g} times that.")
     if abs(scale - right) <= 0.01 * right and _mostly(small, exact.trunc()):
         return Diagnosis(
             "truncated", f"{said}. The fraction was cut off: a cast rounds towards 0, rintf to the nearest."
@@ -178,6 +215,31 @@ def _mostly(small, rounded):
     return float((small.double() == rounded).double().mean()) > 0.9
 
 
+def _explain(fault, case, evidence):
+    """Diagnosis of an access out of bounds in a late case, or None."""
+    if fault.kind != "out_of_bounds" or not case.case.late:
+        return None
+    begin = f"Right where slots are small. In the case {case.case.name!r}"
+    if case.case.options.get("any_negative"):
+        token = case.case.options["not_stored"][0]
+        slot = int(case.inputs["slot_mapping"][token])
+        words = f"slot_mapping[{token}] is {slot:,}: no negative slot is stored, whichever it is"
+        return Diagnosis("padding_written", f"{begin} {words}. ({fault.message})", fault.line)
+    slot = int(case.inputs["slot_mapping"][0])
+    return Diagnosis(
+        "int32_overflow",
+        f"{begin} token 0 belongs to slot {slot:,}, more than 32 bits hold, and so are the row and the byte that it "
+        f"begins at: keep all of them in a long long. ({fault.message})",
+        fault.line,
+    )
+
+
+def _traffic(case, ledger):
+    """Diagnosis or None: each byte and each scale is written once."""
+    rows = (case.sizes["num_tokens"] - len(case.options.get("not_stored", ()))) * case.sizes["num_kv_heads"]
+    return moved(case, ledger, written=rows * (HEAD_DIM + 4), why="each byte and each scale is written once")
+
+
 EXERCISE = exercise(
     __file__,
     cases=(
@@ -187,6 +249,10 @@ EXERCISE = exercise(
         _case("rows of zeros", 4, 1, "zeros"),
         _case("large numbers", 6, 2, "large"),
         _case("a token that is not stored", 5, 2, not_stored=(2,)),
+        _case("slot 0", 3, 2, slot_0=True),
+        _case("numbers near 1e-30", 5, 2, "tiny"),
+        _case("other negative slots", 5, 2, not_stored=(1, 2), any_negative=True, late=True),
+        _case("slots from 2^32 on", 4, 2, far=True, late=True),
     ),
     make_inputs=_inputs,
     make_run=_run,
@@ -194,4 +260,6 @@ EXERCISE = exercise(
     baseline=lambda case, tensors: {},
     rules={},
     accept=_accept,
+    explain=_explain,
+    ledger_rule=_traffic,
 )

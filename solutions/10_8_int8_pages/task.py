@@ -1,11 +1,14 @@
 """10.8 Attention over pages of bytes: what the judge runs."""
 
+from dataclasses import replace
+
 import torch
 
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.paged import cases, diagnostics
+from course_lib.grading.subjects.paged import cases, diagnostics, extent
+from course_lib.grading.subjects.paged.guesses import fits
 from course_lib.reference import quantised_kv
 
 SMALL = ("k_pages", "v_pages", "k_scales", "v_scales")
@@ -20,9 +23,12 @@ def _inputs(case, gen):
     for name in ("k", "v"):
         pages = tensors[f"{name}_pages"]
         unused = pages.isnan().any(dim=3)
+        if case.options.get("zero_rows"):
+            pages = torch.where(torch.arange(pages.shape[1])[:, None, None] % 2 == (name == "v"), pages, 0.0 * pages)
         if name == "v" and case.values not in ("zeros", "step") and "slots" not in case.options:
             pages = pages * torch.exp(torch.randn(pages.shape[:3], generator=gen))[..., None]
         small, scales = quantised_kv.quantise(pages, torch.int8)
+        scales = torch.where((small == 0).all(dim=3), 0.0, scales) * case.options.get("size", 1.0)
         noise = torch.randint(-128, 128, small.shape, generator=gen).to(torch.int8)
         tensors[f"{name}_pages"] = torch.where(unused[..., None], noise, small)
         tensors[f"{name}_scales"] = torch.where(unused, torch.nan, scales)
@@ -51,11 +57,14 @@ def _baseline(case, tensors):
 
 def _run(case, tensors):
     group = case.sizes["num_heads"] // case.sizes["num_kv_heads"]
-    names = ("q", *SMALL, "block_table", "seq_lens", "out", "lse")
-    arguments = (*map(Ref, names), group, tensors["block_table"].shape[1], cases.HEAD_DIM**-0.5)
-    constants = {"HEAD_DIM": cases.HEAD_DIM, "PAGE_SIZE": case.sizes["page_size"]}
+    first, names = extent.first_page(case), ("q", *SMALL, "block_table", "seq_lens", "out", "lse")
+    refs = (Ref(name, before=first * tensors[name].stride(0) if name in SMALL else 0) for name in names)
+    arguments = (*refs, group, tensors["block_table"].shape[1], cases.scale(case))
+    constants = {"HEAD_DIM": cases.head_dim(case), "PAGE_SIZE": case.sizes["page_size"]}
     grid = cases.grid(case, tensors)
-    return Run(case.name, tensors, cases.outputs(tensors), arguments, grid=grid, constants=constants)
+    return Run(
+        case.name, extent.given(case, tensors, SMALL), cases.outputs(tensors), arguments, grid=grid, constants=constants
+    )
 
 
 _GUESSES = (
@@ -72,10 +81,12 @@ _GUESSES = (
     ("scale_squared", lambda t: _restored(t, k_scales=t["k_scales"] ** 2), "k times its scale twice"),
     ("scale_of_the_page", lambda t: _restored(t, k_scales=_slot_0(t["k_scales"]), v_scales=_slot_0(t["v_scales"])),
      "the scales of slot 0 for a whole page"),
+    ("scale_of_the_page", lambda t: _restored(t, k_scales=_slot_0(t["k_scales"])), "k times the scale of slot 0"),
+    ("scale_of_the_page", lambda t: _restored(t, v_scales=_slot_0(t["v_scales"])), "v times the scale of slot 0"),
+    ("scale_of_head_0", lambda t: _restored(t, k_scales=_head_0(t["k_scales"])), "k times the scale of head 0"),
+    ("scale_of_head_0", lambda t: _restored(t, v_scales=_head_0(t["v_scales"])), "v times the scale of head 0"),
     ("sign_lost", lambda t: _restored(t | {n: t[n].view(torch.uint8).double() for n in ("k_pages", "v_pages")}),
      "bytes from 0 to 255: they are signed"),
-    ("scale_missing", lambda t: _restored(t) | {"q": t["q"] * cases.HEAD_DIM**0.5},
-     "scores that are not multiplied by softmax_scale"),
     ("query_rounded", lambda t: _restored(t) | {"q": (t["q"] + 0.5).floor()}, "q rounded to whole numbers as well"),
 )  # fmt: skip
 
@@ -90,9 +101,12 @@ def _slot_0(scales):
 
 def _by_scales(evidence):
     """Which wrong use of the scales gives these very numbers, in every case that is wrong."""
-    failing = [case for case in evidence.failing() if case.comparisons and case.case.values == "normal"]
-    for code, guess, words in _GUESSES:
-        if failing and all(_is_so(case, guess) for case in failing):
+    normal = [case for case in evidence.cases if case.comparisons and case.case.values == "normal"]
+    failing = sorted((case for case in normal if not case.passed), key=lambda case: case.elements)
+    guesses = [(code, guess, words, {}) for code, guess, words in _GUESSES]
+    guesses += [("scale_missing", _restored, "scores that are not multiplied by softmax_scale", {"scale": 1.0})]
+    for code, guess, words, options in guesses:
+        if failing and all(_is_so(case, guess, options) for case in normal):
             comparison = next(c for c in failing[-1].comparisons.values() if not c.passed)
             return Diagnosis(
                 code,
@@ -103,11 +117,8 @@ def _by_scales(evidence):
     return _by_weighted_l(failing)
 
 
-def _is_so(case, guess):
-    expected = cases.oracle(case.case, guess(case.inputs))
-    out = case.first.outputs
-    close = (expected["out"] - out["out"]).abs() <= 1e-3 * expected["out"].abs().max()
-    return bool(close.all()) and torch.allclose(expected["lse"], out["lse"].double(), atol=1e-3, rtol=1e-3)
+def _is_so(case, guess, options):
+    return fits(case, cases.oracle(replace(case.case, options=case.case.options | options), guess(case.inputs)))
 
 
 def _by_weighted_l(failing):
@@ -131,11 +142,12 @@ def _diagnose(evidence):
     return _by_scales(evidence) or diagnostics.diagnose(evidence)
 
 
+_PROBES = ("slots of v", "head map", "tiles", "ramp", "equal lse", "one score")
+
+
 def _probes():
     """Those of paging whose numbers a byte holds well enough."""
-    return tuple(
-        probe for probe in diagnostics.probes() if probe.name in ("slots of v", "head map", "equal lse", "one score")
-    )
+    return tuple(probe for probe in diagnostics.probes() if probe.name in _PROBES)
 
 
 EXERCISE = exercise(
@@ -151,7 +163,16 @@ EXERCISE = exercise(
         cases.case("scores near -100", (13,), heads=(1, 1), values="minus_100"),
         cases.case("scores near +100", (13,), heads=(1, 1), values="plus_100"),
         cases.case("table that ends in -1", (10,), heads=(1, 1), minus_one=True),
-        cases.case("pages of 16", (20, 16), 16, (2, 2)),
+        cases.case("pages of 16, head_dim 64", (20, 16), 16, (2, 2), head_dim=64),
+        cases.case("pages of 1, head_dim 16", (3,), 1, (3, 1), head_dim=16),
+        cases.case("softmax_scale of another size", (6,), heads=(1, 1), scale=0.4),
+        cases.case("rows of zeros", (7,), heads=(1, 1), zero_rows=True),
+        cases.case("numbers near 1e-5", (6,), heads=(1, 1), size=1e-5, scale=4e4),
+        cases.case("falling scores", (15,), heads=(1, 1), values="falling"),
+        cases.case("one score of 120", (18,), heads=(1, 1), values="spikes"),
+        *cases.ends(),
+        cases.case("scores of -16256", (4, 5), heads=(1, 1), scale=0.25, level=-16256.0, late=True),
+        cases.case("70 pages of 64", (70 * 64 - 5,), 64, (1, 1), late=True),
     ),
     make_inputs=_inputs,
     make_run=_run,
@@ -161,5 +182,7 @@ EXERCISE = exercise(
     largest_score=lambda case, tensors: cases.largest_score(case, _restored(tensors)),
     probes=_probes(),
     diagnose=_diagnose,
-    tile=lambda case: (1, cases.HEAD_DIM),
+    explain=extent.explain,
+    ledger_rule=cases.traffic,
+    tile=lambda case: (1, cases.head_dim(case)),
 )

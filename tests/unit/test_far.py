@@ -1,4 +1,4 @@
-"""Far: a kernel reaches the tensor behind 2^31 others, an index of 32 bits does not, and the address travels to a child."""
+"""Far: a kernel reaches the tensor behind 2^31 others, an index of 32 bits does not; the judge hands the address on."""
 
 import pytest
 import torch

@@ -25,6 +25,7 @@ class Case:
     dtype: str = "float32"
     options: dict[str, Any] = field(default_factory=dict)
     schedules: tuple[str, ...] = ()  # small cases name SIMT schedules; the others run in order, once
+    late: bool = False  # dear to run, and few mistakes show in it alone: run when every other case is right
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from .tensors import Bindings
 _SMALLEST = 'extern "C" __global__ void nothing_kernel() {}\n'
 _LAUNCH_SHARE = 0.4  # of the wall time for one launch: the machine can name the line, the killer of the process cannot
 _STEP_LIMIT = 500_000  # of one thread: a thousand times what a small case needs, reached in a second or two
+_LARGE_LIMIT = 4 * _STEP_LIMIT  # where a case is large enough to run in order alone; the small ones came before it
 
 
 def preload():
@@ -124,7 +125,7 @@ class Runner:
             *bound.arguments,
             shared_bytes=run.shared_bytes,
             schedule=schedule,
-            step_limit=_STEP_LIMIT,
+            step_limit=_STEP_LIMIT if run.schedules else _LARGE_LIMIT,
             outputs=bound.unwritten,
             timeline=run.timeline,
         )

@@ -1,9 +1,10 @@
 """Pools of pages for every decode exercise of chapter 10: cases, inputs, runs, oracle, baseline.
 
-The pages of a sequence are in random order. Slots without a token are NaN, except in page 0, which keeps the rows of an
-ended sequence. Table entries past the end of a sequence name pages that no sequence holds, or are -1.
+The pages of a sequence are in random order. Slots without a token are NaN, or what options["past"] says, except in
+page 0, which keeps the rows of an ended sequence. Table entries past the end of a sequence name pages that no sequence
+holds, or are -1.
 
-May import: spec, protocol, magnitude, inputs (by attention.cases), reference, torch.
+May import: spec, protocol, magnitude, inputs (by attention.cases), extent, ledger, reference, torch.
 """
 
 import torch
@@ -12,38 +13,60 @@ from ....reference import attention, paged
 from ...exercise import magnitude
 from ...exercise.spec import Case
 from ...processes.protocol import Ref
-from ..attention.cases import qkv
+from ..attention.cases import qkv, scale_of
+from ..ledger.dots import dots
+from ..ledger.moved import moved
+from . import extent
 
-HEAD_DIM = 32
+HEAD_DIM = 32  # of most cases
 SIZES = ("num_heads", "num_kv_heads", "page_size", "seq_len_kv")  # seq_len_kv: of the longest sequence
 SPARE = 3  # pages that no sequence holds
 INPUTS = ("q", "k_pages", "v_pages", "block_table", "seq_lens")
 
 
-def case(name, seq_lens, page_size=4, heads=(2, 1), values="normal", schedules=("forward",), **options):
-    """A case of sequences with `seq_lens` tokens. options: hnd, minus_one (-1 past the end of the table), v."""
+def case(name, seq_lens, page_size=4, heads=(2, 1), values="normal", schedules=("forward",), late=False, **options):
+    """A case of sequences with `seq_lens` tokens.
+
+    options: hnd, minus_one (-1 past the end of the table), past (in slots without a token), v, head_dim, scale (the
+    softmax_scale; 1 / sqrt(head_dim) without), times (the scores of the distribution), level (of all scores), whole
+    (numbers in q and k), cut and far (extent.py)
+    """
     sizes = dict(zip(SIZES, (*heads, page_size, max(seq_lens)), strict=True))
-    return Case(name, sizes, values, options={"seq_lens": tuple(seq_lens), **options}, schedules=schedules)
+    return Case(name, sizes, values, options={"seq_lens": tuple(seq_lens), **options}, schedules=schedules, late=late)
 
 
-def usual(schedules=("forward", "reverse"), page_size=4, first=("forward",), many=(21, 0, 9), many_heads=(2, 1)):
+def usual(schedules=("forward", "reverse"), first=("forward",), many=(21, 0, 9), many_heads=(2, 1)):
     """The cases of every decode kernel."""
-    p = page_size
+    p = 4
     return (
         case("one token", (1,), p, (1, 1), schedules=schedules),
-        case("one below a page", (p - 1,), p, (1, 1), schedules=first),
+        case("one below a page", (p - 1,), p, (1, 1), schedules=first, past=torch.inf),
         case("exactly one page", (p,), p, (1, 1), schedules=first),
         case("one above a page", (p + 1,), p, (1, 1), schedules=first),
         case("mixed lengths, grouped heads", (2 * p + 3, 1, 2 * p), p, (4, 2), schedules=schedules),
         case("a sequence without tokens", (0, p + 2), p, (1, 1), schedules=first),
         case("heads before slots", (2 * p + 1, p), p, (4, 2), schedules=first, hnd=True),
+        case("three query heads for each of k", (p + 1,), p, (6, 2), schedules=first),
+        case("softmax_scale of another size", (p + 2,), p, (2, 1), schedules=first, scale=0.4),
         case("rising scores", (3 * p + 3,), p, (1, 1), "rising", first),
         case("falling scores", (3 * p + 3,), p, (1, 1), "falling", first),
-        case("scores near -100", (3 * p + 1,), p, (1, 1), "minus_100", first),
+        case("scores falling by 60 a page", (3 * p + 3,), p, (1, 1), "falling", first, times=16.0),
+        case("scores near -100", (3 * p + 1,), p, (1, 1), "minus_100", first, past=500.0),
         case("scores near +100", (3 * p + 1,), p, (1, 1), "plus_100", first),
         case("one score of 120", (4 * p + 2,), p, (1, 1), "spikes", first),
         case("table that ends in -1", (2 * p + 2,), p, (1, 1), schedules=first, minus_one=True),
         case("many tokens", many, p, many_heads, schedules=()),
+        *ends(),
+        case("scores near -11000", (p, p + 1), p, values="minus_3000", scale=0.25, times=3.75, whole=True, late=True),
+    )
+
+
+def ends(head_dim=HEAD_DIM):
+    """Cases of which nothing lies behind the last token, or before page 2^29."""
+    return (
+        case("nothing after the last token", (4, 10), cut=True, head_dim=head_dim, late=True),
+        case("nothing after a full page", (8,), cut=True, head_dim=head_dim, late=True),
+        case("pages from 2^29 on", (6,), heads=(1, 1), far=True, head_dim=head_dim, late=True),
     )
 
 
@@ -52,16 +75,21 @@ def inputs(case, gen):
     if "slots" in case.options:
         return slot_inputs(case)
     num_heads, num_kv_heads, page_size, longest = case.sizes.values()
-    lens = case.options["seq_lens"]
-    shape = (len(lens), num_kv_heads, max(longest, 1), HEAD_DIM)
-    dense = qkv(case, gen, (len(lens), num_heads, HEAD_DIM), shape)
+    lens, dim = case.options["seq_lens"], head_dim(case)
+    shape = (len(lens), num_kv_heads, max(longest, 1), dim)
+    dense = qkv(case, gen, (len(lens), num_heads, dim), shape)
+    dense["k"][..., -1] *= case.options.get("times", 1.0)
+    if case.options.get("level"):
+        dense["q"][..., -1], dense["k"][..., -1] = 1.0 / scale(case), case.options["level"]
+    if case.options.get("whole"):  # scores that float32 holds, so that their size costs no precision but the last
+        dense |= {name: dense[name].round() for name in "qk"}
     if case.options.get("v_of_head"):
         numbers = 1.0 + torch.arange(len(lens))[:, None] * num_kv_heads + torch.arange(num_kv_heads)[None, :]
         dense["v"] = numbers[:, :, None, None].expand(shape).clone()
     table, num_pages = _table(case, gen)
     tensors = {"q": dense["q"]}
     for name in ("k", "v"):
-        pages = torch.full((num_pages, page_size, num_kv_heads, HEAD_DIM), torch.nan)
+        pages = torch.full((num_pages, page_size, num_kv_heads, dim), case.options.get("past", torch.nan))
         pages[0] = torch.randn(pages[0].shape, generator=gen)
         for b, seq_len in enumerate(lens):
             tokens = torch.arange(seq_len)
@@ -83,6 +111,9 @@ def _table(case, gen):
     num_pages = sum(needed) + SPARE
     order = torch.randperm(num_pages - 1, generator=gen) + 1
     order = torch.cat((order[: sum(needed)], torch.zeros(1, dtype=torch.int64), order[sum(needed) :]))
+    if case.options.get("cut"):  # nothing lies behind the last page of the last sequence
+        order[order == num_pages - 1] = order[sum(needed) - 1].clone()
+        order[sum(needed) - 1] = num_pages - 1
     spare = [-1] if case.options.get("minus_one") else order[sum(needed) :].tolist()
     rows, start = [], 0
     for count in needed:
@@ -112,6 +143,15 @@ def slot_inputs(case):
     return {"q": q, "k_pages": k, "v_pages": v, "block_table": table, "seq_lens": lens}
 
 
+def head_dim(case):
+    return case.options.get("head_dim", HEAD_DIM)
+
+
+def scale(case):
+    """softmax_scale of the case."""
+    return scale_of(case, head_dim(case))
+
+
 def layout(case):
     return "HND" if case.options.get("hnd") else "NHD"
 
@@ -129,10 +169,14 @@ def outputs(tensors):
 
 
 def arguments(case, tensors, *between):
-    """(q, k_pages, v_pages, block_table, seq_lens, out, lse, num_q_per_kv, *between, strides, softmax_scale)."""
+    """(q, k_pages, v_pages, block_table, seq_lens, out, lse, num_q_per_kv, *between, strides, softmax_scale).
+
+    They go with the tensors that `extent.given` gives.
+    """
     group = case.sizes["num_heads"] // case.sizes["num_kv_heads"]
-    names = (*INPUTS, "out", "lse")
-    return (*map(Ref, names), group, *between, *strides(case, tensors), HEAD_DIM**-0.5)
+    steps = strides(case, tensors)
+    refs = (Ref(n, before=extent.first_page(case) * steps[0] * n.endswith("pages")) for n in (*INPUTS, "out", "lse"))
+    return (*refs, group, *between, *steps, scale(case))
 
 
 def grid(case, tensors):
@@ -142,7 +186,8 @@ def grid(case, tensors):
 
 def oracle(case, tensors):
     """{"out", "lse"}, float64."""
-    results = paged.paged_attention_lse(*(tensors[name] for name in INPUTS), layout=layout(case))
+    given = (tensors[name] for name in INPUTS)
+    results = paged.paged_attention_lse(*given, layout=layout(case), softmax_scale=scale(case))
     return dict(zip(("out", "lse"), results, strict=True))
 
 
@@ -156,7 +201,7 @@ def baseline(case, tensors):
                 paged.gathered(tensors[name], tensors["block_table"][b], seq_len, layout=layout(case))
                 for name in ("k_pages", "v_pages")
             )
-            row = attention.rounded_attention_lse(q[b, :, None], k, v)
+            row = attention.rounded_attention_lse(q[b, :, None], k, v, softmax_scale=scale(case))
             out[b], lse[b] = row[0][:, 0], row[1][:, 0]
     return {"out": out, "lse": lse}
 
@@ -166,14 +211,23 @@ def largest_score(case, tensors):
     scores = [0.0]
     for b, seq_len in enumerate(tensors["seq_lens"].tolist()):
         k = paged.gathered(tensors["k_pages"], tensors["block_table"][b], seq_len, layout=layout(case))
-        scores.append(magnitude.of_pairs(tensors["q"][b, :, None], k))
+        scores.append(magnitude.of_pairs(tensors["q"][b, :, None], k, softmax_scale=scale(case)))
     return max(scores)
+
+
+def traffic(case, ledger):
+    """Diagnosis or None: no more bytes are stored than out and lse have, and a tl.dot rounds nothing to TF32."""
+    if ledger.get("dots") and (found := dots(case, ledger, operands="fp32")):
+        return found
+    rows = len(case.options["seq_lens"]) * case.sizes["num_heads"]
+    why = "each number of out and of lse is written once"
+    return moved(case, ledger, written=4 * rows * (head_dim(case) + 1), why=why)
 
 
 def bound(case):
     """Fewest bytes: K and V of every token once, q and out, lse, and a table entry a page."""
     num_heads, num_kv_heads, page_size, _ = case.sizes.values()
-    lens = case.options["seq_lens"]
-    numbers = 2 * sum(lens) * num_kv_heads * HEAD_DIM + len(lens) * num_heads * (2 * HEAD_DIM + 1)
+    lens, dim = case.options["seq_lens"], head_dim(case)
+    numbers = 2 * sum(lens) * num_kv_heads * dim + len(lens) * num_heads * (2 * dim + 1)
     entries = sum(-(-seq_len // page_size) for seq_len in lens) + len(lens)
     return 4 * (numbers + entries), "k and v of each token, q, the table and the lengths read once, out and lse written"

@@ -1,6 +1,6 @@
 """Diagnoses of decode attention over pages.
 
-May import: spec, verdict, evidence (as data), cases, slots, diagnostics of attention, heads, lse, tiles.
+May import: spec, verdict, evidence (as data), cases, guesses, slots, diagnostics of attention, heads, lse, tiles.
 """
 
 import math
@@ -17,6 +17,7 @@ from ..softmax.diagnostics import by_shift
 from ..softmax.lse import say_lse
 from . import cases as cases
 from .cases import SLOT_LENS, SLOT_PAGE_SIZE
+from .guesses import by_floor, by_guess
 from .slots import by_k_rule, by_k_slots, by_lanes, by_slots, by_swapped
 
 KEYS = 2 * TILE
@@ -83,6 +84,8 @@ def diagnose(evidence):
     """Diagnosis of a failing decode attention over pages, or None."""
     looks = (
         _by_empty,
+        by_guess,
+        by_floor,
         by_swapped,
         _by_columns,
         by_slots,
@@ -113,10 +116,11 @@ def _by_empty(evidence):
     for case in evidence.failing():
         for name, comparison in case.comparisons.items():
             if not comparison.passed and comparison.index is not None:
+                why = ": 0 / 0 is NaN, and so is -inf minus -inf" if comparison.got != comparison.got else ""
                 return Diagnosis(
                     "empty_sequence",
                     f"Sequence {comparison.index[0]} of the case {case.case.name!r} has no token: out must be 0 and "
-                    f"lse -inf. {name} is {comparison.got:.4g}: 0 / 0 is NaN.",
+                    f"lse -inf. {name} is {comparison.got:.4g}{why}.",
                 )
     return None
 

@@ -1,0 +1,159 @@
+"""What a wrong result of chapter 10 is right for: another scale, a shorter sequence, other groups of heads.
+
+A guess counts when all of out and lse of every failing case are what attention gives with it.
+
+May import: verdict, evidence (as data), cases, torch.
+"""
+
+from dataclasses import replace
+
+import torch
+
+from ...report.verdict import Diagnosis
+from . import cases
+
+_LIMITS = sorted({1 << n for n in range(3, 14)} | {12288})
+
+
+def by_guess(evidence):
+    """Diagnosis of the guess that all failing cases fit, or None."""
+    failing = [case for case in evidence.failing() if {"out", "lse"} <= case.comparisons.keys()]
+    looks = (_by_scale, _by_length, _by_group)
+    return next((found for look in looks if failing and (found := look(evidence, failing)) is not None), None)
+
+
+def _fits(evidence, failing, guess):
+    """Whether every case, a right one too, holds what the oracle gives for `guess(case, inputs)`.
+
+    A guess of None says nothing of a case: then it must be right.
+    """
+    others = [one for one in evidence.cases if one.ran and one not in failing]
+    for one in [*failing, *others]:
+        changed = guess(one.case, one.inputs)
+        if changed is None and one in failing:
+            return False
+        if changed is not None and not fits(one, evidence.exercise.oracle(*changed)):
+            return False
+    return True
+
+
+def fits(one, expected):
+    """Whether out and lse of a case are those expected, far nearer than to the right ones where they are wrong."""
+    for name in ("out", "lse"):
+        got, want, right = (values[name].double() for values in (one.first.outputs, expected, one.ref))
+        if not torch.equal(torch.isfinite(got), torch.isfinite(want)):
+            return False
+        finite = torch.isfinite(want) & torch.isfinite(right)
+        size = right[finite].abs().max().item() if bool(finite.any()) else 0.0
+        error, off = (
+            (got - other)[finite].abs().max().item() if bool(finite.any()) else 0.0 for other in (want, right)
+        )
+        limit = 1e-4 * max(size, 1.0 if name == "lse" else 0.0)
+        if error > limit or (not one.comparisons[name].passed and error > 0.1 * off):
+            return False
+    return True
+
+
+def _with(case, **options):
+    return replace(case, options=case.options | options)
+
+
+def _by_scale(evidence, failing):
+    """softmax_scale of a case that is not 1 / sqrt(head_dim)."""
+    case = failing[0].case
+    own = cases.head_dim(case)
+    usual = own**-0.5
+    fixed = _fits(evidence, failing, lambda c, t: (_with(c, scale=usual), t))
+    if not fixed and not _fits(evidence, failing, lambda c, t: (_with(c, scale=cases.head_dim(c) ** -0.5), t)):
+        return None
+    return Diagnosis(
+        "scale_ignored",
+        f"softmax_scale is ignored. In the case {case.name!r} it is {cases.scale(case):.4g}, and out and lse are right "
+        f"for {usual:.4g} = 1 / sqrt({own}). Multiply by the argument; it need not be 1 / sqrt(head_dim).",
+    )
+
+
+def _by_length(evidence, failing):
+    """The tokens after a fixed number, of tokens or of pages, were left out."""
+    case = failing[0].case
+    if any(one.case.values != "normal" for one in failing):
+        return None  # tokens that weigh little may be missing for another reason
+    page_size, seq_len = case.sizes["page_size"], max(case.options["seq_lens"])
+    for limit in sorted({*_LIMITS, *(page_size * pages for pages in _LIMITS)}):
+        if limit >= seq_len or not _fits(evidence, failing, lambda c, t, n=limit: _cut(c, t, n)):
+            continue
+        pages = f", {limit // page_size} pages of {page_size}," if limit % page_size == 0 else ""
+        return Diagnosis(
+            "later_tokens_left_out",
+            f"In the case {case.name!r} a sequence has {seq_len:,} tokens, and out and lse are right for the first "
+            f"{limit:,} of them{pages} alone. A sequence may have any number of tokens and of pages.",
+        )
+    return None
+
+
+def _cut(case, tensors, limit):
+    if int(tensors["seq_lens"].max()) <= limit:
+        return None
+    return case, tensors | {"seq_lens": tensors["seq_lens"].clamp(max=limit)}
+
+
+def _by_group(evidence, failing):
+    """Query heads in groups of a fixed size."""
+    for group in (1, 2, 3, 4):
+        if _fits(evidence, failing, lambda c, t, g=group: _grouped(c, t, g)):
+            sizes = failing[0].case.sizes
+            right = sizes["num_heads"] // sizes["num_kv_heads"]
+            return Diagnosis(
+                "group_fixed",
+                f"In the case {failing[0].case.name!r} num_q_per_kv is {right}, and out and lse are right for query "
+                f"heads that read head / {group}. Divide by the argument.",
+            )
+    return None
+
+
+def _grouped(case, tensors, group):
+    """The pools with a head for each query head, as groups of `group` would read them; None where one is missing."""
+    num_heads, num_kv_heads = case.sizes["num_heads"], case.sizes["num_kv_heads"]
+    heads = torch.arange(num_heads) // group
+    if num_heads == num_kv_heads * group or int(heads.max()) >= num_kv_heads:
+        return None
+    axis = 1 if case.options.get("hnd") else 2
+    pools = {name: value.index_select(axis, heads) for name, value in tensors.items() if name[1:] in _OF_HEADS}
+    return replace(case, sizes=case.sizes | {"num_kv_heads": num_heads}), tensors | pools
+
+
+_OF_HEADS = ("_pages", "_scales")
+
+
+def _score(case):
+    """What the scores of a case far below 0 are near; None for other cases."""
+    return case.options.get("level", -3000.0 * case.options.get("times", 1.0) if case.values == "minus_3000" else None)
+
+
+def by_floor(evidence):
+    """Right but for scores far below a number that stands for minus infinity."""
+    failing = evidence.failing()
+    if not failing or any(_score(one.case) is None or not one.comparisons for one in failing):
+        return None
+    full, partial = set(), set()
+    for one in failing:
+        wrong = one.comparisons["lse"].wrong
+        if wrong is None:
+            return None
+        for row, seq_len in zip(wrong, one.inputs["seq_lens"].tolist(), strict=True):
+            (partial if seq_len % one.case.sizes["page_size"] else full).add(bool(row.any()))
+    score = _score(failing[0].case)
+    start = f"Right for scores near 0, 100 and -100, wrong in the case {failing[0].case.name!r}, near {score:.3g}"
+    if True in partial and full == {False}:
+        return Diagnosis(
+            "masked_score_too_high",
+            f"{start}, and there only where the last page is not full: the score of a masked slot is a finite number, "
+            f"which {score:.3g} lies below. It must be -inf.",
+        )
+    if True in full:
+        return Diagnosis(
+            "m_starts_too_high",
+            f"{start}, where the last page is full too: m began at a finite number, which {score:.3g} lies below, and "
+            "every exponential is 0. m starts at -inf.",
+        )
+    return None
