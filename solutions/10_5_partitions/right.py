@@ -16,10 +16,6 @@ LOOP = """largest, total, out = -float("inf"), 0.0, tl.zeros((HEAD_DIM,), tl.flo
 
 ANSWERS = [
     Right(
-        "every program takes part",
-        (("num_parts = tl.maximum(tl.cdiv(seq_len, partition_len), 1)", "num_parts = num_partitions"),),
-    ),
-    Right(
         "one partition after the other",
         (
             (

@@ -1,3 +1,4 @@
+import operator
 import traceback
 
 import torch
@@ -81,6 +82,7 @@ def replay(trace, num_pages, page_size):
         except Exception:  # the judge reads the steps before this one
             traceback.print_exc(limit=-1)
             break
+        slots = [operator.index(slot) for slot in slots]  # whole numbers
         tables = [[other, pool.num_tokens[other], *pool.pages[other]] for other in sorted(pool.pages)]
         flat = [page for source, target in copies for page in (source, target)]
         for part in ([refused, len(tables), len(pool.num_tokens)], slots, flat, pool.free_pages, pool.holders, *tables):

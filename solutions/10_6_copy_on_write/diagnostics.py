@@ -142,6 +142,11 @@ class _Judge:
                 "sequences",
                 f"pages has the sequences {sorted(state.tables)}; it must have {sorted(self.model.tokens)}",
             )
+        if state.num_names != len(state.tables):
+            return self._say(
+                "name_kept",
+                f"num_tokens has {state.num_names} sequences, pages {len(state.tables)}: free removes a name from both",
+            )
         held = [page for table in state.tables.values() for page in table]
         for other, table in state.tables.items():
             if other != name and other in self.before.tables and table != self.before.tables[other]:

@@ -76,8 +76,14 @@ FIXED = {
         (ADD, 0, 0), (APPEND, 0, 20), (ADD, 1, 0), (APPEND, 1, 10), (APPEND, 0, 9), (APPEND, 1, 4), (APPEND, 1, 1),
         (FREE, 0, 0), (APPEND, 1, 9),
     ],
+    "out of pages, three free": [
+        (ADD, 0, 0), (ADD, 1, 0), (APPEND, 0, 9), (APPEND, 1, 14), (APPEND, 1, 12), (FREE, 0, 0), (APPEND, 1, 1),
+    ],
     "out of pages for a copy": [
         (ADD, 0, 0), (APPEND, 0, 22), (FORK, 0, 1), (APPEND, 1, 1), (APPEND, 1, 6), (FREE, 0, 0), (APPEND, 1, 1),
+    ],
+    "a copy and a new page, one free": [
+        (ADD, 0, 0), (APPEND, 0, 18), (FORK, 0, 1), (APPEND, 1, 4), (APPEND, 1, 1), (FREE, 0, 0), (APPEND, 1, 6),
     ],
 }  # fmt: skip
 

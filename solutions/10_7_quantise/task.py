@@ -6,6 +6,7 @@ from course_lib.grading.exercise.spec import Case, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
 
 HEAD_DIM = 32
 
@@ -178,6 +179,11 @@ def _scales(x, right, of_token):
         (x.max().item() / 127.0, "signed_maximum", "the largest number without its sign is what counts: fabsf first"),
         (x[0].abs().item() / 127.0, "lane_alone", "that of column 0 alone: every lane needs the largest of all 32"),
         (
+            largest / 128.0,
+            "scale_128",
+            "divided by 128. Then the largest is 128 steps, and 128 does not fit into a signed byte",
+        ),
+        (
             largest / 255.0,
             "scale_unsigned",
             "divided by 255, as for bytes from 0 to 255; signed ones go from -127 to 127",
@@ -237,7 +243,8 @@ def _explain(fault, case, evidence):
 def _traffic(case, ledger):
     """Diagnosis or None: each byte and each scale is written once."""
     rows = (case.sizes["num_tokens"] - len(case.options.get("not_stored", ()))) * case.sizes["num_kv_heads"]
-    return moved(case, ledger, written=rows * (HEAD_DIM + 4), why="each byte and each scale is written once")
+    found = moved(case, ledger, written=rows * (HEAD_DIM + 4), why="each byte and each scale is written once")
+    return found or share(case, ledger, stored=4 + 4, why="a block has one row, and a lane at most 4 bytes and a scale")
 
 
 EXERCISE = exercise(

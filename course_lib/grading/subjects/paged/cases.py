@@ -16,6 +16,7 @@ from ...processes.protocol import Ref
 from ..attention.cases import qkv, scale_of
 from ..ledger.dots import dots
 from ..ledger.moved import moved
+from ..ledger.share import share
 from . import extent
 
 HEAD_DIM = 32  # of most cases
@@ -221,7 +222,10 @@ def traffic(case, ledger):
         return found
     rows = len(case.options["seq_lens"]) * case.sizes["num_heads"]
     why = "each number of out and of lse is written once"
-    return moved(case, ledger, written=4 * rows * (head_dim(case) + 1), why=why)
+    found = moved(case, ledger, written=4 * rows * (head_dim(case) + 1), why=why)
+    if found or "dots" not in ledger:  # of a CUDA kernel: four columns of out, and lse
+        return found or share(case, ledger, stored=16 + 4, why="a block has one row, and its lanes share the columns")
+    return share(case, ledger, stored=4 * (head_dim(case) + 1), why="a program has one row", unit="program")
 
 
 def bound(case):
