@@ -3,7 +3,8 @@
     course doctor                 what this machine can run
     course grade 03.2 answer.cu   the verdict on a file; --json for programs
     course hint 03.2              one more hint
-    course progress               what is passed
+    course watch 03.2 answer.cu   the verdict at each save of a file
+    course progress               what is passed, what comes next, how many minutes are left
     course show 03.2              contract and starter
     course reset 03.2             the starter cell again; yours is kept in work/
     course build [NN …]           notebooks from chapters/
@@ -76,11 +77,14 @@ def _parser():
     doctor = command("doctor", _doctor, "what this machine can run")
     grade = command("grade", _grade, "judge the answer in a file")
     hint = command("hint", _hint, "open one more of the three hints")
-    progress = command("progress", _progress, "how far you are, and your predictions beside what was measured")
+    progress = command("progress", _progress, "how far you are, what comes next, and your predictions")
     reset = command("reset", _reset, "put the starter cell back; your cell is kept in work/")
     show = command("show", _show, "contract and starter of an exercise")
-    for made in (grade, hint, show, reset):
+    watch = command("watch", _watch, "judge a file at each save; one that is missing begins as the starter")
+    for made in (grade, watch, hint, show, reset):
         made.add_argument("exercise", help="such as 03.2")
+    watch.add_argument("file", type=Path, help="the answer, in an editor of your own")
+    watch.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
     grade.add_argument("file", type=Path, help="the answer: CUDA C++, or Python with the function")
     grade.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
     grade.add_argument("--seed", type=int, help="fixed inputs, for tests; otherwise they are new every time")
@@ -116,8 +120,8 @@ def _grade(options):
     from ..grading.answer.text import from_file
     from ..grading.judge import client
 
-    if options.engine == "gpu" and not device.has_gpu():
-        raise CourseError("--engine gpu needs an NVIDIA GPU, and none is found here (`course doctor` says more)")
+    if options.engine == "gpu":
+        _require_gpu()
     verdict = client.grade(
         options.exercise, from_file(options.file), engine=options.engine, seed=options.seed, sandbox=options.sandbox
     )
@@ -128,6 +132,11 @@ def _grade(options):
         if not options.sandbox and verdict.state != "NOT STARTED":
             print("\n  (Run with limits on time, memory and output; for other people's answers add --sandbox.)")
     return EXIT[verdict.state]
+
+
+def _require_gpu():
+    if not device.has_gpu():
+        raise CourseError("--engine gpu needs an NVIDIA GPU, and none is found here (`course doctor` says more)")
 
 
 def finite(value):
@@ -148,38 +157,29 @@ def _hint(options):
     return 0
 
 
+def _watch(options):
+    from .watch import watch
+
+    if options.engine == "gpu":
+        _require_gpu()
+    for text in watch(options.exercise, options.file, engine=options.engine):
+        print(text, flush=True)
+    return 0
+
+
 def _progress(options):
-    from ..grading.exercise import registry
     from ..grading.records import work
+    from .progress import guesses, lines
 
     progress = work.progress()
     if options.json:
         print(json.dumps(progress | {"predictions": work.load("predictions.json")}, indent=1))
         return 0
-    known = registry.documents()
-    print(f"{'':2} {'exercise':<48} {'minutes':>7} {'tries':>5} {'hints':>5}  passed")
-    for number, exercise in known.items():
-        entry = progress.get(number, {})
-        symbol = "✔" if "passed_at" in entry else ("…" if entry.get("attempts") else "○")
-        passed = entry.get("passed_at", "").partition("T")[0]
-        name = f"{number} {exercise.title}"[:48]
-        tries, hints = entry.get("attempts", 0), entry.get("hints", 0)
-        print(f"{symbol:2} {name:<48} {exercise.minutes:>7} {tries:>5} {hints:>5}  {passed}".rstrip())
-    done = sum("passed_at" in progress.get(number, {}) for number in known)
-    print(f"\n{done} of {len(known)} passed; your answers are in {work.root() / 'answers'}")
-    _show_predictions()
+    print("\n".join(lines(progress)))
+    shown = list(guesses())
+    if shown:
+        print("", *shown, sep="\n")
     return 0
-
-
-def _show_predictions():
-    """Print predictions beside measurements; nothing before the first prediction."""
-    from ..grading.records import predictions
-
-    rows = [(shown.key, *row) for shown in predictions.kept() for row in shown.rows()]
-    if rows:
-        print(f"\n   {'guess first':<30} {'your guess':>14} {'measured':>14}")
-    for key, name, guess, measured, remark in rows:
-        print(f"   {f'{key} {name}':<30} {guess:>14} {measured if measured != '-' else '':>14}  {remark}")
 
 
 def _show(options):

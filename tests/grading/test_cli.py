@@ -73,6 +73,10 @@ def test_numbers_that_json_lacks_become_words():
         (["grade", "03.1", "nowhere.py"], "nowhere.py cannot be read"),
         (["grade", "03.1", __file__ + "/.."], "Not a directory"),
         (["grade", "03.1", sys.executable], "it is no text in UTF-8"),
+        (["grade", "3.1", "FILE"], "there is no exercise '3.1'; did you mean 03.1?"),
+        (["show", "ex_03_1"], "did you mean 03.1?"),
+        (["watch", "3.1", "FILE"], "did you mean 03.1?"),
+        (["watch", "03.1", "/nowhere/answer.py"], "/nowhere/answer.py cannot be written"),
         (["hint", "99.1"], "there is no exercise"),
         (["reset", "99.1"], "there is no chapter 99"),
     ],
@@ -117,6 +121,38 @@ def test_progress_lists_every_exercise_and_what_was_done(answer, capsys):
     assert capsys.readouterr().out.splitlines()[-1].split("  ")[-1] == "2 times too little"
     cli.main(["progress", "--json"])
     assert json.loads(capsys.readouterr().out)["03.2"]["hints"] == 1
+
+
+def test_progress_says_what_comes_next_and_how_long_it_takes(capsys):
+    from course_lib import check
+    from course_lib.grading.exercise import registry
+
+    check("03.1", GOOD)
+    capsys.readouterr()
+    cli.main(["progress"])
+    lines = capsys.readouterr().out.splitlines()
+    tasks = registry.documents()
+    left = sum(task.minutes for number, task in tasks.items() if number.startswith("03.") and number != "03.1")
+    [chapter] = [line for line in lines if line.startswith("chapter 03: 1 of 7 passed")]
+    assert chapter.endswith(f"{left} minutes left")
+    assert any(line.startswith("next: 00.1 ") and "`course show 00.1`" in line for line in lines)
+    assert all(len(line) <= 100 for line in lines if line[:1] in "✔○…")
+
+
+def test_watch_judges_at_each_save_and_writes_nothing_over(tmp_path):
+    from course_lib.cli.watch import watch
+
+    path = tmp_path / "answer.py"
+    said = watch("03.1", path, looks=4)
+    assert "begins with the starter of 03.1" in next(said) and "raise NotImplementedError" in path.read_text()
+    assert next(said).startswith(f"watching {path}")
+    assert "NOT STARTED" in next(said)
+    path.write_text(GOOD)
+    assert "PASS" in next(said) and path.read_text() == GOOD
+    path.write_text("def merge(:\n")
+    assert "FAIL" in next(said)
+    assert list(said) == []  # no save, no verdict
+    assert "starter" not in next(watch("03.1", path, looks=1)) and path.read_text() == "def merge(:\n"
 
 
 def test_the_doctor_speaks_in_sentences(capsys):

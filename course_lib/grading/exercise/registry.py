@@ -8,6 +8,7 @@ May import: errors, document, exercises.
 
 import functools
 import os
+import re
 import sys
 import types
 import zlib
@@ -69,14 +70,24 @@ def folder_of(exercise_id):
 
     Raises
     ------
-    CourseError  there is no such exercise; the message names those of the same chapter
+    CourseError  there is no such exercise; the message names the one that was probably meant, or those of the chapter
     """
     known = folders()
     if exercise_id in known:
         return known[exercise_id]
+    meant = _meant(str(exercise_id), known)
+    if meant is not None:
+        raise CourseError(f"there is no exercise {exercise_id!r}; did you mean {meant}?")
     chapter = str(exercise_id).split(".")[0]
     near = [name for name in known if name.startswith(chapter + ".")] or list(known)
     raise CourseError(f"there is no exercise {exercise_id!r}; there are {', '.join(near)}")
+
+
+def _meant(words, known):
+    """The id that differs from `words` only in how its numbers are written: "9.4", "9_4", "ex 09.4"; or None."""
+    numbers = [int(digits) for digits in re.findall(r"\d+", words)]
+    name = f"{numbers[0]:02}.{numbers[1]}" if len(numbers) == 2 else None
+    return name if name in known else None
 
 
 def get(exercise_id):
