@@ -1,10 +1,13 @@
 """What the probes of a wrong matrix product say: how many products were summed, of which row and which column.
 
-May import: verdict, evidence (as data), diagnosis, torch.
+May import: notation, verdict, evidence (as data), diagnosis, torch.
 """
+
+import math
 
 import torch
 
+from ....notation import UNIT_ROUNDOFF
 from ...judge.diagnosis import runs_of
 from ...report.verdict import Diagnosis
 
@@ -24,6 +27,7 @@ def diagnose_matmul(evidence, block_k):
         lambda: _by_axis(evidence.readings.get("rows"), sizes["size_k"], "row"),
         lambda: _by_axis(evidence.readings.get("columns"), sizes["size_k"], "column"),
         lambda: _by_identity(evidence.readings.get("identity")),
+        lambda: _by_rounding(evidence),
     )
     return next((found for look in looks if (found := look()) is not None), None)
 
@@ -108,8 +112,8 @@ def _by_axis(out, size_k, word):
         return None
     seen = out / size_k
     right = torch.arange(float(out.shape[0]))[:, None] if word == "row" else torch.arange(float(out.shape[1]))[None, :]
-    wrong = ~((seen - right.double()).abs() <= 0.1 + 0.01 * right)  # rounded sums are another matter
-    if not bool(wrong.any()):
+    wrong = ~((seen - right.double()).abs() <= 0.1 + 0.01 * right)
+    if not bool(wrong.any()) or _is_rounded(seen, right.double().expand_as(seen)):
         return None
     row, col = (int(i) for i in wrong.nonzero()[0])
     got, matrix, index = seen[row, col].item(), "a" if word == "row" else "b", row if word == "row" else col
@@ -128,7 +132,7 @@ def _by_identity(out):
         return None
     right = 1.0 + torch.arange(float(out.numel()), dtype=torch.float64).reshape(out.shape)
     wrong = out != right
-    if not bool(wrong.any()):
+    if not bool(wrong.any()) or _is_rounded(out, right):
         return None
     row, col = (int(i) for i in wrong.nonzero()[0])
     got = out[row, col].item()
@@ -139,3 +143,32 @@ def _by_identity(out):
     else:
         said = f"is {got:.6g} where b holds {right[row, col].item():g}: a and b are not at the same k."
     return Diagnosis("k_mismatch", f"{start}{said} {int(wrong.sum())} of {wrong.numel()} numbers are wrong.")
+
+
+def _by_rounding(evidence):
+    """The errors are small beside the products that a sum adds up, if not beside the sum itself."""
+    shares = [_share_of_products(case) for case in evidence.failing() if case.ran]
+    if not shares or not max(shares) <= 2.0 * UNIT_ROUNDOFF["bfloat16"]:  # of both factors
+        return None
+    return Diagnosis(
+        "low_precision",
+        f"Nearly right everywhere: no error is more than {max(shares):.1e} of the products, without their signs, that "
+        f"a sum adds up. Rounding sums or factors to half leaves {UNIT_ROUNDOFF['float16']:.1e}, to bfloat16 "
+        f"{UNIT_ROUNDOFF['bfloat16']:.1e}: compute in float.",
+    )
+
+
+def _share_of_products(case):
+    """Largest error of a case over the largest sum of |a b|; inf where there is no such number."""
+    if not case.comparisons or not math.isfinite(error := case.comparisons["out"].max_error):
+        return math.inf
+    a, b = (case.inputs[name].double().abs() for name in ("a", "b"))
+    sums = a @ (b if b.shape[0] == a.shape[1] else b.T)
+    return error / sums[torch.isfinite(sums)].max().item()
+
+
+def _is_rounded(out, right):
+    """Whether numbers are the right ones with fewer bits: an eighth off at most, and powers of two as they are."""
+    near = (out - right).abs() <= right.abs() / 8
+    powers = torch.frexp(right)[0] == 0.5
+    return bool(near.all()) and bool((out == right)[powers | (right == 0)].all())
