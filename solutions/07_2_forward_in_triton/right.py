@@ -52,7 +52,19 @@ ANSWERS = [
             (SCORES, SCORES.replace(" * softmax_scale", "")),
         ),
     ),
-    Right("q read again in every tile", ((SCORES, LOAD_Q + "\n        " + SCORES),), remark="read again"),
+    Right(
+        "a mean kept in every turn",
+        (
+            ("l = l * alpha + tl.sum", "l_old = l * alpha\n        l = l_old + tl.sum"),
+            ("acc = acc * alpha[:, None] + tl.dot(", "acc = acc * l_old[:, None] + tl.dot("),
+            ("        m = m_new\n", "        acc = acc / l[:, None]\n        m = m_new\n"),
+            ("(acc / l[:, None]).to(", "acc.to("),
+        ),
+    ),
+    Right(
+        "m starts at the lowest float32",
+        (('tl.full((BLOCK_M,), -float("inf"), tl.float32)', "tl.full((BLOCK_M,), -3.4028234e38, tl.float32)"),),
+    ),
     Right(
         "lse by its own sum",
         (("m + tl.log(l), mask", "tl.log(l) + m, mask"), ("acc / l[:, None]", "acc * (1.0 / l[:, None])")),

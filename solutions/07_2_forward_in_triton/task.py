@@ -1,54 +1,66 @@
 """07.2 FlashAttention-2 in Triton: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude
+from course_lib.grading.exercise import probes
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention import masks as masks
-from course_lib.grading.subjects.flash_attention_2 import cases as flash2_cases
+from course_lib.grading.subjects.flash_attention_2 import cases as flash2
 from course_lib.grading.subjects.flash_attention_2.diagnostics import diagnose_forward, whole_probe
+from course_lib.grading.subjects.flash_attention_2.traffic import forward_traffic
 
 SCHEDULES = ("forward", "reverse")
-
-
-def _half(name, num_q, num_kv, values="normal", heads=(1, 1, 1), **options):
-    return flash2_cases.half_case(name, (*heads, num_q, num_kv, cases.HEAD_DIM), values, ("forward",), **options)
+HALF = {"dtype": "float16", "scale": 0.25}  # a power of two: q times it is exact, so it may be taken at either end
 
 
 EXERCISE = exercise(
     __file__,
     cases=(
-        cases.case("one query, one key", 1, 1, schedules=SCHEDULES),
-        cases.case("exactly one tile", cases.BLOCK_M, cases.BLOCK_N),
-        cases.case("one below a tile", cases.BLOCK_M - 1, cases.BLOCK_N - 1),
-        cases.case("one above a tile", cases.BLOCK_M + 1, cases.BLOCK_N + 1, schedules=SCHEDULES),
-        cases.case("ragged, grouped heads", 37, 53, heads=(1, 4, 2)),
-        cases.case("more queries than keys", 70, 20),
-        cases.case("one query", 1, 45),
-        cases.case("rising scores", 9, 53, "rising"),
-        cases.case("falling scores", 9, 53, "falling"),
-        cases.case("scores near -100", 5, 45, "minus_100"),
-        cases.case("scores near +100", 5, 45, "plus_100"),
-        cases.case("one score of 120", 9, 50, "spikes"),
-        cases.case("several batches", 35, 21, heads=(2, 2, 1)),
-        _half("half, ragged", 37, 53),
-        _half("half, scores near +100", 5, 45, "plus_100"),
-        _half("half, small values after large ones", 3, 1040, "zeros", v_fades=True),
+        flash2.case_of("one query, one key", 1, 1, schedules=SCHEDULES),
+        flash2.case_of("exactly one tile", cases.BLOCK_M, cases.BLOCK_N),
+        flash2.case_of("one below a tile", cases.BLOCK_M - 1, cases.BLOCK_N - 1),
+        flash2.case_of("one above a tile", cases.BLOCK_M + 1, cases.BLOCK_N + 1, schedules=SCHEDULES),
+        flash2.case_of("ragged, grouped heads", 37, 53, heads=(1, 4, 2)),
+        flash2.case_of("more queries than keys", 70, 20),
+        flash2.case_of("one query", 1, 45),
+        flash2.case_of("softmax_scale 0.3", 5, 21, scale=0.3),
+        flash2.case_of("softmax_scale 2", 3, 20, scale=2.0),
+        flash2.case_of("tiles of 16 queries", 37, 21, block_m=16),
+        flash2.case_of("tiles of 64 queries", 67, 18, block_m=64),
+        flash2.case_of("tiles of 32 keys", 5, 70, block_n=32),
+        flash2.case_of("tiles of 64 keys", 5, 67, block_n=64),
+        flash2.case_of("head_dim 16", 9, 19, head_dim=16),
+        flash2.case_of("head_dim 64", 9, 19, head_dim=64),
+        flash2.case_of("head_dim 5", 9, 19, head_dim=5),
+        flash2.case_of("rising scores", 9, 53, "rising"),
+        flash2.case_of("falling scores", 9, 53, "falling"),
+        flash2.case_of("scores near -100", 5, 45, "minus_100"),
+        flash2.case_of("scores near +100", 5, 45, "plus_100"),
+        flash2.case_of("scores near -12000", 5, 45, "minus_12000"),
+        flash2.case_of("scores below -1e9", 3, 21, "minus_1e9"),
+        flash2.case_of("one score of 120", 9, 50, "spikes"),
+        flash2.case_of("several batches", 35, 21, heads=(3, 2, 1)),
+        flash2.case_of("groups of three", 2, 18, heads=(2, 6, 2)),
+        flash2.case_of("half, ragged", 37, 53, **HALF),
+        flash2.case_of("half, scores near +100", 5, 45, "plus_100", **HALF),
+        flash2.case_of("half, small values after large ones", 3, 1040, "zeros", v_fades=True, long=True, **HALF),
+        flash2.case_of("one query, 4200 keys", 1, 4200, block_m=16, block_n=128, long=True),
     ),
-    make_inputs=cases.heads_inputs,
-    make_run=lambda case, tensors: flash2_cases.forward_run(case, tensors, constants={"BLOCK_D": 32}),
-    oracle=cases.oracle(),
-    baseline=cases.baseline(),
+    make_inputs=flash2.forward_inputs,
+    make_run=flash2.forward_run,
+    oracle=flash2.oracle(),
+    baseline=flash2.baseline(),
     rules={"out": "weights", "lse": "lse"},
-    largest_score=magnitude.of_attention(),
+    largest_score=flash2.largest_score(),
+    unread=flash2.unread,
     probes=(
         *diagnostics.tile_probes(cases.one_head),
-        masks.head_probe(cases.HEADS),
+        probes.other_scale(cases.one_head(1, cases.BLOCK_N)),
+        masks.head_probe(flash2.HEADS),
         whole_probe(cases.heads_case("whole tiles", (1, 1, 1, cases.BLOCK_M, cases.BLOCK_N, 32)), "out"),
     ),
     diagnose=diagnose_forward,
     bound_bytes=cases.bound,
-    usual_bytes=flash2_cases.usual_bytes,
-    question="Which tile is read again although the program holds it already?",
-    tile=lambda case: (cases.BLOCK_M, cases.HEAD_DIM),
+    ledger_rule=forward_traffic,
+    tile=lambda case: (flash2.block_m_of(case), case.sizes["head_dim"]),
 )

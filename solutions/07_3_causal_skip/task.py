@@ -2,15 +2,16 @@
 
 import math
 
-from course_lib.grading.exercise import magnitude
+from course_lib.grading.exercise import probes
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.attention.diagnostics import near
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention import masks as masks
-from course_lib.grading.subjects.flash_attention_2 import cases as flash2_cases
-from course_lib.grading.subjects.flash_attention_2.diagnostics import diagnose_forward
+from course_lib.grading.subjects.flash_attention_2 import cases as flash2
+from course_lib.grading.subjects.flash_attention_2 import traffic as traffic
+from course_lib.grading.subjects.flash_attention_2.diagnostics import by_parameters, diagnose_forward
 
 SCHEDULES = ("forward", "reverse")
 
@@ -18,39 +19,64 @@ BLOCK_M, BLOCK_N = 16, 32
 
 
 def _run(case, tensors):
-    constants = {"BLOCK_D": 32, "BLOCK_N": BLOCK_N}
-    return flash2_cases.forward_run(case, tensors, block_m=BLOCK_M, constants=constants)
+    return flash2.forward_run(case, tensors, block_m=BLOCK_M, block_n=BLOCK_N)
 
 
-def tiles_visited(num_q, num_kv):
+def _tiles(case):
+    return flash2.block_m_of(case, BLOCK_M), flash2.block_n_of(case, BLOCK_N)
+
+
+def tiles_visited(num_q, num_kv, block_m=BLOCK_M, block_n=BLOCK_N):
     """Tiles of keys that hold a visible pair, for each tile of queries."""
-    ends = [min(start + BLOCK_M, num_q) + num_kv - num_q for start in range(0, num_q, BLOCK_M)]
-    return [max(-(-end // BLOCK_N), 0) for end in ends]
+    ends = [min(start + block_m, num_q) + num_kv - num_q for start in range(0, num_q, block_m)]
+    return [max(-(-end // block_n), 0) for end in ends]
 
 
-def _keys_read(num_q, num_kv, late=0):
+def keys_read(case, late=0):
     """Keys in those tiles, all tiles of queries together; with `late` tiles more for each."""
-    return sum(min((tiles + late) * BLOCK_N, num_kv) for tiles in tiles_visited(num_q, num_kv))
+    num_q, num_kv, (block_m, block_n) = case.sizes["seq_len_q"], case.sizes["seq_len_kv"], _tiles(case)
+    return sum(min((tiles + late) * block_n, num_kv) for tiles in tiles_visited(num_q, num_kv, block_m, block_n))
 
 
-def _usual(case):
-    num_q, num_kv = case.sizes["seq_len_q"], case.sizes["seq_len_kv"]
-    return flash2_cases.usual_bytes(case, block_m=BLOCK_M, keys_read=_keys_read(num_q, num_kv))
+def _fewest(case):
+    """Multiply-adds of both products over the pairs that see each other."""
+    batch_size, num_heads, _, num_q, num_kv, head_dim = case.sizes.values()
+    pairs = sum(max(q_row + num_kv - num_q + 1, 0) for q_row in range(num_q))
+    return 2 * batch_size * num_heads * head_dim * pairs
 
 
 def skipping(case, ledger):
     """Diagnosis or None: tiles above the diagonal may not be read; one tile too many for each tile of queries is."""
     batch_size, num_heads, _, num_q, num_kv, head_dim = case.sizes.values()
+    block_m, block_n = _tiles(case)
     row_bytes = batch_size * num_heads * head_dim * 4
     keys = (ledger["global_load"]["bytes"] / row_bytes - num_q) / 2  # what is left beside q are rows of k and v
-    if keys <= _keys_read(num_q, num_kv, late=1):
+    if keys > keys_read(case, late=1):
+        visited = sum(tiles_visited(num_q, num_kv, block_m, block_n))
+        tiles = -(-num_q // block_m) * -(-num_kv // block_n)
+        return Diagnosis(
+            "no_tile_skipped",
+            f"The values are right, but {keys / block_n:.3g} tiles of keys were read; of {tiles} tiles "
+            f"only {visited} hold a visible pair (case {case.name!r}). End the loop over the keys after the last key "
+            "that the tile's last query sees.",
+        )
+    return _computed(case, ledger) or traffic.written_once(case, ledger, block_m) or traffic.products(case, ledger, _fewest(case), _tiles(case))
+
+
+def _computed(case, ledger):
+    """Diagnosis or None: a tile that was not read is not multiplied either."""
+    block_m, block_n = _tiles(case)
+    batch_size, num_heads, _, num_q, num_kv, _ = case.sizes.values()
+    heads = batch_size * num_heads
+    allowed = heads * sum(tiles + 1 for tiles in tiles_visited(num_q, num_kv, block_m, block_n))
+    made = sum(dot["count"] for dot in ledger["dots"]) // 2
+    if made <= allowed:
         return None
-    visited, tiles = sum(tiles_visited(num_q, num_kv)), -(-num_q // BLOCK_M) * -(-num_kv // BLOCK_N)
     return Diagnosis(
         "no_tile_skipped",
-        f"The values are right, but {keys / BLOCK_N:.3g} tiles of keys were read; of {tiles} tiles "
-        f"only {visited} hold a visible pair (case {case.name!r}). End the loop over the keys after the last key "
-        "that the tile's last query sees.",
+        f"The values are right and no tile is read in vain, but {made} tiles of scores were multiplied where "
+        f"{allowed - heads * -(-num_q // block_m)} hold a visible pair (case {case.name!r}): the loop itself ends at "
+        "kv_end.",
     )
 
 
@@ -109,38 +135,48 @@ def _rules(num_q, num_kv):
 
 
 def _diagnose(evidence):
-    return _by_seen(evidence) or masks.by_masked_rows(evidence) or diagnose_forward(evidence)
+    return by_parameters(evidence) or _by_seen(evidence) or masks.by_masked_rows(evidence) or diagnose_forward(evidence)
 
 
 EXERCISE = exercise(
     __file__,
     cases=(
-        cases.case("one query, one key", 1, 1, schedules=SCHEDULES),
-        cases.case("square", 33, 33, schedules=SCHEDULES),
-        cases.case("more keys than queries", 37, 53, heads=(1, 2, 1)),
-        cases.case("more queries than keys", 70, 20),
-        cases.case("two queries", 2, 45),
-        cases.case("scores near -100", 35, 45, "minus_100"),
-        cases.case("scores near +100", 35, 45, "plus_100"),
-        cases.case("rising scores", 40, 53, "rising"),
-        cases.case("one score of 120", 35, 50, "spikes"),
-        cases.case("long square", 96, 96),
+        flash2.case_of("one query, one key", 1, 1, schedules=SCHEDULES),
+        flash2.case_of("square", 33, 33, schedules=SCHEDULES),
+        flash2.case_of("more keys than queries", 37, 53, heads=(1, 2, 1)),
+        flash2.case_of("more queries than keys", 70, 20),
+        flash2.case_of("two queries", 2, 45),
+        flash2.case_of("tiles of 32 queries", 70, 53, block_m=32),
+        flash2.case_of("tiles of 64 queries", 70, 75, block_m=64),
+        flash2.case_of("tiles of 16 keys", 80, 80, block_n=16),
+        flash2.case_of("tiles of 64 keys", 40, 150, block_n=64),
+        flash2.case_of("head_dim 64", 18, 33, head_dim=64),
+        flash2.case_of("softmax_scale 0.3", 5, 21, scale=0.3),
+        flash2.case_of("groups of three", 2, 18, heads=(2, 6, 2)),
+        flash2.case_of("scores near -100", 35, 45, "minus_100"),
+        flash2.case_of("scores near +100", 35, 45, "plus_100"),
+        flash2.case_of("scores near -12000", 18, 45, "minus_12000"),
+        flash2.case_of("rising scores", 40, 53, "rising"),
+        flash2.case_of("one score of 120", 35, 50, "spikes"),
+        flash2.case_of("long square", 96, 96),
+        flash2.case_of("20 queries, 2100 keys", 20, 2100, block_m=32, block_n=128, long=True),
     ),
-    make_inputs=cases.heads_inputs,
+    make_inputs=flash2.forward_inputs,
     make_run=_run,
-    oracle=cases.oracle(causal=True),
-    baseline=cases.baseline(causal=True),
+    oracle=flash2.oracle(causal=True),
+    baseline=flash2.baseline(causal=True),
     rules={"out": "weights", "lse": "lse"},
-    largest_score=magnitude.of_attention(causal=True),
+    largest_score=flash2.largest_score(causal=True),
     probes=(
         *diagnostics.tile_probes(cases.one_head),
-        masks.head_probe(cases.HEADS),
+        probes.other_scale(cases.one_head(1, BLOCK_N)),
+        masks.head_probe(flash2.HEADS),
         masks.seen_probe(cases.case("seen", 56, 73, "zeros", v="key_numbers")),
     ),
     diagnose=_diagnose,
     bound_bytes=cases.bound,
-    usual_bytes=_usual,
+    usual_bytes=lambda case: flash2.usual_bytes(case, block_m=_tiles(case)[0], keys_read=keys_read(case)),
     question="Where does the loop of a tile of queries over the keys end?",
-    tile=lambda case: (BLOCK_M, cases.HEAD_DIM),
+    tile=lambda case: (_tiles(case)[0], case.sizes["head_dim"]),
     ledger_rule=skipping,
 )

@@ -11,10 +11,22 @@ from ..attention.diagnostics import near
 from ..flash_attention.cases import BLOCK_N, FIRST, LATER
 from ..flash_attention.diagnostics import diagnose_tiles
 
+_BELOW = {"minus_12000": "-1e4", "minus_1e9": "-1e9"}  # distribution -> a number that people take for -inf
+
 
 def diagnose_forward(evidence):
     """Diagnosis of a failing forward pass in FlashAttention-2's order, or None."""
-    looks = (_by_undefined, _by_fading, by_rows_of_later_tiles, by_second_division, diagnose_tiles)
+    looks = (
+        _by_undefined,
+        _by_fading,
+        by_rounding,
+        by_length,
+        by_finite_infinity,
+        by_parameters,
+        by_rows_of_later_tiles,
+        by_second_division,
+        diagnose_tiles,
+    )
     return next((found for look in looks if (found := look(evidence)) is not None), None)
 
 
@@ -45,6 +57,8 @@ def _by_fading(evidence):
     if not failing or not all(case.case.options.get("v_fades") for case in failing):
         return None
     num_keys, out = failing[0].case.sizes["seq_len_kv"], failing[0].first.outputs["out"].double().flatten()[0].item()
+    if not near(out * num_keys, BLOCK_N * FIRST, 2e-3):
+        return None
     return Diagnosis(
         "half_accumulator",
         f"Right everywhere but in a long sum of halves: {num_keys} equal weights, the first {BLOCK_N} values are "
@@ -52,6 +66,88 @@ def _by_fading(evidence):
         f"{BLOCK_N * FIRST + (num_keys - BLOCK_N) * LATER:.4g}. Half precision cannot add {BLOCK_N * LATER:.2g} to "
         f"{BLOCK_N * FIRST:g}: acc must be float32 from the first tile to the last, also when v is half.",
     )
+
+
+def by_finite_infinity(evidence):
+    """Wrong in nothing but cases whose scores lie below the numbers that people take for -inf."""
+    failing = evidence.failing()
+    if not failing or any(case.case.values not in _BELOW for case in failing):
+        return None
+    case, name = failing[0], next(name for name, c in failing[0].comparisons.items() if not c.passed)
+    below = _BELOW[case.case.values]
+    return Diagnosis(
+        "finite_infinity",
+        f"Right for ordinary scores, wrong in the case {case.case.name!r}, where every score is below {below}: {name} is "
+        f"{case.comparisons[name].got:.4g} instead of {case.comparisons[name].expected:.4g}. A score may be any finite "
+        f"number, so {below} is no minus infinity: start m with -inf, and give what is masked -inf.",
+    )
+
+
+def by_parameters(evidence):
+    """Wrong in nothing but cases that differ from all that are right in one and the same parameter."""
+    failing, passing = evidence.failing(), [_parameters(evidence, case) for case in evidence.passing()]
+    if not passing or all(case.case.options.get("long") for case in failing):
+        return None
+    everywhere, usual = [_parameters(evidence, case) for case in evidence.cases], {}
+    for name in passing[0]:
+        values = [parameters[name] for parameters in everywhere]
+        usual[name] = max(values, key=values.count)
+    apart = [{name for name, value in _parameters(evidence, case).items() if value != usual[name]} for case in failing]
+    common = set.intersection(*apart)  # empty where a case with all the usual values fails
+    if len(common) != 1:
+        return None
+    (name,) = common
+    cases = ", ".join(f"{case.case.name!r} ({_parameters(evidence, case)[name]})" for case in failing[:3])
+    right = ", ".join(str(value) for value in sorted({parameters[name] for parameters in passing}))
+    return Diagnosis(
+        "parameter_constant",
+        f"Right wherever {name} is {right}, wrong only where it has another value: {cases}. {name} is a parameter, and "
+        "neither a number nor another parameter may stand in its place.",
+    )
+
+
+def _parameters(evidence, case):
+    """name -> value of the constants that a case chooses; BLOCK_D follows from HEAD_DIM."""
+    constants = evidence.exercise.make_run(case.case, case.inputs).constants
+    return {name: value for name, value in constants.items() if name != "BLOCK_D"}
+
+
+def by_rounding(evidence):
+    """Right in every case of float32, wrong in those of half, and a number everywhere."""
+    failing = evidence.failing()
+    if not failing or any(case.case.dtype != "float16" for case in failing) or len(failing) == len(evidence.cases):
+        return None
+    wrong = [(name, c) for case in failing for name, c in case.comparisons.items() if not c.passed]
+    if not wrong or not all(math.isfinite(c.max_error) for _, c in wrong):
+        return None
+    name, worst = max(wrong, key=lambda pair: pair[1].max_error)
+    return Diagnosis(
+        "rounded_to_half",
+        f"Right in every case of float32, wrong in {_names(failing)}: {name} is off by up to {worst.max_error:.2g}, where "
+        f"{worst.tolerance.largest:.1g} is allowed. At half the weights are rounded, for the second product, and out; "
+        "something else is, too. (A score of 100 in half is off by up to 0.03; bfloat16 has three bits less.)",
+    )
+
+
+def _names(cases):
+    return " and ".join(repr(case.case.name) for case in cases[:3])
+
+
+def by_length(evidence):
+    """Right up to some length, wrong in every case beyond it."""
+    failing, passing = evidence.failing(), evidence.passing()
+    for name, what in (("seq_len_kv", "keys"), ("seq_len_q", "queries")):
+        if not failing or not passing or not all(case.case.options.get("long") for case in failing):
+            return None
+        most = max(case.case.sizes[name] for case in passing)
+        if all(case.case.sizes[name] > most for case in failing):
+            case = failing[0]
+            return Diagnosis(
+                "limited",
+                f"Right up to {most:,} {what}, wrong with {case.case.sizes[name]:,} (case {case.case.name!r}): a loop, a "
+                f"tile or a table that is made for a certain number of {what} ends before the last one.",
+            )
+    return None
 
 
 def by_second_division(evidence):
