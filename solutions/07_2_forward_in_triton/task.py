@@ -37,7 +37,7 @@ EXERCISE = exercise(
         flash2.case_of("scores near -100", 5, 45, "minus_100"),
         flash2.case_of("scores near +100", 5, 45, "plus_100"),
         flash2.case_of("scores near -12000", 5, 45, "minus_12000"),
-        flash2.case_of("scores below -1e9", 3, 21, "minus_1e9"),
+        flash2.case_of("scores below -1e9", 3, 21, "below_1e9"),
         flash2.case_of("one score of 120", 9, 50, "spikes"),
         flash2.case_of("several batches", 35, 21, heads=(3, 2, 1)),
         flash2.case_of("groups of three", 2, 18, heads=(2, 6, 2)),

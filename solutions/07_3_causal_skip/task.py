@@ -60,7 +60,11 @@ def skipping(case, ledger):
             f"only {visited} hold a visible pair (case {case.name!r}). End the loop over the keys after the last key "
             "that the tile's last query sees.",
         )
-    return _computed(case, ledger) or traffic.written_once(case, ledger, block_m) or traffic.products(case, ledger, _fewest(case), _tiles(case))
+    return (
+        _computed(case, ledger)
+        or traffic.written_once(case, ledger, block_m)
+        or traffic.products(case, ledger, _fewest(case), _tiles(case))
+    )
 
 
 def _computed(case, ledger):

@@ -37,9 +37,9 @@ def case_of(name, num_q, num_kv, values="normal", heads=(1, 1, 1), head_dim=case
 
 
 def forward_inputs(case, gen):
-    """{"q", "k", "v"} of flash_attention.cases.heads_inputs; "minus_1e9" makes all scores equal, below -1e9."""
+    """{"q", "k", "v"} of flash_attention.cases.heads_inputs; "below_1e9" makes all scores equal, below -1e9."""
     tensors = cases.heads_inputs(case, gen)
-    if case.values == "minus_1e9":
+    if case.values == "below_1e9":
         tensors["q"].fill_(FAR)
         tensors["k"].fill_(-FAR)
     return tensors
@@ -84,7 +84,7 @@ def oracle(causal=False):
     def found(case, tensors):
         scale = scale_of(case, case.sizes["head_dim"])
         out, lse = reference.attention_lse(**tensors, softmax_scale=scale, causal=causal)
-        return {"out": out, "lse": lse.float().double() if case.values == "minus_1e9" else lse}
+        return {"out": out, "lse": lse.float().double() if case.values == "below_1e9" else lse}
 
     return found
 
@@ -113,10 +113,10 @@ def baseline(causal=False):
 def largest_score(causal=False):
     """(case, inputs) -> the largest score; 0 where all are equal: no rounding of them moves a weight."""
     found = magnitude.of_attention(causal=causal)
-    return lambda case, inputs: 0.0 if case.values == "minus_1e9" else found(case, inputs)
+    return lambda case, inputs: 0.0 if case.values == "below_1e9" else found(case, inputs)
 
 
 def unread(case, _tensors):
     """lse of scores that far below is the score itself, and may be rounded as a number of that size."""
     shape = tuple(case.sizes[name] for name in ("batch_size", "num_heads", "seq_len_q"))
-    return {"lse": torch.ones(shape, dtype=torch.bool)} if case.values == "minus_1e9" else {}
+    return {"lse": torch.ones(shape, dtype=torch.bool)} if case.values == "below_1e9" else {}

@@ -11,7 +11,7 @@ from ..attention.diagnostics import near
 from ..flash_attention.cases import BLOCK_N, FIRST, LATER
 from ..flash_attention.diagnostics import diagnose_tiles
 
-_BELOW = {"minus_12000": "-1e4", "minus_1e9": "-1e9"}  # distribution -> a number that people take for -inf
+_BELOW = {"minus_12000": "-1e4", "below_1e9": "-1e9"}  # distribution -> a number that people take for -inf
 
 
 def diagnose_forward(evidence):

@@ -66,7 +66,9 @@ def _reads(case, ledger):
         f"{tiles} tiles of queries, {turns} of keys)"
     )
     if turns > 1 and excess in (of_q * turns, of_q * (turns - 1)) and excess % of_k:
-        return Diagnosis("q_read_again", f"{start}: the excess is q, {excess // of_q} times more. Load it before the loop.")
+        return Diagnosis(
+            "q_read_again", f"{start}: the excess is q, {excess // of_q} times more. Load it before the loop."
+        )
     if excess % of_k == 0 and excess % of_q:
         times = excess // of_k
         return Diagnosis(
