@@ -77,9 +77,9 @@ def by_finite_infinity(evidence):
     below = _BELOW[case.case.values]
     return Diagnosis(
         "finite_infinity",
-        f"Right for ordinary scores, wrong in the case {case.case.name!r}, where every score is below {below}: {name} is "
-        f"{case.comparisons[name].got:.4g} instead of {case.comparisons[name].expected:.4g}. A score may be any finite "
-        f"number, so {below} is no minus infinity: start m with -inf, and give what is masked -inf.",
+        f"Right for ordinary scores, wrong in the case {case.case.name!r}, where every score is below {below}: {name} "
+        f"is {case.comparisons[name].got:.4g} instead of {case.comparisons[name].expected:.4g}. A score may be any "
+        f"finite number, so {below} is no minus infinity: start m with -inf, and give what is masked -inf.",
     )
 
 
@@ -123,9 +123,9 @@ def by_rounding(evidence):
     name, worst = max(wrong, key=lambda pair: pair[1].max_error)
     return Diagnosis(
         "rounded_to_half",
-        f"Right in every case of float32, wrong in {_names(failing)}: {name} is off by up to {worst.max_error:.2g}, where "
-        f"{worst.tolerance.largest:.1g} is allowed. At half the weights are rounded, for the second product, and out; "
-        "something else is, too. (A score of 100 in half is off by up to 0.03; bfloat16 has three bits less.)",
+        f"Right in every case of float32, wrong in {_names(failing)}: {name} is off by up to {worst.max_error:.2g}, "
+        f"where {worst.tolerance.largest:.1g} is allowed. At half the weights are rounded, for the second product, and "
+        "out; something else is, too. (A score of 100 in half is off by up to 0.03; bfloat16 has three bits less.)",
     )
 
 
@@ -144,8 +144,8 @@ def by_length(evidence):
             case = failing[0]
             return Diagnosis(
                 "limited",
-                f"Right up to {most:,} {what}, wrong with {case.case.sizes[name]:,} (case {case.case.name!r}): a loop, a "
-                f"tile or a table that is made for a certain number of {what} ends before the last one.",
+                f"Right up to {most:,} {what}, wrong with {case.case.sizes[name]:,} (case {case.case.name!r}): a loop, "
+                f"a tile or a table that is made for a certain number of {what} ends before the last one.",
             )
     return None
 

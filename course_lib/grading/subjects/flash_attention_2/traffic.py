@@ -45,8 +45,8 @@ def _tiles(case, ledger, tiles):
     return Diagnosis(
         "tile_too_large",
         f"Every value is right, but in the case {case.name!r} BLOCK_M is {constants['BLOCK_M']} and BLOCK_N "
-        f"{constants['BLOCK_N']}, and line {found[0]['line']} multiplies tiles of {words}: what a program holds at a time "
-        "is for its caller to choose, by BLOCK_M and BLOCK_N.",
+        f"{constants['BLOCK_N']}, and line {found[0]['line']} multiplies tiles of {words}: what a program holds at a "
+        "time is for its caller to choose, by BLOCK_M and BLOCK_N.",
         found[0]["line"],
     )
 
