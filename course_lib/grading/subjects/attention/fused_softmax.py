@@ -26,6 +26,8 @@ OTHER_SCALE = 0.7
 
 LOW, HIGH = 48, 16  # scaled scores of 0 and of 1 in the step probe: m grows late, and not in every lane
 
+OWN_SUM = 1.0 + math.exp(-1.0)  # of a lane with a scaled score of 0 and one of 1
+
 HIDDEN = 30.0  # added to the scaled scores of masked keys, so that reading one shows
 
 
@@ -73,10 +75,10 @@ def cases(schedules):
     one = schedules[:1]
     return (
         _case("one score", 1, 1, 1, 1, schedules=schedules),
-        _case("no mask", 2, 3, 37, 0, schedules=schedules),
+        _case("no mask", 2, 2, 37, 0, schedules=schedules),
         _case("causal, 2 rows and 5 keys", 1, 2, 5, 1, schedules=schedules, block=4),
         _case("causal, square", 1, 9, 9, 1, schedules=one),
-        _case("causal, more keys than rows", 2, 3, 37, 1, schedules=schedules[:3]),
+        _case("causal, more keys than rows", 2, 3, 37, 1, schedules=schedules[:2]),
         _case("causal, rows that see nothing", 1, 12, 7, 1, schedules=one),
         _case("another scale", 1, 2, 33, 1, scale=OTHER_SCALE),
         _case("a scale above 1", 1, 1, 26, 0, scale=3.0, block=4),
@@ -125,15 +127,19 @@ def _diagnose(evidence):
     """Which keys, then the scale, then rows without keys, then lse, then large scores."""
     readings = evidence.readings
     looks = [lambda: by_limit(evidence, seq_len_kv="keys")]
-    looks += [lambda mask=mask: _keys(readings.get(mask[0]), mask) for mask in MASKS]
-    looks += [lambda: _slope(readings.get("step")), lambda: _other_scale(readings.get("step, another scale"))]
+    looks += [lambda mask=mask: _keys(readings.get(mask[0]), mask, readings.get("step")) for mask in MASKS]
+    looks += [
+        lambda: _own_maximum(evidence),
+        lambda: _slope(readings.get("step")),
+        lambda: _other_scale(readings.get("step, another scale")),
+    ]
     looks += [lambda: _sum(readings.get("step"))]
     looks += [lambda mask=mask: _empty(readings.get(mask[0]), mask) for mask in MASKS]
     looks += [lambda: _lse(readings), lambda: by_shift(evidence)]
     return next((found for look in looks if (found := look()) is not None), None)
 
 
-def _keys(reading, mask):
+def _keys(reading, mask, step):
     if reading is None:
         return None
     if mask[0] == "rows without keys" and all(value == 0.0 for value in reading["seen"]):
@@ -143,10 +149,17 @@ def _keys(reading, mask):
         all(near(value, 1.0) for value, count in zip(reading["seen"], right, strict=True) if count > 1)
         and max(right) > 1
     ):
+        start = f"{right[-1]} equal scores must get the weight 1 / {right[-1]} each; they get 1"
+        if step is not None and near(step["l"], OWN_SUM):
+            return Diagnosis(
+                "own_sum",
+                f"{start}, and with two keys a lane the largest weight is 1 / {OWN_SUM:.4g} = 1 / (1 + 1 / e): each "
+                "lane divided by the sum of its own keys. All of them need the sum of the row.",
+            )
         return Diagnosis(
             "no_division",
-            f"{right[-1]} equal scores must get the weight 1 / {right[-1]} each; they get 1: exp(score - max) was "
-            "never divided by its sum.",
+            f"{start}: exp(score - max) was never divided by its sum, or the sum is not a number (a load without "
+            "`other`?) and a guard put 1 in its place.",
         )
     return say_rows(mask[0], reading["seen"])
 
@@ -156,10 +169,31 @@ def _sum(reading):
     right = LOW / math.e + HIGH
     if reading is None or near(reading["l"], right):
         return None
-    return Diagnosis(
-        "l_not_rescaled",
+    start = (
         f"{LOW} scaled scores of 0, then {HIGH} of 1: against the maximum l is {LOW} / e + {HIGH} = {right:.4g}; here "
-        f"it is {reading['l']:.4g}. What was summed against a smaller m must be multiplied by exp(m - m_new).",
+        f"it is {reading['l']:.4g}"
+    )
+    if reading["l"] < right:
+        return Diagnosis("sum_incomplete", f"{start}, too small: some keys, or the sums of some lanes, are not in it.")
+    return Diagnosis(
+        "l_not_rescaled", f"{start}. What was summed against a smaller m must be multiplied by exp(m - m_new)."
+    )
+
+
+def _own_maximum(evidence):
+    """Two keys a lane: the larger one of each lane gets the largest weight of the row."""
+    step = evidence.readings.get("step")
+    if step is None or abs(step["slope"]) > 1e-4:
+        return None
+    start = "Scaled scores 0 and 1: the weights must differ by the factor e = 2.718, and they are equal"
+    rows = [case.first.outputs["probs"].double().flatten(0, 1) for case in evidence.failing("normal") if case.ran]
+    alike = all(bool((row[row != 0] == row.max()).all()) for outputs in rows for row in outputs)
+    if not rows or alike:
+        return Diagnosis("ignores_scores", f"{start}, as all weights of a row are. The scores do not enter the result.")
+    return Diagnosis(
+        "own_maximum",
+        f"{start}, although some weights of a row differ: each lane or tile subtracted the maximum of its own keys. "
+        "All of them need the maximum of the row.",
     )
 
 
@@ -252,10 +286,3 @@ SHARED = {
     "bound_bytes": _bound,
     "tile": lambda case: (1, WARP_SIZE),
 }
-
-_CONTRACT = (
-    "scores (batch_heads, seq_len_q, seq_len_kv) float, finite, contiguous, any sizes >= 1. probs like scores: the "
-    "softmax of softmax_scale * scores over the keys that a row sees, 0 elsewhere; lse (batch_heads, seq_len_q) float, "
-    "the natural log of the sum of their exponentials. causal = 0: a row sees every key; causal = 1: the keys up to "
-    "q_row + seq_len_kv - seq_len_q. softmax_scale > 0. A row that sees nothing: probs 0, lse -inf. "
-)

@@ -119,8 +119,9 @@ def _nan_from_the_start(evidence):
         return None
     return Diagnosis(
         "nan_from_the_start",
-        "NaN already for one query and one key. There the old state is (-inf, 0): exp(m - m_new) is 0, but "
-        "exp(m_new - m) is infinite, and 0 times infinite is NaN.",
+        "NaN already for one query and one key, where the only old state is the empty one, (-inf, 0). Is the factor "
+        "exp(m_new - m)? It is infinite there, and 0 times infinite is NaN; exp(m - m_new) is 0. Or is the old state "
+        "read from memory that nothing has written (a load without `other`)?",
     )
 
 

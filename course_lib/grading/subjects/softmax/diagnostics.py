@@ -102,8 +102,8 @@ def by_shift(evidence, **_):
             return Diagnosis(
                 "m_starts_too_high",
                 f"Right for scores near 0, -100 and +100; near -12000 the result is {_first_bad(low[0])}. A number "
-                "such as -1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the largest. "
-                "Only -inf itself is below every score.",
+                "such as -1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the "
+                "largest. Only -inf itself is below every score.",
             )
         return Diagnosis(
             "m_starts_too_high",
