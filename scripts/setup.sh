@@ -8,7 +8,7 @@ venv=.venv
 stamp=$venv/.installed
 marker=$venv/.installing
 folder=$venv/.folder  # its programs begin with this path, so an environment cannot move
-key=$(cat pyproject.toml constraints.txt scripts/setup.sh | cksum)
+key=$(cat pyproject.toml constraints.txt scripts/setup.sh course_lib/labextension/*.json course_lib/labextension/static/* | cksum)
 
 say() { echo "[setup] $*"; }
 stop() { echo "[setup] $*" >&2; exit 1; }
@@ -94,6 +94,10 @@ install_course
 # JupyterLab's first screen is the course, not a question about news
 mkdir -p "$venv/share/jupyter/lab/settings"
 echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}' >"$venv/share/jupyter/lab/settings/overrides.json"
+# its extension: cells of CUDA are edited as C++
+mkdir -p "$venv/share/jupyter/labextensions"
+rm -rf "$venv/share/jupyter/labextensions/attention-kernel-by-kernel"
+cp -r course_lib/labextension "$venv/share/jupyter/labextensions/attention-kernel-by-kernel"
 echo "$key" >"$stamp"
 rm -f "$marker"
 say "ready after $((SECONDS - started)) s"

@@ -101,3 +101,29 @@ def test_exercises_go_from_not_started_to_fail_to_pass(open_notebook, chapter):
         assert "PASS" in notebook.run(check)
         expect(notebook.locator(check).locator(".jp-OutputArea")).to_contain_text("PASS")
         notebook.screenshot(f"{exercise}-3-pass")
+
+
+def test_a_cuda_cell_is_edited_as_cpp(open_notebook):
+    notebook = open_notebook("exercises.ipynb")
+    keys, number = notebook.page.keyboard, notebook.find(exercise="03.2", tags="exercise")
+    cell = notebook.locator(number)
+    notebook.write(number, "%%cuda online_softmax_warp\n// a comment\nint f(int x) {")
+    expect(cell.locator(".cm-line").nth(1).locator("span")).to_have_text("// a comment")  # one span, one colour
+    keys.press("Enter")
+    keys.type("return x;")
+    keys.press("Control+/")
+    assert notebook.cells()[number]["source"].splitlines()[3:4] == ["    // return x;"]
+    assert _mime_types(notebook)[number] == "text/x-c++src"
+    notebook.write(number, "# Python again")
+    assert _mime_types(notebook)[number] == "text/x-ipython"
+    others = {
+        kind
+        for cell, kind in zip(notebook.cells(), _mime_types(notebook), strict=True)
+        if "%%cuda" not in cell["source"]
+    }
+    assert others <= {"text/x-ipython", "text/x-ipythongfm"}
+    notebook.screenshot("cuda-cell")
+
+
+def _mime_types(notebook):
+    return notebook.page.evaluate("jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.mimeType)")

@@ -32,6 +32,7 @@ class Setup:
         self.bin.mkdir()
         for name in ("scripts/setup.sh", "pyproject.toml", "constraints.txt"):
             shutil.copy(root / name, self.folder / name)
+        shutil.copytree(root / "course_lib" / "labextension", self.folder / "course_lib" / "labextension")
         for tool in filter(shutil.which, TOOLS):
             (self.bin / tool).symlink_to(shutil.which(tool))
         self.add("python3", FAKE_PYTHON)
@@ -68,6 +69,16 @@ def test_first_run_installs_everything_in_one_command_with_torch_pinned(setup, r
     pin = next(line for line in (root / "constraints.txt").read_text().splitlines() if line.startswith("torch=="))
     assert len(installs) == 1
     assert f"--constraint constraints.txt {pin} --editable .[dev]" in installs[0]
+
+
+def test_the_extension_of_jupyterlab_is_installed_and_kept_up_to_date(setup):
+    setup.run()
+    made = setup.folder / ".venv" / "share" / "jupyter" / "labextensions" / "attention-kernel-by-kernel"
+    script = setup.folder / "course_lib" / "labextension" / "static" / "remoteEntry.js"
+    assert (made / "package.json").is_file() and (made / "static" / script.name).read_text() == script.read_text()
+    script.write_text("// a newer one")
+    setup.run()
+    assert (made / "static" / script.name).read_text() == "// a newer one"
 
 
 def test_a_tested_python_comes_before_a_newer_one(setup):
