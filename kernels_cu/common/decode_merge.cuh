@@ -123,7 +123,7 @@ __device__ __forceinline__ void combine_splits(T* out, float* lse, const float* 
             float lses[SPLITS_AT_ONCE], m_new = m_all;
             float4 parts[SPLITS_AT_ONCE];
 #pragma unroll
-            for (int s = 0; s < SPLITS_AT_ONCE; ++s) {
+            for (int s = 0; s < SPLITS_AT_ONCE; ++s) {  // from L2; the fence of is_last_block orders them, not __ldcg
                 const int split = min(start + s, splits_used - 1);
                 lses[s] = start + s < splits_used ? __ldcg(part_lse + split) : NEG_INF;
                 parts[s] = __ldcg(reinterpret_cast<const float4*>(part + (long long)split * WIDTH));

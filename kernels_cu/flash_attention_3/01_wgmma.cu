@@ -112,7 +112,7 @@ flash_attention_3_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
         issue_p_v<ELEMENT>(acc, probs, v_desc);
         wgmma_wait_group<0>();
         wgmma_keep_order(acc);
-        __syncthreads();  // separates all warps' products from the next tile's copies
+        __syncthreads();  // separates all warps' products from the next tile's copies; one warpgroup's wait does too
         // endregion
     }
 

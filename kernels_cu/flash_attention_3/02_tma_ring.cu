@@ -121,7 +121,7 @@ flash_attention_3_kernel(const __grid_constant__ TensorMap q_map, const __grid_c
         // endregion
 
         // region: refill
-        __syncthreads();  // separates all warps' products from the copy into the same stage
+        __syncthreads();  // separates all warps' products from the copy into the same stage; one warpgroup's wait does too
         if (threadIdx.x == 0 && j >= NUM_STAGES) {
             load_kv(k_smem, v_smem, &k_map, &v_map, k_full, v_full, ring.stage, (j - NUM_STAGES) * BLOCK_N, tile);
         }

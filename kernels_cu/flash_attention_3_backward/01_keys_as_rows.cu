@@ -166,7 +166,7 @@ __device__ __forceinline__ void reduce_dq(const float* dq_smem, float* dq_acc, i
     Step step(keys);
     for (int i = 0; i < keys.num_steps; ++i) {
         if (elected) bulk_wait_group_read<0>();  // the last reduction has read dq_smem
-        __syncwarp();
+        __syncwarp();  // bar.arrive takes converged warps
         named_barrier_arrive(DQ_EMPTY + consumer, 128 + WARP_SIZE);
         named_barrier_sync(DQ_FULL + consumer, 128 + WARP_SIZE);
         if (elected) {

@@ -19,6 +19,8 @@ def examples(device):
     yield from of_steps(family, ladder, plan, halves)
     wide = heads(device, torch.bfloat16, head_dim=128)
     yield from of_steps(family, ladder, plan, wide, case="bfloat16, head_dim 128")
+    keyless = heads(device, torch.float16, seq_len_q=150, seq_len_kv=20, head_dim=128)  # whole tiles of rows see no key
+    yield from of_steps(family, ladder, plan, keyless, case="head_dim 128, rows without keys", languages=("cuda",))
     stem = flash_attention_2.STEM_BACKWARD
     yield Example(stem, "cuda", partial(_backward, "cuda", heads(device, head_dim=24)))
     yield Example(stem, "triton", partial(_backward, "triton", halves))

@@ -16,6 +16,8 @@ def examples(device):
     wide = heads(device, torch.bfloat16, seq_len_q=150, seq_len_kv=90, head_dim=128)
     yield from of_steps(*ladder, wide, causal=True, case="bfloat16, head_dim 128, rows without keys")
     yield Example(ops.STEM_BACKWARD, "cuda", partial(_backward, heads(device, torch.float16)))
+    many = heads(device, torch.float16, num_heads=8)  # four heads share keys: more tiles than the ring of Q holds
+    yield Example(ops.STEM_BACKWARD, "cuda", partial(_backward, many), "four heads a head of keys")
     yield Example(ops.STEM_BACKWARD, "cuda", partial(_backward, wide), "bfloat16, head_dim 128, rows without keys")
 
 

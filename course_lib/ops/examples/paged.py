@@ -20,6 +20,7 @@ def examples(device):
         yield from _prefill(device, cache, case)
         yield from _writes(device, cache, case)
         yield from _bytes(device, cache, case)
+    yield from _long_prefill(device)
 
 
 def _both(stem, plan, case):
@@ -31,7 +32,16 @@ def _prefill(device, cache, case):
     starts = torch.tensor([0, 0, 3, 43], dtype=torch.int32, device=device)
     new = random(device, 43, *cache[0].shape[1:], dtype=cache[0].dtype, seed=5)
     inputs = (new, *cache[1:], starts)
-    return of_steps("paged", paged_prefill.VARIANTS, paged_prefill.plan, inputs, case=case, max_seq_len_q=40)
+    yield from of_steps("paged", paged_prefill.VARIANTS, paged_prefill.plan, inputs, case=case, max_seq_len_q=40)
+
+
+def _long_prefill(device):
+    """150 keys, which are several tiles, looked up a tile ahead; and whole tiles of rows that see none of 20 keys."""
+    cache = paged_cache(device, seq_lens=(150, 20), head_dim=128)
+    starts = torch.tensor([0, 50, 200], dtype=torch.int32, device=device)
+    inputs = (random(device, 200, *cache[0].shape[1:], dtype=cache[0].dtype, seed=5), *cache[1:], starts)
+    options = {"case": "several tiles, rows without keys", "languages": ("cuda",), "max_seq_len_q": 150}
+    return of_steps("paged", ("09_tuned_prefill",), paged_prefill.plan, inputs, **options)
 
 
 def _new_tokens(device, like):
