@@ -92,3 +92,19 @@ def test_the_first_use_of_a_word_leads_to_the_glossary(root, number):
         linked = re.search(rf"\[\**{word}s?\**\]{re.escape(GLOSSARY)}", plain, re.IGNORECASE)
         if used:
             assert linked and linked.start() <= used.end(), used[0]
+
+
+@pytest.mark.parametrize("stem", CHAPTERS)
+def test_a_lecture_ends_with_a_recap_and_the_way_on(root, stem):
+    lecture = (root / "chapters" / f"{stem}.md").read_text(encoding="utf-8").partition('+++ {"part": "exercises"}')[0]
+    *_, recap, onward = lecture.strip().split("\n\n")
+    for words in (
+        r"^\*\*Recap\.\*\* \*What chang",
+        r"\*What .*cost.*\*:",
+        r"\*What limits .*\*:",
+        r"\*What comes next\*:",
+    ):
+        assert re.search(words, recap), words
+    assert onward.startswith("**Next**: the exercise")
+    for name in re.findall(r"\]\(\.\./((?:notebooks|exercises)/[^)]+)\)", onward):
+        assert (root / name).is_file(), name
