@@ -9,6 +9,9 @@ from course_lib.grading.exercise.spec import Case, Probe, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.attention.diagnostics import near
+from course_lib.grading.subjects.flash_attention_2.diagnostics import by_parameters
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
 from course_lib.grading.subjects.softmax.lse import say_lse
 from course_lib.notation import LOG2_E
 
@@ -29,22 +32,24 @@ def _state(case, gen):
     fixed = case.options.get("fixed")
     if fixed:
         return {name: torch.tensor(value) for name, value in zip(NAMES, fixed, strict=True)}
-    scores = inputs.scores(case.values, (num_rows, NUM_KEYS), "float32", gen) * LOG2_E
+    num_keys = case.options.get("num_keys", NUM_KEYS)
+    scores = inputs.scores(case.values, (num_rows, num_keys), "float32", gen) * LOG2_E
     if case.options.get("empty"):
         scores[::3] = NEG_INF
     m_log2 = scores.amax(dim=1)
     shift = torch.where(m_log2 == NEG_INF, torch.zeros_like(m_log2), m_log2)
     probs_unnorm = torch.exp2(scores - shift[:, None])
-    acc = probs_unnorm @ inputs.normal((NUM_KEYS, head_dim), "float32", gen)
+    acc = probs_unnorm @ inputs.normal((num_keys, head_dim), "float32", gen)
     return dict(zip(NAMES, (acc, m_log2, probs_unnorm.sum(dim=1)), strict=True))
 
 
 def _run(case, tensors):
     num_rows, head_dim = case.sizes.values()
     outputs = {"out": ((num_rows, head_dim), "float32"), "lse": ((num_rows,), "float32")}
-    constants = {"HEAD_DIM": head_dim, "BLOCK_D": 32, "BLOCK_M": BLOCK_M}
+    block_m = case.options.get("block_m", BLOCK_M)
+    constants = {"HEAD_DIM": head_dim, "BLOCK_D": max(1 << (head_dim - 1).bit_length(), 16), "BLOCK_M": block_m}
     arguments = (*(Ref(name) for name in (*NAMES, *outputs)), num_rows)
-    return Run(case.name, tensors, outputs, arguments, grid=(-(-num_rows // BLOCK_M), 1, 1), constants=constants)
+    return Run(case.name, tensors, outputs, arguments, grid=(-(-num_rows // block_m), 1, 1), constants=constants)
 
 
 def _finished(acc, m_log2, l):
@@ -54,8 +59,44 @@ def _finished(acc, m_log2, l):
 
 
 def _diagnose(evidence):
-    looks = (_by_base, _by_division, _by_size, _by_empty)
+    looks = (by_parameters, _by_rows, _by_few_keys, _by_base, _by_division, _by_size, _by_empty)
     return next((found for look in looks if (found := look(evidence)) is not None), None)
+
+
+def _by_rows(evidence):
+    """Only a case with more rows than all others fails."""
+    failing, most = evidence.failing(), max((c.case.sizes["num_rows"] for c in evidence.passing()), default=0)
+    if not failing or not most or any(case.case.sizes["num_rows"] <= most for case in failing):
+        return None
+    rows = failing[0].case.sizes["num_rows"]
+    return Diagnosis(
+        "limited", f"Right up to {most} rows, wrong with {rows}: rows beyond a certain number are left out."
+    )
+
+
+def _by_few_keys(evidence):
+    """Only states of one or two keys fail, whose l lies between 1 and 2."""
+    failing = evidence.failing()
+    if not failing or not all(case.case.options.get("num_keys") for case in failing):
+        return None
+    case = failing[0]
+    name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+    return Diagnosis(
+        "l_changed",
+        f"Right where a row saw {NUM_KEYS} keys, wrong in the case {case.case.name!r}, where l lies between 1 and 2: "
+        f"{name} is {comparison.got:.7g} instead of {comparison.expected:.7g}. l is taken as it is: nothing is added to "
+        "it, and no number but 0 means that a row saw nothing.",
+    )
+
+
+def _traffic(case, ledger):
+    """Diagnosis or None: each number read once and written once, by the program of its rows."""
+    num_rows, head_dim = case.sizes.values()
+    block_m, row = case.options.get("block_m", BLOCK_M), 4 * (head_dim + 1)
+    why = "each number of acc, m_log2 and l is read once, each of out and lse written once"
+    found = moved(case, ledger, read=num_rows * (row + 4), written=num_rows * row, why=why)
+    said = f"{block_m} rows of out and lse"
+    return found or share(case, ledger, stored=block_m * row, why=said, unit="program")
 
 
 def _by_base(evidence):
@@ -90,6 +131,13 @@ def _by_division(evidence):
 
 
 def _by_size(evidence):
+    below = evidence.failing()
+    if evidence.fails_only("minus_12000"):
+        return Diagnosis(
+            "finite_infinity",
+            f"Right for ordinary scores, wrong in the case {below[0].case.name!r}: rows whose scores lie below -1e4 saw "
+            "keys. A row saw none when l is 0 (m_log2 is -inf there and no other number).",
+        )
     high = evidence.failing("plus_100", "minus_100")
     if not high or evidence.failing("normal"):
         return None
@@ -129,6 +177,14 @@ EXERCISE = exercise(
         _case("one below a tile", 15),
         _case("one above a tile", 17, schedules=("forward", "reverse")),
         _case("ragged", 53),
+        _case("tiles of 8 rows", 19, block_m=8),
+        _case("tiles of 64 rows", 70, block_m=64),
+        _case("head_dim 5", 18, 5),
+        _case("head_dim 64", 18, 64),
+        _case("300 rows", 300, block_m=128),
+        _case("two keys", 19, num_keys=2),
+        _case("one key", 5, num_keys=1),
+        _case("scores near -12000", 18, values="minus_12000", empty=True),
         _case("scores near -100", 5, values="minus_100"),
         _case("scores near +100", 5, values="plus_100"),
         _case("rows without a key", 19, empty=True),
@@ -150,5 +206,6 @@ EXERCISE = exercise(
         4 * case.sizes["num_rows"] * (2 * case.sizes["head_dim"] + 3),
         "acc, m_log2 and l read once, out and lse written once, 4 bytes each",
     ),
-    tile=lambda case: (BLOCK_M, case.sizes["head_dim"]),
+    ledger_rule=_traffic,
+    tile=lambda case: (case.options.get("block_m", BLOCK_M), case.sizes["head_dim"]),
 )
