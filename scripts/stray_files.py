@@ -17,7 +17,7 @@ ALLOWED = [
     r"(README|CONTRIBUTING|GLOSSARY)\.md|LICENSE|Makefile|pyproject\.toml|constraints\.txt|environment\.yml|\.gitignore",
     r"(kernels_cu|benchmarks|tests|chapters)/README\.md",
     r"\.ci/run|\.github/workflows/[a-z]+\.yml|\.devcontainer/devcontainer\.json|scripts/[a-z_]+\.(sh|py)",
-    rf"chapters/({STEP}|glossary)\.md|chapters/plan\.csv|kernels_cu/(support|compiled)\.csv|docs/[a-z_]+\.(svg|md)|docs/conf\.py|docs/_static/site\.css",
+    rf"chapters/({STEP}|glossary|cpp)\.md|chapters/plan\.csv|kernels_cu/(support|compiled)\.csv|docs/[a-z_]+\.(svg|md)|docs/conf\.py|docs/_static/site\.css",
     rf"(notebooks|exercises|solutions)/{STEP}\.ipynb",
     r"notebooks/glossary\.md",
     r"solutions/[0-9]{2}_[0-9]+_[a-z0-9_]+/((task|wrong)\.md|answer\.cu|[a-z_]+\.(py|sass))",

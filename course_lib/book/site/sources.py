@@ -17,8 +17,11 @@ from ..chapters import chapter_files
 from ..pages import PICTURES
 from ..pages.overview import plan
 
-COPIED = ("CONTRIBUTING.md", "LICENSE", "kernels_cu/README.md", "benchmarks/README.md")
-REFERENCE = ("docs/results", "docs/support", "docs/grader", "docs/promises", "docs/machine", "chapters/glossary", "api/index")
+COPIED = ("CONTRIBUTING.md", "LICENSE", "kernels_cu/README.md", "benchmarks/README.md", "chapters/cpp.md")
+REFERENCE = (
+    *("docs/results", "docs/support", "docs/grader", "docs/promises", "docs/machine"),
+    *("chapters/cpp", "chapters/glossary", "api/index"),
+)
 PROJECT = ("docs/chapters", "docs/hosted", "kernels_cu/README", "benchmarks/README", "CONTRIBUTING")
 MATH_FONT = ("STIXGeneral.ttf", "LICENSE_STIX")  # matplotlib brings it
 _ENTRY = re.compile(r"^\*\*(.+?)\*\*: (.*)$", re.MULTILINE)
