@@ -2,50 +2,41 @@
 
 from course_lib.grading.exercise.submissions import Right
 
-# Two passes over the split: the maximum first, then the sums; last key first.
-TWO_PASSES = """#include <cuda_fp16.h>
-#include "common/softmax_state.cuh"
-#include "common/warp_reduce.cuh"
-#define HEAD_DIM 64
-
-__device__ float one_score(const __half* q, const __half* k, int lane) {
-    float sum = 0.0f;
-    for (int d = lane; d < HEAD_DIM; d += WARP_SIZE) sum += __half2float(q[d]) * __half2float(k[d]);
-    return warp_sum(sum);
-}
-
-extern "C" __global__ void __launch_bounds__(WARP_SIZE)
-split_kernel(const __half* q, const __half* k, const __half* v, float* partial_out, float* partial_lse,
-             int num_q_per_kv, int seq_len_kv, int capacity, int split_len, float softmax_scale) {
-    const int lane = threadIdx.x;
-    const size_t row = (size_t)blockIdx.z * gridDim.y + blockIdx.y;
-    const size_t kv_head = row / num_q_per_kv;
-    q += row * HEAD_DIM;
-    k += kv_head * capacity * HEAD_DIM;
-    v += kv_head * capacity * HEAD_DIM;
-    const int first = blockIdx.x * split_len, end = min(first + split_len, seq_len_kv);
-    float m = NEG_INF, l = 0.0f, acc[2] = {0.0f, 0.0f};
-    for (int key = first; key < end; ++key) {
-        m = fmaxf(m, one_score(q, k + (size_t)key * HEAD_DIM, lane) * softmax_scale);
-    }
-    for (int key = end - 1; key >= first; --key) {
-        const float weight = expf(one_score(q, k + (size_t)key * HEAD_DIM, lane) * softmax_scale - m);
-        l += weight;
-        for (int i = 0; i < 2; ++i) acc[i] += weight * __half2float(v[(size_t)key * HEAD_DIM + lane + i * WARP_SIZE]);
-    }
-    const size_t offset = blockIdx.x * (size_t)gridDim.y * gridDim.z + row;
-    for (int i = 0; i < 2; ++i) partial_out[offset * HEAD_DIM + lane + i * WARP_SIZE] = acc[i] / l;
-    if (lane == 31) partial_lse[offset] = logf(l) + m;
-}
+NEXT_KEY = """    for (int key = first; key < end; ++key) {
 """
-
+TWO_KEYS = """    int key = first;
+    for (; key + 1 < end; key += 2) {
+        const float2 k0 = __half22float2(k_rows[(size_t)key * WARP_SIZE + lane]);
+        const float2 k1 = __half22float2(k_rows[(size_t)(key + 1) * WARP_SIZE + lane]);
+        const float2 v0 = __half22float2(v_rows[(size_t)key * WARP_SIZE + lane]);
+        const float2 v1 = __half22float2(v_rows[(size_t)(key + 1) * WARP_SIZE + lane]);
+        const float s0 = warp_sum(q_reg.x * k0.x + q_reg.y * k0.y) * softmax_scale;
+        const float s1 = warp_sum(q_reg.x * k1.x + q_reg.y * k1.y) * softmax_scale;
+        const float m_new = fmaxf(m, fmaxf(s0, s1));
+        const float alpha = exp_shifted(m, m_new), w0 = exp_shifted(s0, m_new), w1 = exp_shifted(s1, m_new);
+        l = l * alpha + w0 + w1;
+        acc.x = acc.x * alpha + w0 * v0.x + w1 * v1.x;
+        acc.y = acc.y * alpha + w0 * v0.y + w1 * v1.y;
+        m = m_new;
+    }
+    for (; key < end; ++key) {
+"""
 SCORE = "const float score = warp_sum(q_reg.x * k_reg.x + q_reg.y * k_reg.y) * softmax_scale;"
 ALPHA = "const float alpha = exp_shifted(m, m_new), weight = exp_shifted(score, m_new);"
 LSE = "partial_lse[offset] = m + logf(l);"
 
 ANSWERS = [
     Right("every lane writes lse, all the same number", (("if (lane == 0) partial_lse", "partial_lse"),)),
-    Right("two passes, k read twice, last key first", text=TWO_PASSES),
+    Right("two keys at a time", ((NEXT_KEY, TWO_KEYS),)),
+    Right("last key first", (("int key = first; key < end; ++key", "int key = end - 1; key >= first; --key"),)),
+    Right("offsets in int", (("k_rows[(size_t)key *", "k_rows[key *"), ("v_rows[(size_t)key *", "v_rows[key *"))),
+    Right(
+        "the lowest float as the first maximum",
+        (
+            ("const size_t kv_head", "m = -3.4e38f;\n    const size_t kv_head"),
+            (ALPHA, "const float alpha = expf(m - m_new), weight = expf(score - m_new);"),
+        ),
+    ),
     Right(
         "base 2",
         (

@@ -6,8 +6,14 @@ from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.subjects.decode import cases, diagnostics, windows
 from course_lib.grading.subjects.decode.probes import split_probes
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
 
-HEAD_DIM = 64
+HEAD_DIM, WARP_SIZE = 64, 32
+
+READS = "each warp reads q and the keys and values of its split once"
+WRITES = "each element of partial_out is written once, partial_lse by the lanes of one warp"
+SLACK = 1.25  # over the bytes read: for a key that is read ahead
 
 COUNTED, COUNTED_LEN = 53, 16  # of the probe: three whole splits and one of 5 keys
 
@@ -37,10 +43,16 @@ def _run(case, tensors):
     batch_size, num_heads, num_kv_heads, seq_len_kv, capacity, head_dim, split_len = case.sizes.values()
     outputs = cases.partial_outputs(case, _num_splits(case))
     arguments = tuple(Ref(name) for name in ("q", "k", "v", *outputs))
-    arguments += (num_heads // num_kv_heads, seq_len_kv, capacity, split_len, head_dim**-0.5)
+    arguments += (num_heads // num_kv_heads, seq_len_kv, capacity, split_len, cases.softmax_scale(case))
     grid = (_num_splits(case), num_heads, batch_size)
     return Run(case.name, tensors, outputs, arguments, grid=grid, block=(32, 1, 1))
 
+
+MEASURES = {
+    "num_q_per_kv": lambda case: case.sizes["num_heads"] // case.sizes["num_kv_heads"],
+    "num_splits": _num_splits,
+    "split_len": lambda case: min(case.sizes["split_len"], case.sizes["seq_len_kv"]),
+}
 
 _COUNTED_CASE = _case("keys", (1, 2, 1), COUNTED, COUNTED_LEN, 64, "zeros", (), v="key_numbers", tail="kept")
 
@@ -58,7 +70,18 @@ def _rules():
 
 
 def _diagnose(evidence):
-    return diagnostics.diagnose_splits(evidence, _RIGHT, _rules())
+    return diagnostics.diagnose_splits(evidence, _RIGHT, _rules(), measures=MEASURES)
+
+
+def once(case, ledger):
+    """Diagnosis or None: a warp reads q and the keys and values of its split once, a lane its own columns."""
+    batch_size, num_heads, _, seq_len_kv, _, _, split_len = case.sizes.values()
+    row, warps = HEAD_DIM * 2, _num_splits(case) * num_heads * batch_size
+    read = warps * row + 2 * batch_size * num_heads * seq_len_kv * row
+    written = warps * (HEAD_DIM + WARP_SIZE) * 4
+    extra = moved(case, ledger, written=written, why=WRITES) or moved(case, ledger, read=read, slack=SLACK, why=READS)
+    loaded = int(SLACK * (1 + 2 * min(split_len, seq_len_kv)) * row / WARP_SIZE)
+    return extra or share(case, ledger, loaded=loaded, stored=3 * 4, why="its columns of q and of one split")
 
 
 EXERCISE = exercise(
@@ -76,15 +99,22 @@ EXERCISE = exercise(
         _case("scores near +100", (1, 1, 1), 21, 8, 24, "plus_100"),
         _case("one score of 120", (1, 2, 2), 30, 16, 32, "spikes"),
         _case("many splits", (1, 2, 1), 300, 32, 320, schedules=()),
+        _case("70 splits", (1, 1, 1), 139, 2, schedules=()),
+        _case("a split of 4200 keys", (1, 1, 1), 4200, 4200, None, "zeros", (), v="key_numbers"),
+        _case("groups of 3 and another scale", (1, 6, 2), 21, 16, 24, scale=0.31),
+        _case("a group of 8 and another scale", (1, 8, 1), 17, 9, scale=1.25),
+        _case("scores near -12,000", (1, 1, 1), 21, 8, 24, "minus_12000"),
+        _case("one key among 299 faint ones", (1, 1, 1), 300, 300, None, "ones", (), faint=True),
     ),
     make_inputs=cases.decode_inputs,
     make_run=_run,
-    oracle=lambda case, tensors: cases.attention_over(tensors, _windows(case), torch.float64),
-    baseline=lambda case, tensors: cases.attention_over(tensors, _windows(case), torch.float32),
+    oracle=lambda case, tensors: cases.attention_over(case, tensors, _windows(case), torch.float64),
+    baseline=lambda case, tensors: cases.attention_over(case, tensors, _windows(case), torch.float32),
     rules={"partial_out": "weights", "partial_lse": "lse"},
     largest_score=cases.largest_score,
     probes=split_probes(_probe_case, _COUNTED_CASE),
     diagnose=_diagnose,
     bound_bytes=lambda case: cases.split_bytes(case, _num_splits(case), 2),
     tile=lambda case: (1, HEAD_DIM),
+    ledger_rule=once,
 )

@@ -17,6 +17,18 @@ ANSWERS = [
         ((OUT, OUT.replace("acc / l)", "acc / l, mask=(d >= 0) & (end > first))")),),
     ),
     Right(
+        "l and acc added up over the keys of a tile at the end",
+        (
+            ('m, l = -float("inf"), 0.0', 'm, l = -float("inf"), tl.zeros((BLOCK_N,), tl.float32)'),
+            ("acc = tl.zeros((HEAD_DIM,), tl.float32)", "acc = tl.zeros((BLOCK_N, HEAD_DIM), tl.float32)"),
+            ("l = l * alpha + tl.sum(probs_unnorm, axis=0)", "l = l * alpha + probs_unnorm"),
+            ("alpha + tl.sum(probs_unnorm[:, None] * v, axis=0)", "alpha + probs_unnorm[:, None] * v"),
+            ("    offset =", "    l, acc = tl.sum(l, axis=0), tl.sum(acc, axis=0)\n    offset ="),
+        ),
+    ),
+    Right("offsets in int32", (("(kv_head * capacity", "(kv_head.to(tl.int32) * capacity"),)),
+    Right("-1e30 past the end", (('scores, -float("inf"))', "scores, -1e30)"),)),
+    Right(
         "base 2",
         (
             (SCORES, SCORES.replace("* softmax_scale", "* (softmax_scale * 1.4426950408889634)")),

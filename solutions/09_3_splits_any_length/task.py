@@ -9,8 +9,13 @@ from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.decode import cases, diagnostics, windows
 from course_lib.grading.subjects.decode.probes import split_probes
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
 
-HEAD_DIM, BLOCK_N = 32, 16
+HEAD_DIM, BLOCK_N = 32, 16  # where a case does not say others
+
+READS = "each program reads q, its length, and the keys and values of its split once"
+WRITES = "each element is written once"
 
 SCHEDULES = ("forward", "reverse", "random")
 
@@ -20,7 +25,11 @@ LENGTHS, CAPACITY, SPLITS = (100, 20), 160, 4  # of the probe: 32, 32, 32 and 4 
 def _case(name, heads, seq_len_kv, num_splits, capacity=None, values="normal", schedules=("forward",), **more):
     capacity = capacity or seq_len_kv
     more |= {"num_splits": num_splits, "dtype": "float16", "schedules": schedules}
-    return cases.case(name, heads, seq_len_kv, capacity, HEAD_DIM, values, **more)
+    return cases.case(name, heads, seq_len_kv, capacity, more.pop("head_dim", HEAD_DIM), values, **more)
+
+
+def _block_n(case):
+    return case.options.get("block_n", BLOCK_N)
 
 
 def _probe_case(name, heads, seq_len_kv, capacity, values, **options):
@@ -28,7 +37,12 @@ def _probe_case(name, heads, seq_len_kv, capacity, values, **options):
 
 
 def _windows(case):
-    return [windows.shared_out(length, case.sizes["num_splits"], BLOCK_N) for length in cases.seq_lens(case)]
+    return [windows.shared_out(length, case.sizes["num_splits"], _block_n(case)) for length in cases.seq_lens(case)]
+
+
+def _longest(case):
+    """Most keys of a split."""
+    return max(end - first for row in _windows(case) for first, end in row)
 
 
 def _inputs(case, gen):
@@ -39,14 +53,14 @@ def _run(case, tensors):
     batch_size, num_heads, num_kv_heads, _, capacity, head_dim, num_splits = case.sizes.values()
     outputs = cases.partial_outputs(case, num_splits)
     arguments = tuple(Ref(name) for name in ("q", "k", "v", "seq_lens", *outputs))
-    arguments += (num_heads // num_kv_heads, capacity, head_dim**-0.5)
-    constants = {"HEAD_DIM": head_dim, "BLOCK_N": BLOCK_N}
+    arguments += (num_heads // num_kv_heads, capacity, cases.softmax_scale(case))
+    constants = {"HEAD_DIM": head_dim, "BLOCK_N": _block_n(case)}
     grid = (num_splits, num_heads, batch_size)
     return Run(case.name, tensors, outputs, arguments, grid=grid, constants=constants)
 
 
 def _attention(dtype):
-    return lambda case, tensors: cases.attention_over(tensors, _windows(case), dtype)
+    return lambda case, tensors: cases.attention_over(case, tensors, _windows(case), dtype)
 
 
 def _unread(case, tensors):
@@ -118,8 +132,32 @@ def _by_empty(evidence):
     return Diagnosis("empty_not_inf", f"{start}. A large negative number, or a 0, is a weight as well.")
 
 
+MEASURES = {
+    "num_q_per_kv": lambda case: case.sizes["num_heads"] // case.sizes["num_kv_heads"],
+    "num_splits": lambda case: case.sizes["num_splits"],
+    "tiles of a split": lambda case: (
+        -(-max(end - first for row in _windows(case) for first, end in row) // _block_n(case))
+    ),
+}
+PARAMETERS = {"BLOCK_N": _block_n, "HEAD_DIM": lambda case: case.sizes["head_dim"]}
+
+
 def _diagnose(evidence):
-    return _by_empty(evidence) or diagnostics.diagnose_splits(evidence, _RIGHT, _rules())
+    own = _by_empty(evidence)
+    return own or diagnostics.diagnose_splits(evidence, _RIGHT, _rules(), measures=MEASURES, parameters=PARAMETERS)
+
+
+def once(case, ledger):
+    """Diagnosis or None: a program reads and writes what belongs to its split, and once."""
+    batch_size, num_heads, _, _, _, head_dim, num_splits = case.sizes.values()
+    programs, row = num_splits * num_heads * batch_size, 2 * head_dim
+    read = programs * (row + 4) + 2 * num_heads * sum(cases.seq_lens(case)) * row
+    most, stored = row + 4 + 2 * _longest(case) * row, (head_dim + 1) * 4
+    return (
+        moved(case, ledger, written=programs * stored, why=WRITES)
+        or moved(case, ledger, read=read, why=READS)
+        or share(case, ledger, loaded=most, stored=stored, why="the keys of one split", unit="program")
+    )
 
 
 EXERCISE = exercise(
@@ -138,6 +176,14 @@ EXERCISE = exercise(
         _case("scores near +100", (1, 1, 1), 37, 3, 40, "plus_100"),
         _case("one score of 120", (1, 2, 2), 30, 2, 30, "spikes"),
         _case("one short, one long", (2, 1, 1), 200, 3, 300, seq_lens=(7, 200)),
+        _case("groups of 3, tiles of 32 keys", (1, 6, 2), 75, 2, 80, block_n=32),
+        _case("a group of 8, tiles of 64 keys", (1, 8, 1), 75, 2, 80, block_n=64, scale=0.31),
+        _case("16 columns, another scale", (1, 2, 1), 40, 2, 48, head_dim=16, scale=1.25),
+        _case("64 columns, another scale", (1, 2, 1), 40, 2, 48, head_dim=64, scale=0.07),
+        _case("18 splits", (1, 1, 1), 280, 18, schedules=()),
+        _case("a split of 40 tiles", (1, 1, 1), 630, 1, None, "zeros", (), v="key_numbers"),
+        _case("scores near -12,000", (1, 1, 1), 37, 3, 40, "minus_12000"),
+        _case("one key among 299 faint ones", (1, 1, 1), 300, 1, None, "ones", (), faint=True),
     ),
     make_inputs=_inputs,
     make_run=_run,
@@ -150,4 +196,5 @@ EXERCISE = exercise(
     bound_bytes=lambda case: cases.split_bytes(case, case.sizes["num_splits"], 2),
     tile=lambda case: (1, HEAD_DIM),
     unread=_unread,
+    ledger_rule=once,
 )

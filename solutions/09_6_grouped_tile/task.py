@@ -10,19 +10,28 @@ from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.decode import cases, diagnostics
 from course_lib.grading.subjects.decode.probes import split_probes
 from course_lib.grading.subjects.flash_attention.cases import BLOCK_N, FIRST, LATER
+from course_lib.grading.subjects.ledger.dots import dots
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
+from course_lib.notation import UNIT_ROUNDOFF
+from course_lib.reference import attention
 
-HEAD_DIM, ROWS = 32, 16
+HEAD_DIM, ROWS = 32, 16  # HEAD_DIM and BLOCK_N where a case does not say others
 
 SCHEDULES = ("forward", "reverse", "random")
 
 LENGTHS, CAPACITY = (53, 20), 64  # of the probe
 
-AGAIN = 1.5  # times the bytes of k and v, and q in every tile: more than a group that reads them once can need
+WRITES = "each element is written once"
 
 
 def _case(name, heads, seq_len_kv, capacity=None, values="normal", schedules=("forward",), **more):
     more |= {"dtype": "float16", "schedules": schedules}
-    return cases.case(name, heads, seq_len_kv, capacity or seq_len_kv, HEAD_DIM, values, **more)
+    return cases.case(name, heads, seq_len_kv, capacity or seq_len_kv, more.pop("head_dim", HEAD_DIM), values, **more)
+
+
+def _block_n(case):
+    return case.options.get("block_n", BLOCK_N)
 
 
 def _probe_case(name, heads, seq_len_kv, capacity, values, **options):
@@ -38,20 +47,34 @@ def _run(case, tensors):
     rows = (batch_size, num_heads)
     outputs = {"out": ((*rows, head_dim), "float16"), "lse": (rows, "float32")}
     arguments = tuple(Ref(name) for name in ("q", "k", "v", "seq_lens", *outputs))
-    arguments += (num_heads // num_kv_heads, capacity, head_dim**-0.5)
-    constants = {"HEAD_DIM": head_dim, "ROWS": ROWS, "BLOCK_N": BLOCK_N}
+    arguments += (num_heads // num_kv_heads, capacity, cases.softmax_scale(case))
+    constants = {"HEAD_DIM": head_dim, "ROWS": ROWS, "BLOCK_N": _block_n(case)}
     return Run(case.name, tensors, outputs, arguments, grid=(num_kv_heads, batch_size, 1), constants=constants)
 
 
-def _attention(dtype):
-    """(case, tensors) -> {"out", "lse"}, computed in `dtype`."""
+def _oracle(case, tensors):
+    """{"out", "lse"} in float64."""
+    every_key = [[(0, length)] for length in cases.seq_lens(case)]
+    partials = cases.attention_over(case, tensors, every_key, torch.float64)
+    return {"out": partials["partial_out"][0], "lse": partials["partial_lse"][0]}
 
-    def of(case, tensors):
-        partials = cases.attention_over(tensors, [[(0, length)] for length in cases.seq_lens(case)], dtype)
-        out, lse = (partials[name][0] for name in ("partial_out", "partial_lse"))
-        return {"out": out, "lse": lse}
 
-    return of
+def _baseline(case, tensors):
+    """{"out", "lse"} as the contract has it: weights and out are rounded to half, everything else stays float32.
+
+    l may be a sum of rounded weights, each off by UNIT_ROUNDOFF at most; a tolerance is ten times what this one is off.
+    """
+    out, lse = torch.zeros(tensors["q"].shape), torch.full(tensors["q"].shape[:2], -math.inf)
+    for b, length in enumerate(cases.seq_lens(case)):
+        if length:
+            q, k, v = tensors["q"][b, :, None].float(), tensors["k"][b, :, :length], tensors["v"][b, :, :length]
+            scores = attention.rounded_scores(q, k.float(), softmax_scale=cases.softmax_scale(case))[:, 0]  # (H, n)
+            m = scores.amax(dim=-1, keepdim=True)
+            weights, values = torch.exp(scores - m), v.repeat_interleave(len(q) // len(v), dim=0).float()
+            l = weights.sum(dim=-1)
+            out[b] = (weights.half().float()[:, None, :] @ values)[:, 0] / l[:, None]
+            lse[b] = m[:, 0] + torch.log(l) + UNIT_ROUNDOFF["float16"] / 10
+    return {"out": out.half(), "lse": lse}
 
 
 def _bytes(case):
@@ -62,18 +85,25 @@ def _bytes(case):
 
 
 def once_a_group(case, ledger):
-    """Diagnosis or None: k and v are read once for all query heads of a group."""
-    q, keys, _ = _bytes(case)
-    got = ledger["global_load"]["bytes"] - q
-    tiles = -(-case.sizes["seq_len_kv"] // BLOCK_N)
-    if tiles == 1 or got <= AGAIN * keys + tiles * q:
-        return None
-    group = case.sizes["num_heads"] // case.sizes["num_kv_heads"]
-    return Diagnosis(
-        "kv_read_again",
-        f"The values are right, but beside q {got:,} bytes were read, {got / keys:.3g} times the {keys:,} of the valid "
-        f"keys and values (case {case.name!r}, {group} query heads on a head of k and v). Load a tile once and let all "
-        "heads of the group use it: they are the rows of one product.",
+    """Diagnosis or None: k and v are read once for all query heads of a group, by products on half."""
+    batch_size, num_heads, num_kv_heads, _, _, head_dim = case.sizes.values()
+    q, keys, outs = _bytes(case)
+    programs, group, got = batch_size * num_kv_heads, num_heads // num_kv_heads, ledger["global_load"]["bytes"] - q
+    row, longest = 2 * head_dim, max(cases.seq_lens(case))
+    tiles, whole = -(-longest // _block_n(case)), ROWS * row  # q: its whole tile once, its rows again in every tile
+    if got > keys + programs * (4 + whole) + tiles * q:
+        return Diagnosis(
+            "kv_read_again",
+            f"The values are right, but beside q {got:,} bytes were read, {got / max(keys, 1):.3g} times the {keys:,} "
+            f"of the valid keys and values (case {case.name!r}, {group} query heads on a head of k and v). Load a tile "
+            "once and let all heads of the group use it: they are the rows of one product.",
+        )
+    stored = group * (row + 4)
+    products = 2 * sum(cases.seq_lens(case)) * num_kv_heads * group * head_dim
+    return (
+        moved(case, ledger, written=outs, why=WRITES)
+        or share(case, ledger, stored=stored, why="the heads of its group", unit="program")
+        or (dots(case, ledger, operands="fp16", fewest=products) if products else None)
     )
 
 
@@ -95,7 +125,7 @@ def _rules():
 def _by_start(evidence):
     """Wrong for scores far below 0, and for sequences without keys."""
     failing = evidence.failing()
-    low, empty = evidence.failing("minus_100"), [c for c in failing if 0 in cases.seq_lens(c.case)]
+    low, empty = evidence.failing("minus_100", "minus_12000"), [c for c in failing if 0 in cases.seq_lens(c.case)]
     if not low or not empty or len(low) + len(empty) < len(failing):
         return None
     case = empty[0]
@@ -129,7 +159,7 @@ def _by_far(evidence):
     """Right while the heads of a group have scores of one size."""
     failing = evidence.failing()
     far = [c for c in failing if c.case.options.get("far")]
-    if not far or any(c not in far and c.case.values != "minus_100" for c in failing):
+    if not far or any(c not in far and c.case.values not in ("minus_100", "minus_12000") for c in failing):
         return None
     return Diagnosis(
         "max_of_the_group",
@@ -156,10 +186,18 @@ def _by_fading(evidence):
     )
 
 
+MEASURES = {
+    "num_q_per_kv": lambda case: case.sizes["num_heads"] // case.sizes["num_kv_heads"],
+    "seq_len": lambda case: max(cases.seq_lens(case)),
+}
+PARAMETERS = {"BLOCK_N": _block_n, "HEAD_DIM": lambda case: case.sizes["head_dim"]}
+
+
 def _diagnose(evidence):
     looks = (_by_start, _by_empty, _by_far, _by_fading)
     own = next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
-    return own or diagnostics.diagnose_splits(evidence, _first_keys(*LENGTHS), _rules())
+    right, limits = _first_keys(*LENGTHS), {"measures": MEASURES, "parameters": PARAMETERS}
+    return own or diagnostics.diagnose_splits(evidence, right, _rules(), lse="lse", **limits)
 
 
 _COUNTED_CASE = _case(
@@ -184,11 +222,18 @@ EXERCISE = exercise(
         _case("scores near +100 and +200", (1, 4, 1), 21, 24, "plus_100", far=True),
         _case("one score of 120", (1, 4, 2), 30, 30, "spikes"),
         _case("small values after large ones", (1, 2, 1), 1040, 1040, "zeros", fades=True),
+        _case("tiles of 32 keys, another scale", (1, 5, 1), 75, 80, block_n=32, scale=0.31),
+        _case("tiles of 64 keys", (1, 6, 2), 75, 80, block_n=64),
+        _case("16 columns, another scale", (1, 4, 2), 20, 24, head_dim=16, scale=0.45),
+        _case("128 columns, another scale", (1, 4, 2), 20, 24, head_dim=128, scale=0.05),
+        _case("2100 keys", (1, 2, 1), 2100, 2100, schedules=()),
+        _case("scores near -12,000", (1, 2, 1), 37, 40, "minus_12000"),
+        _case("one key among 299 faint ones", (1, 2, 1), 300, 300, "ones", (), faint=True),
     ),
     make_inputs=_inputs,
     make_run=_run,
-    oracle=_attention(torch.float64),
-    baseline=_attention(torch.float16),
+    oracle=_oracle,
+    baseline=_baseline,
     rules={"out": "weights", "lse": "lse"},
     largest_score=cases.largest_score,
     probes=split_probes(_probe_case, _COUNTED_CASE, out="out", lse="lse"),

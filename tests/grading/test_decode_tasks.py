@@ -16,7 +16,14 @@ CHOICE, GROUPED = (registry.module(registry.folder_of(exercise_id), "task") for 
 def test_k_and_v_are_read_once_a_group(times, in_every_tile, refused):
     """8 query heads on one head of 40 keys, head_dim 32: q has 512 bytes, k and v have 5120."""
     sizes = dict(zip(GROUPED.cases.SIZES, (1, 8, 1, 40, 48, 32), strict=True))
-    ledger = {"global_load": {"bytes": 512 * in_every_tile + 5120 * times}}
+    dot = {"line": 1, "lhs": "fp16", "rhs": "fp16", "accumulator": "fp32", "input_precision": "ieee"}
+    ledger = {
+        "global_load": {"bytes": 512 * in_every_tile + 5120 * times},
+        "global_store": {"bytes": 512 + 32},
+        "largest_share": {"global_store": 512 + 32},
+        "dots": [dot | {"shape": (16, 16, 32), "count": 6}],
+        "lines": [],
+    }
     diagnosis = GROUPED.once_a_group(Case("a group of 8", sizes), ledger)
     assert (diagnosis is not None) == refused
     if refused:

@@ -207,7 +207,7 @@ def _by_single_key(evidence):
     if not single or not single[0].ran or "out" not in single[0].ref:
         return None
     ratio = (single[0].first.outputs["out"].double() / single[0].ref["out"]).flatten()
-    if not near(ratio.min().item(), ratio.max().item(), 1e-5):
+    if not near(ratio.min().item(), ratio.max().item(), 1e-5) or near(ratio[0].item(), 1.0, 1e-6):
         return None
     return Diagnosis(
         "weights_sum",

@@ -10,11 +10,13 @@ import torch
 from ....reference import attention as reference
 from ...exercise import magnitude
 from ...exercise.spec import Case
-from ..attention.cases import qkv
+from ..attention.cases import qkv, scale_of
 from ..flash_attention.cases import BLOCK_N, FIRST, LATER
 
 SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_kv", "capacity", "head_dim")
 NEG_INF = float("-inf")
+UNUSED = (math.nan, 500.0, math.inf)  # what slots past the end of a sequence hold, in turn
+FAINT, FAINT_V = -21.0 * math.log(2.0), 32.0  # score and value of every key but the first: 2^-21 adds to 1 exactly
 
 
 def case(name, heads, seq_len_kv, capacity, head_dim, values="normal", schedules=(), dtype="float32", **more):
@@ -33,12 +35,18 @@ def seq_lens(case):
     return case.options.get("seq_lens", (case.sizes["seq_len_kv"],) * case.sizes["batch_size"])
 
 
-def decode_inputs(case, gen):
-    """{"q": (B, H, D), "k", "v": (B, Hkv, capacity, D)} in the case's dtype; NaN past the end of a sequence.
+def softmax_scale(case):
+    """The softmax_scale of a case: options["scale"], else head_dim**-0.5."""
+    return scale_of(case, case.sizes["head_dim"])
 
-    options: tail="kept" leaves finite numbers past the end; reversed=True turns the keys round;
-    v="head_numbers" counts the heads of k and v through the batch, from 1; far=True doubles the scores of every
-    second query head; fades=True makes v FIRST in the first tile of keys and LATER in all others.
+
+def decode_inputs(case, gen):
+    """{"q": (B, H, D), "k", "v": (B, Hkv, capacity, D)} in the case's dtype; UNUSED past the end of a sequence.
+
+    options: scale is the softmax_scale; tail="kept" leaves finite numbers past the end; reversed=True turns the keys
+    round; v="head_numbers" counts the heads of k and v through the batch, from 1; far=True doubles the scores of every
+    second query head; fades=True makes v FIRST in the first tile of keys and LATER in all others; faint=True gives the
+    first key score 0 and v = 0, all others FAINT and FAINT_V.
     """
     batch_size, num_heads, num_kv_heads, _, capacity, head_dim = (case.sizes[name] for name in SIZES)
     kv_shape = (batch_size, num_kv_heads, capacity, head_dim)
@@ -53,40 +61,47 @@ def decode_inputs(case, gen):
     if case.options.get("fades"):
         later = (torch.arange(capacity) >= BLOCK_N)[:, None]
         tensors["v"] = torch.where(later, LATER, FIRST).expand(kv_shape).to(tensors["v"].dtype)
+    if case.options.get("faint"):
+        first = (torch.arange(capacity) == 0)[:, None]
+        tensors["q"][..., :-1] = 0.0
+        tensors["k"][..., -1:] = torch.where(first, 0.0, FAINT)
+        tensors["v"] = torch.where(first, 0.0, FAINT_V).expand(kv_shape).to(tensors["v"].dtype)
     if case.options.get("reversed"):
         tensors |= {name: tensors[name].flip(2) for name in ("k", "v")}
     if case.options.get("tail") != "kept":
-        tail = torch.arange(capacity)[None, :] >= torch.tensor(seq_lens(case))[:, None]  # (B, capacity)
+        behind = torch.arange(capacity)[None, :] - torch.tensor(seq_lens(case))[:, None]  # (B, capacity)
+        unused = torch.tensor(UNUSED)[behind % len(UNUSED)].to(tensors["k"].dtype)[:, None, :, None]
         for name in ("k", "v"):
-            tensors[name] = tensors[name].masked_fill(tail[:, None, :, None], math.nan)
+            tensors[name] = torch.where(behind[:, None, :, None] >= 0, unused, tensors[name])
     return tensors
 
 
 def largest_score(case, tensors):
-    """Largest score over valid keys; slots past the end of a sequence hold NaN."""
-    q, k = tensors["q"], tensors["k"]
-    return max(magnitude.of_pairs(q[b, :, None], k[b, :, :length]) for b, length in enumerate(seq_lens(case)))
+    """Largest score over valid keys."""
+    q, k, scale = tensors["q"], tensors["k"], {"softmax_scale": softmax_scale(case)}
+    return max(magnitude.of_pairs(q[b, :, None], k[b, :, :length], **scale) for b, length in enumerate(seq_lens(case)))
 
 
-def attention_over(tensors, windows, dtype):
+def attention_over(case, tensors, windows, dtype):
     """{"partial_out": (S, B, H, D), "partial_lse": (S, B, H)} in `dtype`.
 
     windows : list, one a batch entry, of lists, one a split, of half-open ranges (first key, end)
     """
+    scale = softmax_scale(case)
     q, k, v = (tensors[name].to(dtype) for name in ("q", "k", "v"))
     outs, lses = [], []
     for b, of_sequence in enumerate(windows):
-        pairs = [_one(q[b], k[b, :, first:end], v[b, :, first:end]) for first, end in of_sequence]
+        pairs = [_one(q[b], k[b, :, first:end], v[b, :, first:end], scale) for first, end in of_sequence]
         outs.append(torch.stack([out for out, _ in pairs]))
         lses.append(torch.stack([lse for _, lse in pairs]))
     return {"partial_out": torch.stack(outs, dim=1), "partial_lse": torch.stack(lses, dim=1)}
 
 
-def _one(q, k, v):
+def _one(q, k, v, scale):
     """(out (H, D), lse (H,)) of q (H, D) over the keys k, v (Hkv, n, D)."""
     if k.shape[1] == 0:
         return torch.zeros_like(q), torch.full_like(q[:, 0], NEG_INF)
-    out, lse = reference.rounded_attention_lse(q[:, None, :], k, v)
+    out, lse = reference.rounded_attention_lse(q[:, None, :], k, v, softmax_scale=scale)
     return out[:, 0], lse[:, 0]
 
 

@@ -2,7 +2,7 @@
 
 The right weights are 3/5 and 2/5; the result says how each split was weighed.
 
-May import: spec, verdict, evidence (as data), notation, attention.diagnostics, partials.
+May import: spec, verdict, evidence (as data), notation, attention.diagnostics, limits, partials.
 """
 
 import math
@@ -13,6 +13,7 @@ from ....notation import LOG2_E
 from ...exercise.spec import Probe
 from ...report.verdict import Diagnosis
 from ..attention.diagnostics import near
+from .limits import by_bound
 from .partials import FAINT, FAR, LARGE, LOW, NEG_INF, SIZES, case
 
 FIRST, SECOND = 3, 2  # keys of the two splits of the probe
@@ -184,18 +185,7 @@ def _by_large(evidence):
 
 
 def _by_bound(evidence):
-    """Right up to a size, wrong above it."""
-    failing, passing = evidence.failing(), evidence.passing()
-    for name in SIZES if failing and passing else ():
-        fewest, most = min(c.case.sizes[name] for c in failing), max(c.case.sizes[name] for c in passing)
-        if fewest > most:
-            case = next(c for c in failing if c.case.sizes[name] == fewest)
-            return Diagnosis(
-                "bounded_size",
-                f"Right in every case up to {name} = {most}, wrong with {name} = {fewest} (case {case.case.name!r}): "
-                "does a loop end, or an array, at a number of its own?",
-            )
-    return None
+    return by_bound(evidence, {name: lambda case, name=name: case.sizes[name] for name in SIZES})
 
 
 def _by_rows(evidence):

@@ -5,25 +5,33 @@ May import: probes, verdict, evidence (as data), diagnostics of attention, heads
 
 import math
 
+from ....notation import UNIT_ROUNDOFF
 from ...report.verdict import Diagnosis
-from ..attention.diagnostics import diagnose_attention, near
+from ..attention.diagnostics import by_other_scale, diagnose_attention, near
 from ..attention.heads import say_heads
 from ..flash_attention.diagnostics import say_factors
 from ..softmax.lse import say_lse
+from .limits import by_bound, by_faint, by_low, by_parameter
 from .probes import TILE
 
 
-def diagnose_splits(evidence, right, rules=()):
+def diagnose_splits(evidence, right, rules=(), *, measures=None, parameters=None, lse="partial_lse"):
     """Diagnosis of failing decode attention, or None.
 
     Parameters
     ----------
     right : windows of the probe "keys": [batch entry][split] -> half-open range (first key, end)
     rules : [(code, words, windows)], what known mistakes make of them
+    measures, parameters : of the cases, for limits.by_bound and limits.by_parameter
+    lse : name of the output
     """
     readings = evidence.readings
     looks = (
         lambda: _nan_from_the_start(evidence),
+        lambda: by_other_scale(evidence),
+        lambda: _by_overflow(evidence),
+        lambda: by_low(evidence),
+        lambda: by_faint(evidence, lse),
         lambda: _by_columns(readings),
         lambda: _by_lse(readings, right),
         lambda: _by_factors(readings),
@@ -32,6 +40,9 @@ def diagnose_splits(evidence, right, rules=()):
         lambda: _by_capacity(_numbers(readings.get("head map"))),
         lambda: say_heads(_numbers(readings.get("head map"))),
         lambda: _by_windows(readings.get("keys"), right, rules),
+        lambda: _by_rounded_scores(evidence, lse),
+        lambda: by_parameter(evidence, parameters or {}),
+        lambda: by_bound(evidence, measures or {}),
         lambda: _by_tail_slots(evidence),
         lambda: diagnose_attention(evidence),
         lambda: _by_rounding(evidence),
@@ -224,8 +235,8 @@ def _by_tail_slots(evidence):
         return None
     return Diagnosis(
         "slots_behind",
-        f"NaN in the case {failing[0].case.name!r}, where unused slots past the end of the sequence hold NaN; "
-        "right where all slots are used. A weight of 0 does not help: 0 times NaN is NaN. Mask the loads, or "
+        f"NaN in the case {failing[0].case.name!r}, where unused slots past the end of the sequence hold NaN, 500 and "
+        "inf; right where all slots are used. A weight of 0 does not help: 0 times NaN is NaN. Mask the loads, or "
         "replace them by 0.",
     )
 
@@ -234,13 +245,51 @@ def _by_rounding(evidence):
     """The score of a single key is off by as much as half precision loses."""
     single = [c for c in evidence.failing() if c.case.sizes["seq_len_kv"] == c.case.sizes["capacity"] == 1]
     lse = next((c for case in single for name, c in case.comparisons.items() if name.endswith("lse")), None)
-    if lse is None or lse.passed or not abs(lse.got - lse.expected) < 1e-2 * max(abs(lse.expected), 1.0):
+    if lse is None or lse.passed or not 1e-5 < abs(lse.got - lse.expected) < 1e-2 * max(abs(lse.expected), 1.0):
         return None
+    one = evidence.readings.get("one score", math.nan)
+    if one - 1.0 > 2e-4 and near(lse.got - lse.expected, one - 1.0, 0.3):  # half precision rounds 1 down, or not at all
+        return Diagnosis(
+            "added_to_l",
+            f"The log-sum-exp of a single key is its score: {lse.expected:.6g} gives {lse.got:.6g}, and 1 gives "
+            f"{one:.6g}, too much by the same amount, which no rounding does. The l of a single key is 1 exactly: what "
+            "is added to it?",
+        )
     return Diagnosis(
         "low_precision",
         f"The log-sum-exp of a single key is its score, {lse.expected:.6g}; here it is {lse.got:.6g}. Nearly right: "
         "that is what a sum of products loses in half precision. The inputs are half; make them float before you "
         "multiply.",
+    )
+
+
+def _by_overflow(evidence):
+    """Equal scores, v = 1, 2, 3, …: a sum that float32 holds exactly came out infinite."""
+    long = [c for c in evidence.failing("zeros") if c.ran and c.case.options.get("v") == "key_numbers"]
+    outs = [c for case in long for name, c in case.comparisons.items() if name.endswith("out") and not c.passed]
+    if not outs or any(not math.isinf(c.got) for c in outs):
+        return None
+    count = long[0].case.sizes["seq_len_kv"]
+    return Diagnosis(
+        "half_accumulator",
+        f"{count} keys of equal weight, row j of v is j + 1: their sum {count * (count + 1) // 2:,} came out infinite. "
+        "Half precision ends at 65,504: is acc kept in half? All sums must be float.",
+    )
+
+
+def _by_rounded_scores(evidence, name):
+    """Right for scores near 0, and log-sum-exps near 100 are off by what a score loses in half precision."""
+    failing = evidence.failing()
+    if not failing or evidence.failing("normal") or not evidence.passing("normal"):
+        return None
+    wrong = [c.comparisons[name] for c in failing if not c.comparisons[name].passed]
+    if not wrong or any(not abs(c.got - c.expected) <= UNIT_ROUNDOFF["float16"] * abs(c.expected) for c in wrong):
+        return None
+    return Diagnosis(
+        "scores_rounded",
+        f"Right for scores near 0; {name} is {wrong[0].got:.6g} where {wrong[0].expected:.6g} is right. Half precision "
+        f"rounds a number of that size by up to {UNIT_ROUNDOFF['float16'] * abs(wrong[0].expected):.2g}: scores, and q "
+        "once it is scaled, must stay float.",
     )
 
 

@@ -12,6 +12,7 @@ from ...exercise import probes
 from ...exercise.spec import Probe
 
 TILE = 16  # keys of a whole split in most probes, and of a tile
+OTHER_SCALE = 0.5  # no 1 / sqrt(head_dim) of the exercises
 OUT, LSE = "partial_out", "partial_lse"
 
 
@@ -23,21 +24,26 @@ def split_probes(make, counted, *, out=OUT, lse=LSE):
     make : callable, (name, heads, seq_len_kv, capacity, values, **options) -> Case in which one split holds all keys
     counted : Case with values "zeros", v="key_numbers" and tail="kept"; its windows are what `diagnose_splits` gets
     """
-    one = (1, 1, 1)
+    one, half = (1, 1, 1), {"values": "step", "v": "halves", "at": TILE // 2}
     unity, ramp = (make_probe({"seq_len_kv": TILE}, output=out) for make_probe in (probes.unity, probes.ramp))
-    down = make("down", one, TILE, TILE, "step", v="halves", at=TILE // 2, reversed=True)
+    down = make("down", one, TILE, TILE, **half, reversed=True)
     tiles = make("tiles", one, 2 * TILE, 2 * TILE, "step", v="halves", at=TILE)
     heads = make("head map", (2, 4, 2), TILE, TILE + 4, "zeros", v="head_numbers", tail="kept")
     return (
         Probe("unity", make("unity", one, TILE, TILE, "step", v="ones", at=TILE // 2), unity.read),
-        Probe("ramp", make("ramp", one, TILE, TILE, "step", v="halves", at=TILE // 2), ramp.read),
+        Probe("ramp", make("ramp", one, TILE, TILE, **half), ramp.read),
         Probe("down", down, lambda _inputs, outputs: _row(outputs[out])[:2]),
-        Probe("columns", make("columns", one, TILE, TILE, "step", v="halves", at=TILE // 2), _columns(out)),
+        Probe("columns", make("columns", one, TILE, TILE, **half), _columns(out)),
         Probe("tiles", tiles, lambda _inputs, outputs: _row(outputs[out])[:2]),
         Probe("one score", make("one score", one, 1, 1, "ones"), lambda _inputs, outputs: _first(outputs[lse])),
         Probe("head map", heads, _heads(out)),
+        Probe("other scale", make("other scale", one, TILE, TILE, **half, scale=OTHER_SCALE), _scaled(ramp.read)),
         Probe("keys", counted, _keys(out, lse)),
     )
+
+
+def _scaled(read):
+    return lambda inputs, outputs: read(inputs, outputs) | {"scale": OTHER_SCALE}
 
 
 def _first(tensor):
