@@ -60,7 +60,28 @@ SHUFFLES = (
     )
 )
 
+PAIRS = """    const int pairs = num_cols % 2 == 0 ? num_cols / 2 : 0;  // else a row may begin in the middle of a pair
+    for (int pair = threadIdx.x; pair < pairs; pair += BLOCK) {
+        const __half2 two = reinterpret_cast<const __half2*>(x_row)[pair];
+        const float a = __low2float(two), b = __high2float(two);
+        const float m_new = fmaxf(m, fmaxf(a, b));
+        l = l * exp_shifted(m, m_new) + exp_shifted(a, m_new) + exp_shifted(b, m_new);
+        m = m_new;
+    }
+    for (int col = 2 * pairs + threadIdx.x; col < num_cols; col += BLOCK) {
+"""
+
 ANSWERS = [
+    Right("pairs of scores", (("    for (int col = threadIdx.x; col < num_cols; col += BLOCK) {\n", PAIRS),)),
+    Right(
+        "from the end of the row",
+        (
+            (
+                "for (int col = threadIdx.x; col < num_cols; col += BLOCK)",
+                "for (int col = num_cols - 1 - threadIdx.x; col >= 0; col -= BLOCK)",
+            ),
+        ),
+    ),
     Right("one thread merges", text=ONE_THREAD_MERGES),
     Right("shuffles, then warps", text=SHUFFLES),
     Right(

@@ -2,10 +2,26 @@
 
 from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
 from course_lib.grading.subjects.softmax import cases
 from course_lib.grading.subjects.softmax.lse import diagnose_lse, lse_probes
 
-BLOCK = 64  # threads of a block of the log-sum-exp exercise while it is graded
+BLOCK = 64  # threads of a block, in probes and in the cases whose names speak of a block
+OTHERS = (BLOCK, 256, 32)  # in the other cases, in turn
+WIDE = 25_000  # scores: more than 48 KB, or the registers of a block, hold
+
+
+def _cases():
+    found = cases.row_cases("block", BLOCK, dtype="float16") + cases.wider_cases(BLOCK, WIDE, "float16", low=12000)
+    named = tuple(case for case in found if "block" in case.name)
+    others = tuple(case for case in found if "block" not in case.name)
+    return named + cases.with_options(others, "block", OTHERS)
+
+
+def _run(case, tensors):
+    block = case.options.get("block", BLOCK)
+    return cases.rows_run(case, tensors, output="lse", threads=block, constants={"BLOCK": block})
 
 
 def lse_bound(case):
@@ -15,19 +31,28 @@ def lse_bound(case):
     return 2 * count + 4 * num_rows, f"{count:,} scores of 2 bytes read once, {num_rows:,} results of 4 bytes written"
 
 
+def judge_way(case, ledger):
+    """Refuses right values with more traffic than the contract allows, or with threads that do the work of others."""
+    num_rows, num_cols = case.sizes.values()
+    why = "each score is read once, and each result written once, as the source says it"
+    found = moved(case, ledger, read=2 * num_rows * num_cols, written=4 * num_rows, why=why)
+    if found or num_cols % (2 * BLOCK) or "block" in case.options:  # threads that take pairs of scores do as well
+        return found
+    return share(case, ledger, loaded=2 * num_cols // BLOCK, why="the threads of a block share one row")
+
+
 EXERCISE = exercise(
     __file__,
-    cases=cases.row_cases("block", BLOCK, dtype="float16"),
+    cases=_cases(),
     make_inputs=cases.score_rows,
-    make_run=lambda case, tensors: cases.rows_run(
-        case, tensors, output="lse", threads=BLOCK, constants={"BLOCK": BLOCK}
-    ),
+    make_run=_run,
     oracle=cases.lse_oracle,
     baseline=cases.lse_baseline,
     rules={"lse": "lse"},
     largest_score=magnitude.of_inputs("x"),
     probes=lse_probes(BLOCK),
     diagnose=lambda evidence: diagnose_lse(evidence, stride=BLOCK),
+    ledger_rule=judge_way,
     bound_bytes=lse_bound,
     usual_bytes=lambda case: lse_bound(case)[0],
     tile=lambda case: (1, 1),

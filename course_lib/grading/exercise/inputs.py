@@ -24,6 +24,7 @@ WORDS = {
     "spikes": "one score of 120 a row",
     "masked": "some scores -inf, one row all -inf",
     "leading_masked": "rows that start with -inf",
+    "ending": "wide rows, -inf up to their last third",
     "zeros": "all scores 0",
     "ones": "all scores 1",
     "step": "scores 0, then 1",
@@ -116,6 +117,7 @@ _SHAPERS = {
     "spikes": _spikes,
     "masked": _masked,
     "leading_masked": _leading_masked,
+    "ending": _leading_masked,  # a long row whose sum has few terms, so that one thread adds them up as precisely
     "zeros": lambda x, gen: torch.zeros_like(x),
     "ones": lambda x, gen: torch.ones_like(x),
 }

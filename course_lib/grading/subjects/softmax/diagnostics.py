@@ -140,7 +140,7 @@ def _first_bad(case):
 
 def by_masked_rows(evidence, **_):
     """Only rows with -inf fail: NaN where something was visible, or the row that sees nothing."""
-    if not evidence.fails_only("masked", "leading_masked"):
+    if not evidence.fails_only("masked", "leading_masked", "ending") or evidence.fails_only("ending"):
         return None
     for case in evidence.failing():
         name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)

@@ -8,7 +8,7 @@ import math
 from ....notation import LOG2_E
 from ...exercise.spec import Case, Probe
 from ...report.verdict import Diagnosis
-from .diagnostics import by_masked_rows, by_row_offset, by_shift
+from .diagnostics import by_height, by_masked_rows, by_row_offset, by_shift
 from .sums import by_steps, near, say_count
 
 COUNT_COLS = 309  # four blocks of 64 and a ragged rest
@@ -52,6 +52,7 @@ def diagnose_lse(evidence, *, stride):
         lambda: by_steps(evidence),
         lambda: _stagnation(readings.get("stagnation"), stride),
         lambda: by_shift(evidence),
+        lambda: by_height(evidence),
         lambda: by_masked_rows(evidence),
         lambda: by_row_offset(evidence),
     ):
