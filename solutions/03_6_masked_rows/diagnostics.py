@@ -7,7 +7,7 @@ import torch
 from course_lib.grading.exercise.spec import Probe
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.softmax.cases import masked_case
-from course_lib.grading.subjects.softmax.diagnostics import by_masked_rows, by_shift
+from course_lib.grading.subjects.softmax.diagnostics import by_height, by_masked_rows, by_shift
 from course_lib.grading.subjects.softmax.lse import say_lse
 from course_lib.grading.subjects.softmax.sums import by_steps, near, say_count
 
@@ -70,6 +70,7 @@ def diagnose_masked(evidence):
         lambda: _reads_masked(evidence),
         lambda: _empty(seen),
         lambda: by_shift(evidence),
+        lambda: by_height(evidence),
         lambda: by_masked_rows(evidence),
     )
     return next((found for look in looks if (found := look()) is not None), None)
@@ -165,19 +166,21 @@ def _empty(seen):
 
 
 def _reads_masked(evidence):
-    """The probes, where masked keys hold 0, are right; an ordinary case, where they hold NaN, is not."""
+    """The probes, where masked keys hold 0, are right; an ordinary case, where they hold something else, is not."""
     normal = evidence.failing("normal")
     square = [case for case in normal if case.case.sizes["seq_len_q"] <= min(case.case.options["seq_lens_kv"])]
     if not square or square[0].elements <= 2:  # a single key: nothing is masked there
         return None
-    return Diagnosis(
-        "reads_masked",
-        "Right when the keys that a row may not see hold 0, wrong when they hold NaN "
-        "(case "
-        f"{square[0].case.name!r}). NaN times 0 and NaN plus -inf are NaN: choose with a "
-        "condition "
-        "instead of multiplying by the mask or adding it.",
-    )
+    case = square[0].case
+    hidden = case.options["unseen"]
+    start = f"Right when the keys that a row may not see hold 0, wrong when they hold {hidden} (case {case.name!r})"
+    why = "They enter the maximum or the sum: leave them out with a condition."
+    if math.isnan(hidden):
+        why = (
+            "NaN times 0 and NaN plus -inf are NaN: choose with a condition instead of multiplying by the mask or "
+            "adding it."
+        )
+    return Diagnosis("reads_masked", f"{start}. {why}")
 
 
 def _lse(seen, single):

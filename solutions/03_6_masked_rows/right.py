@@ -10,26 +10,27 @@ masked_softmax_kernel(const float* scores, const int* seq_lens_kv, float* out, f
                       int seq_len_q, int seq_len_kv) {
     const int q_row = blockIdx.x, last_key = q_row + seq_lens_kv[blockIdx.y] - seq_len_q;
     const size_t row = blockIdx.y * (size_t)gridDim.x + q_row;
-    float m = NEG_INF, l = 0.0f;
+    float m = -3.0e38f, l = 0.0f;
     for (int key = threadIdx.x; key < seq_len_kv; key += 32) {
-        if (key <= last_key) m = fmaxf(m, scores[row * seq_len_kv + key]);
+        const float score = scores[row * seq_len_kv + key];
+        if (key > last_key || score == NEG_INF) continue;
+        if (score > m) l *= expf(m - score), m = score;
+        l += expf(score - m);
     }
-    for (int offset = 16; offset > 0; offset /= 2) m = fmaxf(m, __shfl_xor_sync(~0u, m, offset));
-    for (int key = threadIdx.x; key < seq_len_kv; key += 32) {
-        const float weight = key <= last_key ? exp_shifted(scores[row * seq_len_kv + key], m) : 0.0f;
-        out[row * seq_len_kv + key] = weight;
-        l += weight;
-    }
+    float m_row = m;
+    for (int offset = 16; offset > 0; offset /= 2) m_row = fmaxf(m_row, __shfl_xor_sync(~0u, m_row, offset));
+    l *= expf(m - m_row);
     for (int offset = 16; offset > 0; offset /= 2) l += __shfl_xor_sync(~0u, l, offset);
-    for (int key = threadIdx.x; key < seq_len_kv; key += 32) {
-        if (l > 0.0f) out[row * seq_len_kv + key] /= l;
+    for (int key = seq_len_kv - 1 - threadIdx.x; key >= 0; key -= 32) {
+        const float score = scores[row * seq_len_kv + key];
+        out[row * seq_len_kv + key] = key <= last_key && l > 0.0f ? exp_shifted(score, m_row) / l : 0.0f;
     }
-    if (threadIdx.x == 0) lse[row] = m + logf(l);
+    if (threadIdx.x == 31) lse[row] = l > 0.0f ? m_row + logf(l) : NEG_INF;
 }
 """
 
 ANSWERS = [
-    Right("selected, weights divided in place", text=SELECTED),
+    Right("selected, the maximum of the warp first, written from the end", text=SELECTED),
     Right("no special case for lse", (("lse[row] = l > 0.0f ? m + logf(l) : NEG_INF;", "lse[row] = m + logf(l);"),)),
     Right(
         "masked scores as -inf",

@@ -1,7 +1,11 @@
 """03.6 Masked rows: causal and length mask: what the judge runs."""
 
+from dataclasses import replace
+
 from course_lib.grading.exercise.spec import exercise
-from course_lib.grading.subjects.softmax import cases
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
+from course_lib.grading.subjects.softmax import bounds, cases
 
 from .diagnostics import diagnose_masked, mask_probes
 
@@ -14,6 +18,24 @@ def masked_bound(case):
     written = len(lens) * num_q * (num_kv + 1)
     why = f"{seen:,} visible scores read once, {written:,} numbers written, 4 bytes each"
     return 4 * (seen + written + len(lens)), why
+
+
+def judge_way(case, ledger):
+    """Refuses right weights with more traffic than the contract allows, in shared memory, or by few lanes."""
+    rows, num_kv = case.sizes["batch_size"] * case.sizes["seq_len_q"], case.sizes["seq_len_kv"]
+    lengths = 4 * rows * cases.WARP_SIZE  # every lane may read the length of its batch entry
+    why = "each score read twice at most, each weight and each lse written once, as the source says it"
+    found = moved(case, ledger, read=8 * rows * num_kv + lengths, written=4 * rows * (num_kv + 1), why=why)
+    found = found or bounds.without_shared_memory(case, ledger)
+    if found or num_kv % cases.WARP_SIZE:
+        return found
+    lane = 4 * num_kv // cases.WARP_SIZE
+    return share(case, ledger, loaded=2 * lane + 4, stored=lane + 4, why="the 32 lanes of a warp share one row")
+
+
+def _hidden(case, value):
+    """The case with another number at the keys that a row may not see."""
+    return replace(case, options=case.options | {"unseen": value})
 
 
 EXERCISE = exercise(
@@ -31,6 +53,12 @@ EXERCISE = exercise(
         cases.masked_case("visible scores of -inf", 2, 6, 70, (70, 40), "masked", schedules=("forward",)),
         cases.masked_case("rows that start with -inf", 2, 6, 100, (100, 90), "leading_masked", schedules=("forward",)),
         cases.masked_case("several lengths", 5, 11, 65, (65, 64, 33, 32, 1)),
+        cases.masked_case("scores near -12000", 2, 7, 70, (70, 33), "minus_12000"),
+        cases.masked_case("rows of different height", 2, 7, 64, (64, 33), "mixed_rows"),
+        _hidden(cases.masked_case("500 at hidden keys", 2, 7, 37, (37, 9)), 500.0),
+        _hidden(cases.masked_case("+inf at hidden keys", 2, 7, 37, (37, 9)), float("inf")),
+        _hidden(cases.masked_case("-inf at hidden keys", 2, 7, 37, (37, 9)), float("-inf")),
+        cases.masked_case("many keys", 1, 1, 12_500, (12_480,), "ending"),
     ),
     make_inputs=cases.masked_scores,
     make_run=cases.masked_run,
@@ -40,6 +68,7 @@ EXERCISE = exercise(
     largest_score=cases.masked_largest_score,
     probes=mask_probes(),
     diagnose=diagnose_masked,
+    ledger_rule=judge_way,
     bound_bytes=masked_bound,
     tile=lambda case: (1, cases.WARP_SIZE),
 )
