@@ -54,4 +54,20 @@ ANSWERS = [
         "a register of a in one load of 32 bits",
         ((f"a_reg[i] = {A_PACK}", "a_reg[i] = *reinterpret_cast<const unsigned*>(a + row * size_k + k)"),),
     ),
+    Right(
+        "k from the end",
+        (
+            (
+                "for (int k_start = 0; k_start < size_k; k_start += 16) {",
+                "for (int k_start = size_k - 16; k_start >= 0; k_start -= 16) {",
+            ),
+        ),
+    ),
+    Right(
+        "neighbouring k for a lane in both factors",
+        (
+            (A_PLACE, "const int row = g + i % 2 * 8, k = k_start + 4 * t + i / 2 * 2;"),
+            (B_PLACE, "const int k = k_start + 4 * t + i * 2;"),
+        ),
+    ),
 ]

@@ -1,9 +1,11 @@
 """04.3 A matrix product on tensor cores, fragments by hand: what the judge runs."""
 
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
+from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.matmul import cases as cases
 
 from .diagnostics import diagnose_fragments
+from .work import as_promised
 
 TILE = (16, 8)
 
@@ -20,9 +22,10 @@ EXERCISE = exercise(
         _case("two tiles side by side", 16, 16, 16),
         _case("two tiles above each other", 32, 8, 16),
         _case("all sizes different", 32, 24, 48, schedules=("forward", "reverse")),
-        _case("long sums", 16, 8, 640),
-        _case("long sums of positive numbers", 16, 16, 1024, "positive", schedules=()),
+        _case("sums that cancel", 16, 8, 208, "cancelling"),
+        _case("long sums of positive numbers", 16, 16, 912, "positive", schedules=()),
         _case("many tiles", 96, 72, 64, schedules=()),
+        _case("longest sum", 16, 8, 4112, schedules=()),
     ),
     make_inputs=cases.inputs,
     make_run=lambda case, tensors: cases.run(case, tensors, tile=TILE, block=(32,), sizes=("size_n", "size_k")),
@@ -30,7 +33,8 @@ EXERCISE = exercise(
     baseline=cases.tensor_core_baseline,
     rules={"out": "forward"},
     probes=cases.probes(16, 8, 48, dtype="float16", square=48),
-    diagnose=diagnose_fragments,
+    diagnose=lambda evidence: by_limit(evidence, size_k="numbers of k") or diagnose_fragments(evidence),
+    ledger_rule=as_promised,
     bound_bytes=lambda case: cases.fewest_bytes(case, in_bytes=2),
     tile=lambda case: TILE,
 )
