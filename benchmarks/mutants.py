@@ -20,7 +20,24 @@ from course_lib.cuda.steps import steps
 
 PATH = RESULTS / "cpu" / "mutants.csv"
 HEAD = "small mistakes in every kernel, on its examples in four schedules; python -m benchmarks.mutants --write"
-COLUMNS = ("step", "file", "line", "kind", "mutation", "found_by", "detail")
+COLUMNS = ("step", "file", "line", "kind", "mutation", "found_by", "detail", "why")
+# (file or step, words of the mutation): why nothing has to find it
+WHY = {
+    ("decode/03_fused_combine", "`__ldcg("): "says which cache to read from; the fence orders the read",
+    ("common/decode_merge.cuh", "`__ldcg("): "says which cache to read from; the fence orders the read",
+    ("softmax/01_three_pass", "`reduce_smem[0]`"): "softmax is the same for every shift near the maximum",
+    ("softmax/04_log_sum_exp", "`reduce_smem[0]`"): "log-sum-exp is the same for every shift near the maximum",
+    ("flash_attention_3/01_wgmma", "`__syncthreads()`"): "one warpgroup: each warp has waited for the whole product",
+    ("flash_attention_3/01_wgmma", "`cp_async_wait_all()`"): "nothing reads Q then; no copy outlives its block",
+    ("flash_attention_3/02_tma_ring", "`__syncthreads()`"): "one warpgroup: each warp has waited for the whole product",
+    (
+        "flash_attention_3/07_persistent",
+        "`named_barrier_sync(TILE_BARRIER",
+    ): "for speed: consumers begin a tile in step",
+    ("flash_attention_3_backward/01_keys_as_rows", "`__syncwarp()`"): "bar.arrive takes converged warps; not modelled",
+    ("flash_attention_3_backward/01_keys_as_rows", "`wgmma_wait"): "frees registers of P, which no array here shares",
+    ("common/attention_wgmma_backward.cuh", "`wgmma_fence()`"): "its caller has fenced since it touched the registers",
+}
 
 
 # a better one replaces a worse one, where a header is mutated with several steps
@@ -38,6 +55,16 @@ def rows_of(stem, found):
         yield {"step": stem} | vars(row)
 
 
+def why(row):
+    """The reason for a survivor, or ""."""
+    reasons = [
+        text
+        for (place, words), text in WHY.items()
+        if place == (row["file"] or row["step"]) and words in row["mutation"]
+    ]
+    return reasons[0] if reasons and row["found_by"] == mutant_runs.NOTHING else ""
+
+
 def best(rows):
     """The rows with one for each place of a header, that of the step that says most."""
     kept = {}
@@ -53,7 +80,7 @@ def write(rows, chosen):
     kept = [row | {"line": int(row["line"])} for row in read(PATH) if row["step"] not in chosen]
     with stored(PATH, [HEAD], COLUMNS) as add:
         for row in sorted(best(kept + rows), key=lambda row: (row["step"], row["file"], row["line"])):
-            add(row)
+            add(row | {"why": why(row)})
 
 
 def main():

@@ -1,10 +1,20 @@
 """The generated tables of README.md and docs/: from files only, empty where nothing is stored."""
 
+import csv
+from pathlib import Path
+
 import pytest
 
 from course_lib.book.pages import between, chapters_table, filled, ladder
 from course_lib.book.pages.claims import claims
-from course_lib.book.pages.evidence import KILLS, counters_table, engines_table, kills_table, verdicts_table
+from course_lib.book.pages.evidence import (
+    KILLS,
+    counters_table,
+    engines_table,
+    kills_table,
+    mutants_table,
+    verdicts_table,
+)
 from course_lib.book.pages.speed import speed_table
 from course_lib.errors import CourseError
 
@@ -138,3 +148,26 @@ def test_waiting_for_a_verdict_is_summed_by_language(tiny_course):
     rows = "exercise,language,pass_s,fail_median_s,fail_slowest_s\n03.2,cuda,0.78,1.0,1.15\n03.5,cuda,1.02,2.0,2.5\n"
     store(tiny_course, "cpu", "verdict_times", "# 2 cores\n" + rows)
     assert "| cuda | 2 | 0.9 s | 1.5 s | 2.5 s |" in verdicts_table(tiny_course)
+
+
+def test_mutants_are_counted_by_kind_and_survivors_named_with_their_reason(tmp_path):
+    head = "# small mistakes\nstep,file,line,kind,mutation,found_by,detail,why\n"
+    rows = (
+        'a/01_b,,7,barrier,`__syncthreads()` deleted,finding,"race, forward",\n'
+        "a/01_b,,9,barrier,`__syncthreads()` deleted,nothing,,one warpgroup\n"
+        "a/01_b,common/c.cuh,3,index,`x_smem[i]` with 1 more,values,forward,\n"
+        "a/01_b,,4,index,`x_smem[i]` with 1 more,not run,,\n"
+    )
+    store(tmp_path, "cpu", "mutants", head + rows)
+    table = mutants_table(tmp_path)
+    assert "| barrier | 2 | 1 | 0 | 1 |" in table and "| index | 1 | 0 | 1 | 0 |" in table
+    assert "| `a/01_b`, 9 | `__syncthreads()` deleted | one warpgroup |" in table and "c.cuh" not in table
+    assert mutants_table(tmp_path / "empty") == ""
+
+
+def test_every_stored_survivor_has_a_reason():
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "cpu" / "mutants.csv"
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    assert len(rows) > 500 and {row["found_by"] for row in rows} <= {"finding", "values", "nothing", "does not compile"}
+    assert not [row for row in rows if row["found_by"] == "nothing" and not row["why"]]

@@ -15,7 +15,7 @@ from ..chapters import ROOT
 from ..keep import write_atomic
 from . import chapter_map, front, ladder
 from .claims import claims
-from .evidence import counters_table, engines_table, kills_table, verdicts_table
+from .evidence import counters_table, engines_table, kills_table, mutants_table, verdicts_table
 from .overview import chapters_table, short_cuts, support_table
 from .promises import promises_table
 from .speed import speed_table
@@ -26,7 +26,7 @@ PAGES = {
     "README.md": {"verdict": verdict_card, "chapters": chapters_table, "claims": claims},
     "docs/chapters.md": {"short cuts": short_cuts},
     "docs/grader.md": {"kills": kills_table, "verdicts": verdicts_table},
-    "docs/machine.md": {"counters": counters_table, "engines": engines_table},
+    "docs/machine.md": {"mutants": mutants_table, "counters": counters_table, "engines": engines_table},
     "docs/promises.md": {"promises": promises_table},
     "docs/results.md": {"speed": speed_table},
     "docs/support.md": {"support": support_table},

@@ -84,6 +84,28 @@ def counters_table(root):
     return "\n\n".join(parts)
 
 
+def mutants_table(root):
+    """What finds small mistakes in the kernels, a row a kind; then each mistake that nothing finds, and why."""
+    path = Path(root) / "benchmarks" / "results" / "cpu" / "mutants.csv"
+    if not path.is_file():
+        return ""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(line for line in file if not line.startswith("#"))]
+    outcomes = ("finding", "values", "nothing")
+    rows = [row for row in rows if row["found_by"] in outcomes]
+    found = {kind: Counter() for kind in sorted({row["kind"] for row in rows})}
+    for row in rows:
+        found[row["kind"]][row["found_by"]] += 1
+    table = markdown_table(
+        ("Mistake", "Mutants", "Found by a finding", "By wrong values", "By nothing"),
+        [(kind, count.total(), *(count[one] for one in outcomes)) for kind, count in found.items()],
+    )
+    survivors = [row for row in rows if row["found_by"] == "nothing"]
+    places = [(f"`{row['file'] or row['step']}`, {row['line']}", row["mutation"], row["why"]) for row in survivors]
+    remaining = markdown_table(("Where", "Mistake that nothing finds", "Why"), places)
+    return f"{table}\n\n{remaining}" if survivors else table
+
+
 def engines_table(root):
     """What one launch of the same work takes on each CPU engine, and on Numba's simulator."""
     rows = read_results("cpu", "simt_speed", root=Path(root) / "benchmarks" / "results").rows
