@@ -2,17 +2,21 @@
 
 from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import Probe, exercise
-from course_lib.grading.subjects.flash_attention.cases import BLOCK_N
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
 from course_lib.grading.subjects.flash_attention_2 import weights as weights
+from course_lib.grading.subjects.flash_attention_2.cases import block_n_of
+from course_lib.grading.subjects.flash_attention_2.diagnostics import by_finite_infinity, by_length, by_parameters
+from course_lib.grading.subjects.flash_attention_2.traffic import macs, products
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
 
 NAMES = ("q", "k", "d_out", "lse")
 
 
 def _run(case, tensors):
     sizes = case.sizes
-    grid = (-(-sizes["seq_len_kv"] // BLOCK_N), sizes["num_kv_heads"], sizes["batch_size"])
+    grid = (-(-sizes["seq_len_kv"] // block_n_of(case)), sizes["num_kv_heads"], sizes["batch_size"])
     return gradients.backward_run(case, tensors, NAMES, {"d_v": "v"}, grid)
 
 
@@ -20,6 +24,9 @@ def _diagnose(evidence):
     readings = evidence.readings
     looks = (
         lambda: pairs.by_undefined(evidence),
+        lambda: by_length(evidence),
+        lambda: by_finite_infinity(evidence),
+        lambda: by_parameters(evidence),
         lambda: pairs.by_pairs(readings, "d_v", 0, "heads"),
         lambda: weights.say_weight(readings, "d_v"),
         lambda: pairs.by_large_scores(evidence),
@@ -34,6 +41,22 @@ def _bytes(case, num_tiles):
     itemsize = 2 if case.dtype == "float16" else 4
     queries = num_heads * num_q * (2 * head_dim * itemsize + 4)
     return batch_size * (num_tiles * queries + 2 * num_kv_heads * num_kv * head_dim * itemsize)
+
+
+def _num_tiles(case):
+    return -(-case.sizes["seq_len_kv"] // block_n_of(case))
+
+
+def _traffic(case, ledger):
+    """Diagnosis or None: q, d_out and lse once for each tile of keys, k once; d_v written once, by its own program."""
+    batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
+    row = head_dim * (2 if case.dtype == "float16" else 4)
+    written = batch_size * num_kv_heads * num_kv * row
+    why = "a program reads its tile of k once, q, d_out and lse of its queries once, and writes its d_v once"
+    found = moved(case, ledger, read=_bytes(case, _num_tiles(case)) - written, written=written, why=why)
+    said = f"{block_n_of(case)} rows of d_v"
+    found = found or share(case, ledger, stored=block_n_of(case) * row, why=said, unit="program")
+    return found or products(case, ledger, 0 if case.options["causal"] else 2 * macs(case))
 
 
 EXERCISE = exercise(
@@ -59,7 +82,8 @@ EXERCISE = exercise(
     ),
     diagnose=_diagnose,
     bound_bytes=lambda case: (_bytes(case, 1), "q, k, d_out and lse read once, d_v written once"),
-    usual_bytes=lambda case: _bytes(case, -(-case.sizes["seq_len_kv"] // BLOCK_N)),
+    ledger_rule=_traffic,
+    usual_bytes=lambda case: _bytes(case, _num_tiles(case)),
     question="Which tile is read again although the program holds it already?",
-    tile=lambda case: (BLOCK_N, gradients.HEAD_DIM),
+    tile=lambda case: (block_n_of(case), case.sizes["head_dim"]),
 )

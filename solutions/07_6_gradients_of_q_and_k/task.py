@@ -3,10 +3,13 @@
 from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import Probe, exercise
 from course_lib.grading.subjects.flash_attention import masks as masks
-from course_lib.grading.subjects.flash_attention.cases import BLOCK_M, BLOCK_N
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
 from course_lib.grading.subjects.flash_attention_2 import weights as weights
+from course_lib.grading.subjects.flash_attention_2.cases import block_m_of, block_n_of
+from course_lib.grading.subjects.flash_attention_2.diagnostics import by_finite_infinity, by_length, by_parameters
+from course_lib.grading.subjects.flash_attention_2.traffic import macs, products
+from course_lib.grading.subjects.ledger.moved import moved
 
 NAMES = ("q", "k", "v", "out", "d_out", "lse")
 
@@ -14,7 +17,7 @@ COLUMNS = {"d_q": 1, "d_k": 0}  # of the probes' inputs
 
 
 def _tiles(case):
-    return max(-(-case.sizes["seq_len_q"] // BLOCK_M), -(-case.sizes["seq_len_kv"] // BLOCK_N))
+    return max(-(-case.sizes["seq_len_q"] // block_m_of(case)), -(-case.sizes["seq_len_kv"] // block_n_of(case)))
 
 
 def _run(case, tensors):
@@ -26,6 +29,9 @@ def _diagnose(evidence):
     readings = evidence.readings
     looks = (
         lambda: pairs.by_undefined(evidence),
+        lambda: by_length(evidence),
+        lambda: by_finite_infinity(evidence),
+        lambda: by_parameters(evidence),
         lambda: weights.say_d_scores(readings),
         lambda: pairs.say_pairs(pairs.reading_of(readings, "pairs", "d_q"), "d_q", 1, group=1),
         lambda: pairs.by_pairs(readings, "d_k", 0, "heads of d_k"),
@@ -43,6 +49,15 @@ def _bound(case):
     numbers = num_heads * num_q * 4 * head_dim + num_kv_heads * num_kv * 3 * head_dim
     itemsize = 2 if case.dtype == "float16" else 4
     return batch_size * (numbers * itemsize + num_heads * num_q * 4), "every input read once, d_q and d_k written once"
+
+
+def _traffic(case, ledger):
+    """Diagnosis or None: d_q and d_k are written once, and all six products are tl.dot."""
+    batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
+    rows = batch_size * (num_heads * num_q + num_kv_heads * num_kv)
+    written = rows * head_dim * (2 if case.dtype == "float16" else 4)
+    found = moved(case, ledger, written=written, why="each number of d_q and d_k is written once")
+    return found or products(case, ledger, 0 if case.options["causal"] else 6 * macs(case))
 
 
 EXERCISE = exercise(
@@ -70,5 +85,6 @@ EXERCISE = exercise(
     ),
     diagnose=_diagnose,
     bound_bytes=_bound,
-    tile=lambda case: (BLOCK_M, gradients.HEAD_DIM),
+    ledger_rule=_traffic,
+    tile=lambda case: (block_m_of(case), case.sizes["head_dim"]),
 )

@@ -12,8 +12,10 @@ from ....reference import attention as reference
 from ....reference import attention_gradients as gradients
 from ...exercise.spec import Case
 from ...processes.protocol import Ref, Run
+from ..attention.cases import scale_of
 from ..flash_attention import cases as cases
 from ..flash_attention.cases import BLOCK_M, BLOCK_N
+from .cases import constexprs
 
 HEAD_DIM, BLOCK_D = 20, 32
 ROOT = HEAD_DIM**0.5
@@ -22,7 +24,7 @@ ROOT = HEAD_DIM**0.5
 def backward_case(name, num_q, num_kv, values="normal", schedules=("forward",), heads=(1, 1, 1), dtype="float32",
                   causal=True, **options):  # fmt: skip
     """A case of the backward pass; heads are (batch_size, num_heads, num_kv_heads)."""
-    sizes = dict(zip(cases.SIZES, (*heads, num_q, num_kv, HEAD_DIM), strict=True))
+    sizes = dict(zip(cases.SIZES, (*heads, num_q, num_kv, options.pop("head_dim", HEAD_DIM)), strict=True))
     return Case(name, sizes, values, dtype, {"causal": causal, **options}, schedules)
 
 
@@ -37,7 +39,8 @@ def backward_inputs(case, gen):
     if "made" in case.options:
         return _made(tensors, **case.options["made"])
     dtype = tensors["q"].dtype
-    out, lse = reference.attention_lse(**tensors, causal=case.options["causal"])
+    scale = scale_of(case, case.sizes["head_dim"])
+    out, lse = reference.attention_lse(**tensors, softmax_scale=scale, causal=case.options["causal"])
     d_out = torch.randn(out.shape, generator=gen).to(dtype)
     return tensors | {"d_out": d_out, "out": out.to(dtype), "lse": lse.to(torch.float32)}
 
@@ -72,9 +75,8 @@ def backward_run(case, tensors, names, outputs, grid):
     _, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
     shapes = {name: (tuple(tensors[like].shape), case.dtype) for name, like in outputs.items()}
     arguments = tuple(Ref(name) for name in (*names, *shapes))
-    arguments += (num_heads // num_kv_heads, num_q, num_kv, head_dim**-0.5, int(case.options["causal"]))
-    constants = {"HEAD_DIM": head_dim, "BLOCK_D": BLOCK_D, "BLOCK_M": BLOCK_M, "BLOCK_N": BLOCK_N}
-    return Run(case.name, tensors, shapes, arguments, grid=grid, constants=constants)
+    arguments += (num_heads // num_kv_heads, num_q, num_kv, scale_of(case, head_dim), int(case.options["causal"]))
+    return Run(case.name, tensors, shapes, arguments, grid=grid, constants=constexprs(case))
 
 
 def oracle(*names):
@@ -93,7 +95,8 @@ def terms(*names):
 
 
 def _chosen(names, function, case, tensors):
-    found = function(**tensors, causal=case.options["causal"])
+    scale = scale_of(case, case.sizes["head_dim"])
+    found = function(**tensors, softmax_scale=scale, causal=case.options["causal"])
     return {name: dict(zip(("d_q", "d_k", "d_v"), found, strict=True))[name] for name in names}
 
 
@@ -106,6 +109,15 @@ COMMON = (
     backward_case("several batches", 18, 18, heads=(2, 2, 1), causal=False),
     backward_case("more queries than keys", 50, 20),
     backward_case("one query", 1, 33),
+    backward_case("softmax_scale 0.3", 9, 18, scale=0.3),
+    backward_case("tiles of 16 queries", 18, 37, block_m=16),
+    backward_case("tiles of 64 queries", 61, 70, block_m=64),
+    backward_case("tiles of 32 keys", 9, 70, block_n=32),
+    backward_case("head_dim 64", 9, 18, head_dim=64),
+    backward_case("groups of three", 3, 18, heads=(2, 6, 2)),
+    backward_case("1100 queries", 1100, 3, block_m=128, causal=False, long=True),
+    backward_case("1100 keys", 3, 1100, block_n=128, causal=False, long=True),
+    backward_case("scores near -12000", 9, 18, "minus_12000"),
     backward_case("scores near -100", 32, 33, "minus_100"),
     backward_case("scores near +100", 32, 33, "plus_100"),
     backward_case("one score of 120", 32, 20, "spikes", causal=False),
