@@ -69,9 +69,7 @@ def _by_rows(evidence):
     if not failing or not most or any(case.case.sizes["num_rows"] <= most for case in failing):
         return None
     rows = failing[0].case.sizes["num_rows"]
-    return Diagnosis(
-        "limited", f"Right up to {most} rows, wrong with {rows}: rows beyond a certain number are left out."
-    )
+    return Diagnosis("limited", f"Right up to {most} rows, wrong with {rows}: the rows beyond are left out.")
 
 
 def _by_few_keys(evidence):
@@ -135,8 +133,8 @@ def _by_size(evidence):
     if evidence.fails_only("minus_12000"):
         return Diagnosis(
             "finite_infinity",
-            f"Right for ordinary scores, wrong in the case {below[0].case.name!r}: rows whose scores lie below -1e4 saw "
-            "keys. A row saw none when l is 0 (m_log2 is -inf there and no other number).",
+            f"Right for ordinary scores, wrong in the case {below[0].case.name!r}: rows whose scores lie below -1e4 "
+            "saw keys. A row saw none when l is 0 (m_log2 is -inf there and no other number).",
         )
     high = evidence.failing("plus_100", "minus_100")
     if not high or evidence.failing("normal"):
