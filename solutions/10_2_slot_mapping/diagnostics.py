@@ -9,6 +9,8 @@ from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
 
+STEP = 4099  # between two numbers of a case, so that a rounded one is no other's
+
 # what case.options["far"] says -> (page size, number of the first slot that exists; None: pages are spread over it)
 _FAR = {"slots": (1 << 30, None), "pages": (None, 1 << 28), "offsets": (1 << 29, 1 << 28)}
 
@@ -209,6 +211,12 @@ def _say_source(case, name, rows_of, where, right, got):
         f"{rows_of}"
     )
     wrong = int((got != right).nonzero()[0])
+    if 0 < abs(int(got[wrong]) - int(right[wrong])) < STEP:
+        return Diagnosis(
+            "number_changed",
+            f"{begin}; column {wrong} holds {int(got[wrong]):,} in place of {int(right[wrong]):,}. The numbers are int "
+            "and are copied as they are: float holds whole numbers up to 16,777,216 exactly.",
+        )
     rows = _given(case, rows_of)
     hit = (rows == int(got[wrong])).nonzero()
     if len(hit):

@@ -11,6 +11,8 @@ ALL_SCHEDULES = ("forward", "reverse", "random", "resident")
 
 SIZES = ("num_tokens", "num_kv_heads", "head_dim", "page_size", "num_pages")
 
+STEP = diagnostics.STEP
+
 NEGATIVE = (-1, -7, -(1 << 40))  # slots of tokens that are not stored, in turn
 
 
@@ -23,7 +25,7 @@ def _numbers(case):
     num_tokens, num_kv_heads, head_dim, page_size, num_pages = case.sizes.values()
     row, cells = num_kv_heads * head_dim, num_pages * page_size * num_kv_heads * head_dim
     sizes = (num_tokens * row, num_tokens * row, cells, cells)
-    numbers = torch.arange(sum(sizes), dtype=torch.int32) + (1 << 28)  # more than float32 holds exactly
+    numbers = torch.arange(sum(sizes), dtype=torch.int32) * STEP + (1 << 28)  # more than float32 holds exactly
     return numbers.split(sizes)
 
 

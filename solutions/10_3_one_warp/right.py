@@ -44,4 +44,70 @@ ANSWERS = [
             ("acc = acc * alpha + weight * v_pages[offset];\n        m = m_new;", "acc += weight * v_pages[offset];"),
         ),
     ),
+    Right(
+        "page looked up once",
+        (
+            (
+                (
+                    "    for (int key = 0; key < seq_len; ++key) {\n"
+                    "        const long long page = pages[key / page_size];  // 64 bits: a pool may have "
+                    "more than 2^31 numbers"
+                ),
+                (
+                    "    long long page = 0;\n"
+                    "    for (int key = 0; key < seq_len; ++key) {\n"
+                    "        if (key % page_size == 0) page = pages[key / page_size];"
+                ),
+            ),
+        ),
+    ),
+    Right(
+        "log2 domain",
+        (
+            (
+                "        const float score = warp_sum(q_reg * k_pages[offset]) * softmax_scale;",
+                (
+                    "        const float score = warp_sum(q_reg * k_pages[offset]) * (softmax_scale * "
+                    "1.4426950408889634f);"
+                ),
+            ),
+            (
+                "        const float alpha = exp_shifted(m, m_new), weight = exp_shifted(score, m_new);",
+                ("        const float alpha = m == NEG_INF ? 0.0f : exp2f(m - m_new), weight = exp2f(score - m_new);"),
+            ),
+            (
+                "    if (lane == 0) lse[row] = l > 0.0f ? m + logf(l) : NEG_INF;",
+                "    if (lane == 0) lse[row] = l > 0.0f ? (m + log2f(l)) * 0.6931471805599453f : NEG_INF;",
+            ),
+        ),
+    ),
+    Right(
+        "a lane a key",
+        (
+            (
+                "    for (int key = 0; key < seq_len; ++key) {",
+                (
+                    "    for (int first = 0; first < seq_len; first += WARP_SIZE) {\n"
+                    "    float mine = NEG_INF;\n"
+                    "    const int last = min(WARP_SIZE, seq_len - first);\n"
+                    "    if (lane < last) {\n"
+                    "        const int key = first + lane;\n"
+                    "        const long long start = pages[key / page_size] * stride_page + key % "
+                    "page_size * stride_slot + kv_head * stride_kv_head;\n"
+                    "        mine = 0.0f;\n"
+                    "        for (int d = 0; d < HEAD_DIM; ++d) mine += q[row * HEAD_DIM + d] * "
+                    "k_pages[start + d];\n"
+                    "        mine *= softmax_scale;\n"
+                    "    }\n"
+                    "    for (int i = 0; i < last; ++i) {\n"
+                    "        const int key = first + i;"
+                ),
+            ),
+            (
+                "        const float score = warp_sum(q_reg * k_pages[offset]) * softmax_scale;",
+                "        const float score = __shfl_sync(0xffffffffu, mine, i);",
+            ),
+            ("        m = m_new;", ("        m = m_new;\n    }")),
+        ),
+    ),
 ]

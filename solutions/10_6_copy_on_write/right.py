@@ -61,4 +61,42 @@ ANSWERS = [
             ("pages[-1] = fresh.pop(0)", "pages[-1] = fresh.pop()"),
         ),
     ),
+    Right(
+        "slice off",
+        (
+            (
+                "        fresh = [self.free_pages.pop() for _ in range(needed)]",
+                (
+                    "        fresh = self.free_pages[len(self.free_pages) - needed:]\n"
+                    "        del self.free_pages[len(self.free_pages) - needed:]"
+                ),
+            ),
+        ),
+    ),
+    Right(
+        "holders recounted",
+        (
+            (
+                (
+                    "            self.holders[page] -= 1\n"
+                    "            if self.holders[page] == 0:\n"
+                    "                self.free_pages.append(page)"
+                ),
+                (
+                    "            self.holders[page] = sum(page in pages for pages in self.pages.values())\n"
+                    "            if self.holders[page] == 0:\n"
+                    "                self.free_pages.insert(0, page)"
+                ),
+            ),
+        ),
+    ),
+    Right(
+        "copies of lists",
+        (
+            (
+                ("        if shared:\n            copies.append((pages[-1], fresh[0]))"),
+                ("        if shared:\n            copies.append([pages[-1], fresh[0]])"),
+            ),
+        ),
+    ),
 ]

@@ -211,6 +211,9 @@ def _say_error(start, x, small, scale, where):
         return Diagnosis("truncated", f"{said}. Rounded down: rintf rounds to the nearest.")
     if byte * exact[column].item() < 0 and abs(exact[column].item()) > 127.4:
         return Diagnosis("wrapped", f"{said}. {exact[column]:.4g} is more than a signed byte holds, and wrapped round.")
+    if not bool(small.any()):
+        words = "The whole row was stored as zeros, which is for a row whose largest magnitude is 0"
+        return Diagnosis("row_lost", f"{said}. {words}.")
     if bool((small >= 0).all()) and bool((x < 0).any()):
         return Diagnosis("sign_lost", f"{said}. Numbers below 0 lost their sign.")
     return Diagnosis("error_too_large", f"{said}.")

@@ -21,4 +21,22 @@ ANSWERS = [
             (" * k_scale * softmax_scale", " * k_scale"),
         ),
     ),
+    Right(
+        "scales joined first",
+        (
+            (
+                "        scores = tl.sum(q[None, :] * k, axis=1) * k_scale * softmax_scale",
+                "        scores = tl.sum(q[None, :] * k, axis=1) * (k_scale * softmax_scale)",
+            ),
+        ),
+    ),
+    Right(
+        "rows of the pool",
+        (
+            (
+                ("        scale_offsets = (page * PAGE_SIZE + slots) * num_kv_heads + kv_head  # (PAGE_SIZE,)"),
+                ("        rows = page * PAGE_SIZE + slots\n        scale_offsets = rows * num_kv_heads + kv_head"),
+            ),
+        ),
+    ),
 ]

@@ -172,7 +172,7 @@ EXERCISE = exercise(
         cases.case("one score of 120", (18,), heads=(1, 1), values="spikes"),
         *cases.ends(),
         cases.case("scores of -16256", (4, 5), heads=(1, 1), scale=0.25, level=-16256.0, late=True),
-        cases.case("70 pages of 64", (70 * 64 - 5,), 64, (1, 1), late=True),
+        cases.case("70 pages of 64", (4475,), 64, (1, 1), "step", late=True, at=4473, times=60.0),
     ),
     make_inputs=_inputs,
     make_run=_run,

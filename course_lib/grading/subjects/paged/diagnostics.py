@@ -144,7 +144,7 @@ def _by_heads(evidence):
     reading = evidence.readings.get("head map")
     if reading is None or not all(abs(value) < 4.5 for row in reading["got"] for value in row):
         return None  # NaN, or more than any head holds: not a matter of heads
-    mixed = [value for row in reading["got"] for value in row if abs(value - round(value)) > 1e-3]
+    mixed = [value for row in reading["got"] for value in row if abs(value - round(value)) > 0.05]
     if mixed:
         return Diagnosis(
             "heads_mixed",
@@ -152,7 +152,7 @@ def _by_heads(evidence):
             f"{mixed[0]:.4g}: rows of several heads were taken together. With NHD the rows of a head lie stride_slot "
             "numbers apart, and between them those of the other heads.",
         )
-    return say_heads(reading)
+    return say_heads(reading | {"got": [[float(round(value)) for value in row] for row in reading["got"]]})
 
 
 def _by_nan(evidence):

@@ -76,7 +76,7 @@ def _by_scale(evidence, failing):
 def _by_length(evidence, failing):
     """The tokens after a fixed number, of tokens or of pages, were left out."""
     case = failing[0].case
-    if any(one.case.values != "normal" for one in failing):
+    if any(one.case.values not in ("normal", "step") for one in failing):
         return None  # tokens that weigh little may be missing for another reason
     page_size, seq_len = case.sizes["page_size"], max(case.options["seq_lens"])
     for limit in sorted({*_LIMITS, *(page_size * pages for pages in _LIMITS)}):
