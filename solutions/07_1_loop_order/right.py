@@ -54,4 +54,23 @@ ANSWERS = [
             ("moved += acc.numel() + l.numel()", "moved += 2 * q_tile.numel() + len(q_tile)"),
         ),
     ),
+    Right(
+        "l by a product with ones, acc in place",
+        (
+            ("l = l * alpha + probs_unnorm.sum(dim=1)", "l = l * alpha + probs_unnorm @ torch.ones(len(k_tile))"),
+            (
+                "acc = acc * alpha[:, None] + probs_unnorm @ v_tile",
+                "acc.mul_(alpha[:, None]).addmm_(probs_unnorm, v_tile)",
+            ),
+        ),
+    ),
+    Right(
+        "q taken in every turn as a view",
+        (
+            (
+                "scores = q_tile @ k_tile.T * q.shape[1] ** -0.5  # (block_m, block_n) or fewer",
+                "scores = torch.einsum('md,nd->mn', q[rows], k_tile) / q.shape[1] ** 0.5",
+            ),
+        ),
+    ),
 ]

@@ -9,6 +9,7 @@ from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention_2.diagnostics import diagnose_forward
+from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.softmax.library import LIBRARY_SOFTMAX
 
 
@@ -41,7 +42,7 @@ def _by_moved(evidence):
     failing = evidence.failing()
     if not failing or any(not c.comparisons[name].passed for c in failing for name in ("out", "lse")):
         return None
-    case = failing[-1]
+    case = max(failing, key=lambda c: min(_counts(c.case)[3:]))  # with several tiles of either, where there are
     got, right = case.comparisons["moved"].got, _moved(case.case)
     num_q, num_kv, head_dim, tiles_q, tiles_kv = _counts(case.case)
     start = (
@@ -85,7 +86,32 @@ def _slips(case, right):
 
 
 def _diagnose(evidence):
-    return _by_moved(evidence) or diagnose_forward(evidence)
+    limited = _by_moved(evidence) or by_limit(evidence, seq_len_q="queries", seq_len_kv="keys")
+    return limited or diagnose_forward(evidence)
+
+
+def _way(case, ledger):
+    """Diagnosis or None: one tile of scores at a time, no product twice, out written once."""
+    num_q, num_kv, head_dim, tiles_q, _ = _counts(case)
+    found = diagnostics.one_tile_of_scores(case, ledger)
+    if found is not None:
+        return found
+    start, most = f"Every value is right, but in the case {case.name!r}", 2 * num_q * num_kv * (head_dim + 1)
+    if ledger["multiply_adds"] > most:
+        return Diagnosis(
+            "computed_again",
+            f"{start} the products have {ledger['multiply_adds']:,} multiply-adds, where q k^T and the weights times v "
+            f"need {most:,} at most. Take each tile of keys once in the inner loop: m, l and acc are brought up to "
+            "date in the same turn.",
+        )
+    size, written = num_q * head_dim, ledger["overwritten"].get(str(num_q * head_dim), 0)
+    if tiles_q > 1 and written > size:
+        return Diagnosis(
+            "out_rewritten",
+            f"{start} {written:,} numbers are written into a tensor of {size:,}, as many as out has. Keep acc of one "
+            "tile of queries in a variable of its own, and write its rows of out once, after its last tile of keys.",
+        )
+    return None
 
 
 EXERCISE = exercise(
@@ -98,10 +124,15 @@ EXERCISE = exercise(
         cases.head_case("tiles of one", 3, 5, block_m=1, block_n=1),
         cases.head_case("ragged", 37, 53, 20),
         cases.head_case("more queries than keys", 50, 20),
+        cases.head_case("narrow tiles of queries", 11, 20, 12, 3, 7),
+        cases.head_case("tiles wider than the head has rows", 5, 9, 4, 64, 128),
+        cases.head_case("1,500 keys", 64, 1500, 4, 32, 64),
+        cases.head_case("1,500 queries", 1500, 3, 4, 16, 4),
         cases.head_case("one query", 1, 45),
         cases.head_case("rising scores", 9, 53, values="rising"),
         cases.head_case("falling scores", 9, 53, values="falling"),
         cases.head_case("scores near -100", 5, 45, values="minus_100"),
+        cases.head_case("scores near -12000", 5, 45, values="minus_12000"),
         cases.head_case("scores near +100", 5, 45, values="plus_100"),
         cases.head_case("one score of 120", 9, 50, values="spikes"),
         cases.head_case("long", 113, 203, 16, 24, 32),
@@ -114,6 +145,7 @@ EXERCISE = exercise(
     largest_score=magnitude.of_attention(),
     probes=diagnostics.tile_probes(cases.one_torch_head),
     diagnose=_diagnose,
+    ledger_rule=_way,
     forbidden=LIBRARY_SOFTMAX,
     tile=lambda case: (case.sizes["block_m"], case.sizes["head_dim"]),
 )

@@ -64,3 +64,29 @@ def test_exponentials_and_products_count_by_their_largest():
 
 def test_a_watched_answer_does_not_wait_for_the_compiler_of_torch():
     assert watched("y = x * 2", "assert 'torch._dynamo' not in sys.modules")
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["x @ x[:8].T"], ROWS * 8 * COLS),
+        (["torch.einsum('ij,kj->ik', x[:4], x[:8])", "x[:4] @ x[0]"], 4 * 8 * COLS + 4 * COLS),
+        (["(x[:4] * x[0]).sum(dim=1)"], 0),
+    ],
+)
+def test_multiply_adds_of_all_products(lines, expected):
+    assert watched(*lines)["multiply_adds"] == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "written"),
+    [
+        (["out = torch.zeros_like(x)", "for i in range(0, ROWS, 8): out[i : i + 8] = x[i : i + 8]"], ROWS * COLS),
+        (["out = torch.zeros_like(x)", "for i in range(3): out[:8] = x[:8]"], 3 * 8 * COLS),
+        (["out = torch.zeros_like(x)", "out[:8].add_(x[:8]).mul_(2.0)"], 2 * 8 * COLS),
+        (["out = torch.empty_like(x).fill_(1.0)"], 0),
+        (["for i in range(3):", "    out = torch.zeros_like(x)", "    out[:8] = x[:8]"], 8 * COLS),  # three memories
+    ],
+)
+def test_numbers_written_in_place_into_one_memory(lines, written):
+    assert watched(*lines)["overwritten"].get(str(ROWS * COLS), 0) == written

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _EXPONENTIALS = ("exp", "exp2", "expm1", "pow", "sigmoid")
+_FILLS = ("fill", "zero")  # in place, before there is anything to overwrite
 _DOORS = ("numpy", "tolist", "__array__", "__dlpack__")  # by which many numbers leave torch at once
 _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "addmv": 1}  # left operand
 
@@ -29,6 +30,8 @@ class Watch(TorchDispatchMode):
     exponentials : most numbers that one operator took an exponential of
     longest : the longest axis of such a tensor
     terms : most terms that one matrix product added up for an element
+    multiply_adds : of all matrix products together
+    overwritten : numbers of a tensor's memory -> most numbers that operators wrote into one such memory in place
     tensor_bytes : most bytes that tensors made by operators held at one time
     object_bytes : the same of Python objects and numpy arrays, from the first number on that left torch: counting them
         makes every operator three times as slow
@@ -36,10 +39,12 @@ class Watch(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.exponentials, self.longest, self.terms = 0, 0, 0
+        self.exponentials, self.longest, self.terms, self.multiply_adds = 0, 0, 0, 0
+        self.overwritten = {}
         self.tensor_bytes, self.object_bytes = 0, 0
         self._alive = 0
         self._storages = {}  # id -> (weak reference, bytes of it that count)
+        self._written = {}  # id -> numbers written in place
 
     @classmethod
     def _should_skip_dynamo(cls):
@@ -61,7 +66,8 @@ class Watch(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         for tensor in _tensors(args):
             self._know(tensor, counts=False)
-        name = func.overloadpacket.__name__.rstrip("_")
+        full_name = func.overloadpacket.__name__
+        name = full_name.rstrip("_")
         if name == "_local_scalar_dense":
             tracemalloc.start()
         made = func(*args, **(kwargs or {}))
@@ -71,8 +77,19 @@ class Watch(TorchDispatchMode):
             self.exponentials = max(self.exponentials, math.prod(made.shape))
             self.longest = max(self.longest, *made.shape, 1)
         if name in _PRODUCTS:
-            self.terms = max(self.terms, args[_PRODUCTS[name]].shape[-1])
+            terms = args[_PRODUCTS[name]].shape[-1]
+            self.terms = max(self.terms, terms)
+            self.multiply_adds += made.numel() * terms
+        if full_name.endswith("_") and name not in _FILLS:
+            self._write(made)
         return made
+
+    def _write(self, tensor):
+        """Count what an operator wrote in place: `tensor` is a view of the memory, or all of it."""
+        storage = tensor.untyped_storage()
+        key, size = id(storage), storage.nbytes() // tensor.element_size()
+        self._written[key] = self._written.get(key, 0) + tensor.numel()
+        self.overwritten[size] = max(self.overwritten.get(size, 0), self._written[key])
 
     def _know(self, tensor, *, counts):
         """Count the memory of a tensor that an operator made; what no operator made is an input."""
@@ -89,11 +106,13 @@ class Watch(TorchDispatchMode):
 
     def _forget(self, key):
         self._alive -= self._storages.pop(key)[1]
+        self._written.pop(key, None)
 
     def ledger(self):
         """The counts, as a dict for RunResult.ledger."""
-        names = ("exponentials", "longest", "terms", "tensor_bytes", "object_bytes")
-        return {name: getattr(self, name) for name in names}
+        counts = ("exponentials", "longest", "terms", "multiply_adds")
+        found = {name: getattr(self, name) for name in (*counts, "tensor_bytes", "object_bytes")}
+        return found | {"overwritten": {str(size): written for size, written in self.overwritten.items()}}
 
 
 def _counting(door):

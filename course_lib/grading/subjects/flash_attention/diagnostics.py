@@ -61,7 +61,7 @@ def _two_weights(_inputs, outputs):
 def diagnose_tiles(evidence):
     """Diagnosis of a failing attention in tiles, or None."""
     looks = (
-        _by_rows,
+        by_rows_left,
         by_heads,
         by_seen,
         _nan_from_the_tail,
@@ -78,7 +78,7 @@ def diagnose_tiles(evidence):
     return next((found for look in looks if (found := look(evidence)) is not None), None)
 
 
-def _by_rows(evidence):
+def by_rows_left(evidence):
     """Rows that still hold the empty state, out 0 and lse -inf, beside others that are right."""
     for case in evidence.failing():
         out, lse = case.first.outputs["out"], case.first.outputs["lse"]

@@ -9,7 +9,7 @@ from ...exercise.spec import Probe
 from ...report.verdict import Diagnosis
 from ..attention.diagnostics import near
 from ..flash_attention.cases import BLOCK_N, FIRST, LATER
-from ..flash_attention.diagnostics import diagnose_tiles
+from ..flash_attention.diagnostics import by_rows_left, diagnose_tiles
 
 _BELOW = {"minus_12000": "-1e4", "below_1e9": "-1e9"}  # distribution -> a number that people take for -inf
 
@@ -23,6 +23,7 @@ def diagnose_forward(evidence):
         by_length,
         by_finite_infinity,
         by_parameters,
+        by_rows_left,
         by_rows_of_later_tiles,
         by_second_division,
         diagnose_tiles,
