@@ -4,13 +4,17 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup lab test test-gpu bench notebooks docs site test-site lint format clean system-packages
+.PHONY: help setup lab update test test-gpu bench notebooks docs site test-site lint format clean system-packages
 
 help:  ## what each command does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 lab: setup  ## set up if needed and open the first chapter in JupyterLab
 	@bash scripts/lab.sh
+
+update: setup  ## the newest chapters and kernels; your answers, predictions, notes and cells stay
+	@$(BIN)/course update
+	@bash scripts/setup.sh
 
 test: setup  ## set up if needed and run everything that needs no GPU
 	@bash scripts/test.sh

@@ -7,6 +7,7 @@
     course progress               what is passed, what comes next, how many minutes are left
     course show 03.2              contract and starter
     course reset 03.2             the starter cell again; yours is kept in work/
+    course update                 the newest chapters and kernels; what you wrote into the notebooks stays
     course build [NN …]           notebooks from chapters/
     course exercises check DIR    a teacher's exercises against the checklist; `build DIR` makes their notebook
     course mutate FILE            which barrier, fence or index of a kernel does no test need?
@@ -80,6 +81,10 @@ def _parser():
     progress = command("progress", _progress, "how far you are, what comes next, and your predictions")
     reset = command("reset", _reset, "put the starter cell back; your cell is kept in work/")
     show = command("show", _show, "contract and starter of an exercise")
+    update = command("update", _update, "bring in the newest chapters and kernels; what you wrote stays")
+    update.add_argument(
+        "--keep-changed", action="store_true", help="copy changed files of the course to work/kept/ and replace them"
+    )
     watch = command("watch", _watch, "judge a file at each save; one that is missing begins as the starter")
     for made in (grade, watch, hint, show, reset):
         made.add_argument("exercise", help="such as 03.2")
@@ -211,6 +216,20 @@ def _reset(options):
         print(
             f"{notebook.name}: the starter of {options.exercise} is back; your cell is kept in {kept}.\n"
             "If the notebook is open, reload it from disk (in JupyterLab: File, Reload Notebook from Disk)."
+        )
+    return 0
+
+
+def _update(options):
+    from .update import update
+
+    count = update(keep_changed=options.keep_changed)
+    if not count:
+        print("You have the newest chapters and kernels.")
+    else:
+        print(
+            f"The newest chapters and kernels are in ({count} commit{'s' * (count > 1)}); what you wrote stays.\n"
+            "Reload notebooks that are open (in JupyterLab: File, Reload Notebook from Disk) and restart their kernels."
         )
     return 0
 

@@ -39,12 +39,12 @@ class Finding:
 
 def examine():
     """Return all findings, the most important topics first."""
-    examiners = (_python, _torch, _gpu, _cuda, _triton, _gate, _cache, _work, _judge, _sandbox)
-    return [_safely(examiner) for examiner in examiners]
+    examiners = (_python, _torch, _gpu, _cuda, _triton, _gate, _cache, _work, _notebooks, _judge, _sandbox)
+    return [finding for finding in map(_safely, examiners) if finding]
 
 
 def _safely(examiner):
-    """Run one examination; a failure of the examination itself becomes a finding."""
+    """Run one examination, which may have nothing to say; its own failure becomes a finding."""
     try:
         return examiner()
     except Exception as error:
@@ -166,6 +166,22 @@ def _work():
             f"{work.root()} cannot be written, so answers and progress are not kept; set COURSE_WORK_DIR.",
         )
     return Finding(GOOD, "Your folder", f"{work.root()} keeps your answers, progress and predictions.")
+
+
+def _notebooks(root=None):
+    from ..grading.records import work
+    from .update import ROOT, changed_notebooks
+
+    changed = changed_notebooks(root or ROOT)
+    if not changed:
+        return None
+    names = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
+    return Finding(
+        NOTE,
+        "Notebooks",
+        f"changed by you or by running them: {names}; `git pull` refuses such files, but `make update` brings in what "
+        f"is new and keeps what you wrote, with a copy of the file in {work.root() / 'kept'}.",
+    )
 
 
 def _judge():

@@ -70,6 +70,69 @@ def test_a_prediction_and_the_learners_own_cells_stay_in_place(tiny_course, rebu
     assert sources.index("scratch = 1") == sources.index("guess = 7") + 1
 
 
+def test_an_answer_that_was_split_or_pasted_anew_stays(tiny_course, rebuild):
+    def change(notebook):
+        index = notebook.cells.index(answer(notebook, "42.1"))
+        metadata = notebook.cells[index].metadata
+        notebook.cells[index : index + 1] = [
+            nbformat.v4.new_code_cell(text, metadata=metadata) for text in ("first = 1", "second = 2")
+        ]
+
+    learner_writes(tiny_course, change)
+    chapter_changes(tiny_course, "The sum of two numbers.", "a + b, exactly.")
+    for _ in range(2):
+        notebook = rebuild()
+        sources = [cell.source for cell in notebook.cells]
+        assert answer(notebook, "42.1").source == "first = 1"
+        assert sources[sources.index("first = 1") + 1] == "second = 2" and sources.count("second = 2") == 1
+
+
+def test_a_copy_of_an_answer_stays_behind_it(tiny_course, rebuild):
+    def change(notebook):
+        cell = answer(notebook, "42.1")
+        copy = nbformat.v4.new_code_cell("older = 1", metadata=cell.metadata)
+        notebook.cells.insert(notebook.cells.index(cell), copy)
+        cell.source = "mine = 1"
+
+    learner_writes(tiny_course, change)
+    notebook = rebuild()
+    sources = [cell.source for cell in notebook.cells]
+    assert answer(notebook, "42.1").source == "mine = 1"
+    assert sources[sources.index("mine = 1") + 1] == "older = 1"
+
+
+def test_a_note_in_a_text_of_the_course_becomes_a_cell_behind_it(tiny_course, rebuild):
+    def change(notebook):
+        text = next(cell for cell in notebook.cells if cell.source.startswith("## Exercise 42.2"))
+        text.source += "\n\nmy note"
+
+    learner_writes(tiny_course, change)
+    for _ in range(2):
+        sources = [cell.source for cell in rebuild().cells]
+        assert sources.count("my note") == 1 and sources[sources.index("my note") - 1] == "## Exercise 42.2"
+
+
+def test_an_answer_keeps_its_own_outputs(tiny_course, rebuild):
+    printed = nbformat.v4.new_output("stream", text="7\n")
+    learner_writes(tiny_course, lambda notebook: answer(notebook, "42.1").update(source="print(7)", outputs=[printed]))
+    assert answer(rebuild(), "42.1").outputs == [printed]
+
+
+def test_a_notebook_saved_without_cell_ids_is_matched_by_its_texts(tiny_course, rebuild):
+    def change(notebook):
+        notebook.nbformat_minor = 4
+        answer(notebook, "42.1").source = "mine = 1"
+        notebook.cells.append(nbformat.v4.new_code_cell("added = 1"))
+        for cell in notebook.cells:
+            del cell["id"]
+
+    before = [cell.source for cell in rebuild().cells]
+    learner_writes(tiny_course, change)
+    notebook = rebuild()
+    assert answer(notebook, "42.1").source == "mine = 1"
+    assert len(notebook.cells) == len(before) + 1 and notebook.cells[-1].source == "added = 1"
+
+
 def test_an_answer_to_a_removed_exercise_moves_to_the_end(tiny_course, rebuild):
     learner_writes(tiny_course, lambda notebook: answer(notebook, "42.1").update(source="mine = 1"))
     chapter_changes(tiny_course, ':exercise: "42.1"', ':exercise: "42.7"')
