@@ -6,6 +6,7 @@ import subprocess
 import nbformat
 import pytest
 
+from course_lib import cli
 from course_lib.book.command import build_chapter
 from course_lib.book.notebooks import fingerprint
 from course_lib.cli import doctor
@@ -334,3 +335,18 @@ def test_the_doctor_says_that_an_update_keeps_changed_notebooks(clone):
     worked_in(clone / EXERCISES)
     finding = doctor._notebooks(clone)
     assert finding.state == doctor.NOTE and EXERCISES in finding.sentence and "`make update`" in finding.sentence
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "You have the newest"), (1, "(1 commit)"), (2, "(2 commits)")])
+def test_the_command_says_what_came_in(count, said, monkeypatch, capsys):
+    asked = {}
+    monkeypatch.setattr("course_lib.cli.update.update", lambda **options: asked.update(options) or count)
+    assert cli.main(["update"]) == 0 and said in capsys.readouterr().out and asked == {"keep_changed": False}
+    assert cli.main(["update", "--keep-changed"]) == 0 and asked == {"keep_changed": True}
+
+
+def test_the_command_says_a_refusal_and_fails(clone, monkeypatch, capsys):
+    git(clone, "branch", "--unset-upstream")
+    monkeypatch.setattr("course_lib.cli.update.update", lambda **options: update(root=clone, **options))
+    assert cli.main(["update"]) == cli.BAD_REQUEST
+    assert capsys.readouterr().err.startswith("course: the branch main follows no branch of the course")
