@@ -24,6 +24,12 @@ def judge_way(case, ledger):
             f"The segments have {tiles_of(case)} tiles, and {len(loads)} loads were started: one for each tile. "
             f"{where}",
         )
+    if any(row[WARP] for row in loads):
+        return Diagnosis(
+            "consumer_loads",
+            f"Right, but a thread of warp {max(row[WARP] for row in loads)} starts loads: a thread of warp 0 starts "
+            f"them all, and the consumers add up. {where}",
+        )
     meetings = [row for row in events(ledger, "barrier_wait") if row[BLOCK] == 0 and row[WARP] == 1]
     if len(meetings) > 1 and tiles_of(case):
         return Diagnosis(

@@ -40,6 +40,9 @@ ANSWERS = [
     Right("loop 0: asking again and again", (
         (LOOP_0, LOOP_0.replace("mbarrier_wait_parity(", "while (!mbarrier_try_wait_parity(").replace(
             "ring.parity);", "ring.parity)) {}")),)),
+    Right("loop 0: a lane of each warp waits", (
+        (LOOP_0, LOOP_0.replace(
+            V_WAIT, "        if (walk.thread % 32 == 0)\n    " + V_WAIT + "        __syncwarp();\n")),)),
     Right("loop 1: a ring of its own for the release", (
         (RELEASE, BY_STAGE),
         (PART_1, PART_1 + "    int last_stage = 0;\n"))),

@@ -82,6 +82,7 @@ EXERCISE = exercise(
         _case("consumers of two warps", 5, 3, threads=64),
         _case("any steps", 6, 6, 6, threads=32, values="at most"),
         _case("any steps of four", 5, 5, 5, 5, threads=64, values="at most", schedules=("random", "resident")),
+        _case("seventy steps beside one", 70, 1, 0, threads=32, schedules=("forward",)),
         _case("nine steps each", 9, 9, schedules=("random",)),
         _case("three consumers, eight steps each", 8, 8, 8, schedules=("random",)),
     ),
