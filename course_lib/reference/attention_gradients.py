@@ -52,10 +52,10 @@ def _from_probs(q, k, v, probs, out, d_out, scale):
     d_q = d_scores @ k_wide * scale
     d_k = d_scores.transpose(-1, -2) @ q * scale
     d_v = probs.transpose(-1, -2) @ d_out
-    return d_q, _of_each_kv_head(d_k, k), _of_each_kv_head(d_v, v)
+    return d_q, of_each_kv_head(d_k, k), of_each_kv_head(d_v, v)
 
 
-def _of_each_kv_head(gradient, kv):
+def of_each_kv_head(gradient, kv):
     """Sum over the query heads that share a KV head: the transpose of `of_each_query_head`."""
     if gradient.shape == kv.shape:
         return gradient
@@ -81,11 +81,11 @@ def gradients_from_lse(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=F
 def rounded_gradients_from_lse(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=False):
     """`gradients_from_lse` with every intermediate rounded to the dtype of q."""
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-    probs = _probs_from_lse(rounded_scores(q, k, softmax_scale=scale, causal=causal), lse)
+    probs = probs_from_lse(rounded_scores(q, k, softmax_scale=scale, causal=causal), lse)
     return _from_probs(q, k, v, probs, out, d_out, scale)
 
 
-def _probs_from_lse(scores, lse):
+def probs_from_lse(scores, lse):
     """exp(scores - lse) in the dtype of the scores; 0 where a score is -inf."""
     probs = torch.exp(scores - lse[..., None]).to(scores.dtype)
     return torch.where(torch.isneginf(scores), torch.zeros_like(probs), probs)  # -inf - -inf is NaN
@@ -104,10 +104,10 @@ def gradient_terms(q, k, v, out, lse, d_out, *, softmax_scale=None, causal=False
     q, k, v, out, lse, d_out = (tensor.double() for tensor in (q, k, v, out, lse, d_out))
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     k_wide, v_wide = of_each_query_head(k, q), of_each_query_head(v, q)
-    probs = _probs_from_lse(rounded_scores(q, k, softmax_scale=scale, causal=causal), lse)
+    probs = probs_from_lse(rounded_scores(q, k, softmax_scale=scale, causal=causal), lse)
     row_dot = (d_out * out).sum(dim=-1, keepdim=True)
     d_scores = probs * ((d_out @ v_wide.transpose(-1, -2)).abs() + row_dot.abs())
     d_q = d_scores @ k_wide.abs() * abs(scale)
     d_k = d_scores.transpose(-1, -2) @ q.abs() * abs(scale)
     d_v = probs.transpose(-1, -2) @ d_out.abs()
-    return d_q, _of_each_kv_head(d_k, k), _of_each_kv_head(d_v, v)
+    return d_q, of_each_kv_head(d_k, k), of_each_kv_head(d_v, v)

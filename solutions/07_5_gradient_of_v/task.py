@@ -2,16 +2,18 @@
 
 from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import Probe, exercise
+from course_lib.grading.subjects.flash_attention_2 import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
 from course_lib.grading.subjects.flash_attention_2 import weights as weights
 from course_lib.grading.subjects.flash_attention_2.cases import block_n_of
-from course_lib.grading.subjects.flash_attention_2.diagnostics import by_finite_infinity, by_length, by_parameters
+from course_lib.grading.subjects.flash_attention_2.sums import by_fading, by_groups
 from course_lib.grading.subjects.flash_attention_2.traffic import macs, products
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
 
 NAMES = ("q", "k", "d_out", "lse")
+ROUNDED = "the weights are rounded, for the second product, and d_v, when it is stored"
 
 
 def _run(case, tensors):
@@ -24,11 +26,15 @@ def _diagnose(evidence):
     readings = evidence.readings
     looks = (
         lambda: pairs.by_undefined(evidence),
-        lambda: by_length(evidence),
-        lambda: by_finite_infinity(evidence),
-        lambda: by_parameters(evidence),
+        lambda: by_fading(evidence),
+        lambda: by_groups(evidence),
+        lambda: diagnostics.by_rounding(evidence, ROUNDED),
+        lambda: diagnostics.by_length(evidence),
+        lambda: diagnostics.by_finite_infinity(evidence),
+        lambda: diagnostics.by_parameters(evidence),
         lambda: pairs.by_pairs(readings, "d_v", 0, "heads"),
         lambda: weights.say_weight(readings, "d_v"),
+        lambda: weights.say_scale(readings, "d_v"),
         lambda: pairs.by_large_scores(evidence),
         lambda: pairs.by_empty_rows(evidence),
     )
@@ -61,7 +67,12 @@ def _traffic(case, ledger):
 
 EXERCISE = exercise(
     __file__,
-    cases=(gradients.backward_case("one query, one key", 1, 1), *gradients.COMMON),
+    cases=(
+        gradients.backward_case("one query, one key", 1, 1),
+        *gradients.COMMON,
+        gradients.fading_case("half, group of five", 1, 1, ("d_out", "heads"), (1, 5, 1)),
+        gradients.fading_case("half, 80 queries", 80, 1, ("d_out", "rows")),
+    ),
     make_inputs=gradients.backward_inputs,
     make_run=_run,
     oracle=gradients.oracle("d_v"),
@@ -74,6 +85,7 @@ EXERCISE = exercise(
         pairs.heads_probe("heads", "d_v", 0, ("d_out",)),
         weights.one_probe("lse", {"d_v": 0}, lse=weights.LN_4),
         weights.one_probe("score", {"d_v": 0}, score=1.0),
+        weights.scale_probe({"d_v": 0}),
         Probe(
             "whole tiles",
             gradients.whole_case(),

@@ -3,15 +3,19 @@
 from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import Probe, exercise
 from course_lib.grading.subjects.flash_attention import masks as masks
+from course_lib.grading.subjects.flash_attention_2 import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
 from course_lib.grading.subjects.flash_attention_2 import weights as weights
 from course_lib.grading.subjects.flash_attention_2.cases import block_m_of, block_n_of
-from course_lib.grading.subjects.flash_attention_2.diagnostics import by_finite_infinity, by_length, by_parameters
+from course_lib.grading.subjects.flash_attention_2.sums import by_fading, by_groups
 from course_lib.grading.subjects.flash_attention_2.traffic import macs, products
 from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
 
 NAMES = ("q", "k", "v", "out", "d_out", "lse")
+
+ROUNDED = "d_S is rounded, for its product, and d_q and d_k, when they are stored"
 
 COLUMNS = {"d_q": 1, "d_k": 0}  # of the probes' inputs
 
@@ -29,15 +33,22 @@ def _diagnose(evidence):
     readings = evidence.readings
     looks = (
         lambda: pairs.by_undefined(evidence),
-        lambda: by_length(evidence),
-        lambda: by_finite_infinity(evidence),
-        lambda: by_parameters(evidence),
+        lambda: by_fading(evidence),
+        lambda: by_groups(evidence),
+        lambda: diagnostics.by_rounding(evidence, ROUNDED),
+        lambda: diagnostics.by_length(evidence),
+        lambda: diagnostics.by_finite_infinity(evidence),
+        lambda: diagnostics.by_parameters(evidence),
         lambda: weights.say_d_scores(readings),
+        lambda: weights.say_local_row_dot(readings, "d_q"),
+        lambda: weights.say_local_row_dot(readings, "d_k"),
         lambda: pairs.say_pairs(pairs.reading_of(readings, "pairs", "d_q"), "d_q", 1, group=1),
         lambda: pairs.by_pairs(readings, "d_k", 0, "heads of d_k"),
         lambda: masks.by_heads(evidence),
         lambda: weights.say_weight(readings, "d_q"),
         lambda: weights.say_weight(readings, "d_k"),
+        lambda: weights.say_scale(readings, "d_q"),
+        lambda: weights.say_scale(readings, "d_k"),
         lambda: pairs.by_large_scores(evidence),
         lambda: pairs.by_empty_rows(evidence),
     )
@@ -51,18 +62,36 @@ def _bound(case):
     return batch_size * (numbers * itemsize + num_heads * num_q * 4), "every input read once, d_q and d_k written once"
 
 
-def _traffic(case, ledger):
-    """Diagnosis or None: d_q and d_k are written once, and all six products are tl.dot."""
+def _read(case):
+    """Bytes that the given loads read: each tile of queries meets all keys, each tile of keys the group's queries."""
     batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
-    rows = batch_size * (num_heads * num_q + num_kv_heads * num_kv)
-    written = rows * head_dim * (2 if case.dtype == "float16" else 4)
-    found = moved(case, ledger, written=written, why="each number of d_q and d_k is written once")
+    itemsize = 2 if case.dtype == "float16" else 4
+    queries, keys = num_heads * num_q * (3 * head_dim * itemsize + 4), 2 * num_kv * head_dim * itemsize
+    own = queries + _tiles(case) * num_heads * keys
+    return batch_size * (own + num_kv_heads * keys + _tiles(case) * queries)
+
+
+def _traffic(case, ledger):
+    """Diagnosis or None: nothing is read but by the given loads, d_q and d_k written once, all products tl.dot."""
+    batch_size, num_heads, num_kv_heads, num_q, num_kv, head_dim = case.sizes.values()
+    row = head_dim * (2 if case.dtype == "float16" else 4)
+    written = batch_size * (num_heads * num_q + num_kv_heads * num_kv) * row
+    why = "the given loads read each tile once in a turn, and each number of d_q and d_k is written once"
+    found = moved(case, ledger, read=_read(case), written=written, why=why)
+    own = (block_m_of(case) + block_n_of(case)) * row
+    found = found or share(case, ledger, stored=own, why="a tile of d_q and one of d_k", unit="program")
     return found or products(case, ledger, 0 if case.options["causal"] else 6 * macs(case))
 
 
 EXERCISE = exercise(
     __file__,
-    cases=gradients.COMMON,
+    cases=(
+        *gradients.COMMON,
+        gradients.backward_case("half, d_P near D", 5, 18, v_shift=64.0, **gradients.HALF),
+        gradients.made_case("half, weights of 1e-8", 1, 3, causal=False, options=gradients.HALF, lse=18.0, v=4e4),
+        gradients.fading_case("half, group of five", 1, 1, ("q", "heads"), (1, 5, 1), v=4.0),
+        gradients.fading_case("half, 80 keys", 1, 80, ("k", "rows"), v=4.0),
+    ),
     make_inputs=gradients.backward_inputs,
     make_run=_run,
     oracle=gradients.oracle("d_q", "d_k"),
@@ -77,6 +106,7 @@ EXERCISE = exercise(
         weights.one_probe("d_S", COLUMNS, v=weights.D_PROBS, out=weights.ROW_DOT),
         weights.one_probe("lse", COLUMNS, lse=weights.LN_4),
         weights.one_probe("score", COLUMNS, score=1.0),
+        weights.scale_probe(COLUMNS),
         Probe(
             "whole tiles",
             gradients.whole_case(),

@@ -113,7 +113,7 @@ def _parameters(evidence, case):
     return {name: value for name, value in constants.items() if name != "BLOCK_D"}
 
 
-def by_rounding(evidence):
+def by_rounding(evidence, rounded="the weights are rounded, for the second product, and out"):
     """Right in every case of float32, wrong in those of half, and a number everywhere."""
     failing = evidence.failing()
     if not any(case.case.dtype == "float32" for case in evidence.passing("normal")):
@@ -127,8 +127,8 @@ def by_rounding(evidence):
     return Diagnosis(
         "rounded_to_half",
         f"Right in every case of float32, wrong in {_names(failing)}: {name} is off by up to {worst.max_error:.2g}, "
-        f"where {worst.tolerance.largest:.1g} is allowed. At half the weights are rounded, for the second product, and "
-        "out; something else is, too. (A score of 100 in half is off by up to 0.03; bfloat16 has three bits less.)",
+        f"where {worst.tolerance.largest:.1g} is allowed. At half {rounded}; something "
+        "else is, too. (A score of 100 in half is off by up to 0.03; bfloat16 has three bits less.)",
     )
 
 

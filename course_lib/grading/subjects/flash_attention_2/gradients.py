@@ -19,6 +19,8 @@ from .cases import constexprs
 
 HEAD_DIM, BLOCK_D = 20, 32
 ROOT = HEAD_DIM**0.5
+HALF = {"dtype": "float16", "scale": 0.25}  # a power of two: q times it is exact
+FIRST, LATER = 128.0, 0.06  # half precision cannot add 0.06 to 128: its numbers are 0.125 apart there
 
 
 def backward_case(name, num_q, num_kv, values="normal", schedules=("forward",), heads=(1, 1, 1), dtype="float32",
@@ -28,9 +30,15 @@ def backward_case(name, num_q, num_kv, values="normal", schedules=("forward",), 
     return Case(name, sizes, values, dtype, {"causal": causal, **options}, schedules)
 
 
-def made_case(name, num_q, num_kv, heads=(1, 1, 1), causal=True, **made):
-    """A case whose tensors are made for one question; see `_made`."""
-    return backward_case(name, num_q, num_kv, "zeros", ("forward",), heads, causal=causal, made=made)
+def made_case(name, num_q, num_kv, heads=(1, 1, 1), causal=True, options=None, **made):
+    """A case whose tensors are made for one question; see `_made`. `options` are those of backward_case."""
+    return backward_case(name, num_q, num_kv, "zeros", heads=heads, causal=causal, made=made, **(options or {}))
+
+
+def fading_case(name, num_q, num_kv, fades, heads=(1, 1, 1), **made):
+    """A case in half precision whose sum is FIRST, some LATER, and -FIRST; `fades` as in `_made`."""
+    options = {**HALF, "block_m": 16}
+    return made_case(name, num_q, num_kv, heads, causal=False, options=options, fades=fades, **made)
 
 
 def backward_inputs(case, gen):
@@ -39,13 +47,14 @@ def backward_inputs(case, gen):
     if "made" in case.options:
         return _made(tensors, **case.options["made"])
     dtype = tensors["q"].dtype
+    tensors["v"] += case.options.get("v_shift", 0.0)
     scale = scale_of(case, case.sizes["head_dim"])
     out, lse = reference.attention_lse(**tensors, softmax_scale=scale, causal=case.options["causal"])
     d_out = torch.randn(out.shape, generator=gen).to(dtype)
     return tensors | {"d_out": d_out, "out": out.to(dtype), "lse": lse.to(torch.float32)}
 
 
-def _made(tensors, *, score=0.0, lse=0.0, v=1.0, out=0.0, numbered=""):
+def _made(tensors, *, score=0.0, lse=0.0, v=1.0, out=0.0, numbered="", fades=()):
     """Four columns carry everything, all others are 0.
 
     q: column 0 is sqrt(d), so that d_k's column 0 is a sum of d_S. k: column 1 is sqrt(d), so that d_q's column 1 is
@@ -54,6 +63,8 @@ def _made(tensors, *, score=0.0, lse=0.0, v=1.0, out=0.0, numbered=""):
 
     numbered: names of tensors ("q", "k", "d_out") whose column is multiplied by a number of its head: 2^(h + 4 b) for
     query heads, 10 b + h for key-value heads.
+    fades: () or (tensor, "heads" or "rows"): its column is FIRST in the first head, or in the first 16 rows together,
+    -FIRST in the last ones and LATER between.
     """
     shape_q, shape_kv = tensors["q"].shape, tensors["k"].shape
     made = {name: torch.zeros(shape_q) for name in ("q", "d_out", "out")}
@@ -67,6 +78,13 @@ def _made(tensors, *, score=0.0, lse=0.0, v=1.0, out=0.0, numbered=""):
     for name, column in (("q", 0), ("d_out", 0), ("k", 1)):
         if name in numbered:
             made[name][..., column] *= (numbers if name == "k" else powers)[:, :, None]
+    if fades:
+        name, along = fades
+        column = made[name][..., 1 if name == "k" else 0]
+        terms, column = (1, column.transpose(1, 2)) if along == "heads" else (16, column)
+        column.fill_(LATER / terms)
+        column[..., :terms], column[..., -terms:] = FIRST / terms, -FIRST / terms
+    made = {name: tensor.to(tensors[name if name in tensors else "q"].dtype) for name, tensor in made.items()}
     return made | {"lse": torch.full(shape_q[:3], float(lse))}
 
 
@@ -85,8 +103,25 @@ def oracle(*names):
 
 
 def baseline(*names):
-    """(case, tensors) -> the named gradients, every intermediate rounded to the dtype of the inputs."""
-    return lambda case, tensors: _chosen(names, gradients.rounded_gradients_from_lse, case, tensors)
+    """(case, tensors) -> the named gradients with what the contracts round rounded; see `_rounded`."""
+    return lambda case, tensors: _chosen(names, _rounded, case, tensors)
+
+
+def _rounded(q, k, v, out, lse, d_out, *, softmax_scale, causal):
+    """(d_q, d_k, d_v) in q's dtype. Rounded to it are P and d_S, before their products, and the gradients.
+
+    Scores, d_P, D and all sums are float32 also for half, so a tolerance for half leaves no room for others.
+    """
+    dtype = q.dtype
+    q, k, v, out, d_out = (tensor.float() for tensor in (q, k, v, out, d_out))
+    probs = gradients.probs_from_lse(reference.rounded_scores(q, k, softmax_scale=softmax_scale, causal=causal), lse)
+    row_dot = (d_out * out).sum(dim=-1, keepdim=True)
+    d_probs = d_out @ reference.of_each_query_head(v, q).transpose(-1, -2)
+    d_scores = (probs * (d_probs - row_dot) * softmax_scale).to(dtype).float()
+    d_q = d_scores @ reference.of_each_query_head(k, q)
+    d_k = gradients.of_each_kv_head(d_scores.transpose(-1, -2) @ q, k)
+    d_v = gradients.of_each_kv_head(probs.to(dtype).float().transpose(-1, -2) @ d_out, v)
+    return d_q.to(dtype), d_k.to(dtype), d_v.to(dtype)
 
 
 def terms(*names):
@@ -121,8 +156,10 @@ COMMON = (
     backward_case("scores near -100", 32, 33, "minus_100"),
     backward_case("scores near +100", 32, 33, "plus_100"),
     backward_case("one score of 120", 32, 20, "spikes", causal=False),
+    backward_case("groups of forty", 1, 3, heads=(1, 40, 1)),
     backward_case("half, ragged", 21, 33, dtype="float16"),
     backward_case("half, few queries", 5, 18, dtype="float16"),
+    backward_case("half, scores near +100", 5, 18, "plus_100", dtype="float16", scale=0.3),
 )
 
 

@@ -146,7 +146,7 @@ def say_group(reading, what):
         return None
     mark = [[2.0 ** (h + 4 * b) for h in range(_HEADS)] for b in range(_BATCHES)]
     right = [[sum(row[h] for h in _members(kv)) for kv in range(_KV_HEADS)] for row in mark]
-    if _alike(torch.tensor(reading), torch.tensor(right)):
+    if bool(torch.isclose(torch.tensor(reading), torch.tensor(right), rtol=1e-2).all()):  # 2^7 in bfloat16 is 2^7
         return None
     start = (
         f"4 query heads, 2 key-value heads: {what} of the two in batch 0 must come from the query heads 0, 1 and 2, 3; "

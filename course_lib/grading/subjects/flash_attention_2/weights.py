@@ -7,19 +7,20 @@ May import: spec, verdict, gradients, pairs, diagnostics of attention.
 
 import math
 
+from ...exercise.probes import OTHER_SCALE
 from ...exercise.spec import Probe
 from ...report.verdict import Diagnosis
 from ..attention.diagnostics import near
-from .gradients import HEAD_DIM, made_case
+from .gradients import HEAD_DIM, ROOT, made_case
 from .pairs import columns_of, reading_of
 
 LN_4 = math.log(4.0)
 D_PROBS, ROW_DOT = 3.0, 0.75  # d_P and D of the pair that `say_d_scores` diagnoses
 
 
-def one_probe(name, columns, **made):
+def one_probe(name, columns, options=None, **made):
     """One query and one key. Reading: output -> one number, from the column that `columns` names."""
-    case = made_case(name, 1, 1, **made)
+    case = made_case(name, 1, 1, options=options, **made)
     return Probe(
         name, case, lambda _inputs, outputs: {key: one[0] for key, one in columns_of(outputs, columns).items()}
     )
@@ -58,6 +59,49 @@ def say_weight(readings, what):
     if near(with_lse, 0.25) and near(with_score, math.e):
         return None
     return Diagnosis("weight_wrong", f"{start}. P = exp(score - lse).")
+
+
+def scale_probe(columns):
+    """`one_probe` with q · k = sqrt(head_dim) and a softmax_scale that is not 1 / sqrt(head_dim); for `say_scale`."""
+    return one_probe("other scale", columns, {"scale": OTHER_SCALE}, score=1.0)
+
+
+def say_scale(readings, what):
+    """Diagnosis when the scores, or d_S, take 1 / sqrt(head_dim) whatever softmax_scale is, or None."""
+    got, given = reading_of(readings, "other scale", what), OTHER_SCALE * ROOT
+    if got is None or math.isnan(got):
+        return None
+    factor, probs = (1.0 if what == "d_v" else given), math.exp(given)
+    if near(got, factor * probs):
+        return None
+    start = (
+        f"q · k = {ROOT:.4g}, softmax_scale = {OTHER_SCALE:g} and lse = 0 make a weight of exp({given:.4g}) = "
+        f"{probs:.4g}, and {what} must say {factor * probs:.4g}; it says {got:.4g}"
+    )
+    for value, where in ((factor * math.e, "the scores"), (probs, "d_S"), (math.e, "the scores and d_S")):
+        if near(got, value):
+            return Diagnosis(
+                "scale_ignored",
+                f"{start}, as with 1 / sqrt({HEAD_DIM}) = {1 / ROOT:.4g} in {where}: softmax_scale is ignored. The "
+                "caller chooses it.",
+            )
+    return None
+
+
+def say_local_row_dot(readings, what):
+    """Diagnosis when D is the sum of P * d_P over the keys of a tile, which one key alone tells apart, or None.
+
+    The probe "d_S" has P = 1 and d_P = 3, "score" P = e, d_P = 1 and out = 0: D is 3 and e then, not 0.75 and 0.
+    """
+    one, other = reading_of(readings, "d_S", what), reading_of(readings, "score", what)
+    if one is None or other is None or not (abs(one) < 1e-3 and near(other, math.e * (1.0 - math.e))):
+        return None
+    return Diagnosis(
+        "d_local",
+        f"P = 1, d_P = {D_PROBS:g} and D = {ROW_DOT:g} make d_S = {D_PROBS - ROW_DOT:g}; {what} says 0, and with P = "
+        f"e, d_P = 1 and D = 0 it says {other:.4g} = e (1 - e): D was made of P * d_P, over the keys of one tile. D is "
+        "rowsum(d_out * out), which has all keys in it.",
+    )
 
 
 def say_d_scores(readings):
