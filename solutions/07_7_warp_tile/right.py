@@ -46,4 +46,22 @@ ANSWERS = [
         ((LOOP, "for (int kv_start = (seq_len_kv - 1) / TILE * TILE; kv_start >= 0; kv_start -= TILE) {"),),
     ),
     Right("a barrier more", ((LOOP, LOOP + "\n        __syncwarp();"),)),
+    Right(
+        "v loaded after the softmax",
+        (
+            ("        load_tile(v_smem, v, kv_start, seq_len_kv);\n", ""),
+            (
+                "        const unsigned probs[4] = {",
+                "        load_tile(v_smem, v, kv_start, seq_len_kv);\n        __syncwarp();\n"
+                "        const unsigned probs[4] = {",
+            ),
+        ),
+    ),
+    Right(
+        "rescaled only where the maximum grew",
+        (
+            ("acc[j][2 * half] *= alpha;", "if (alpha < 1.0f) acc[j][2 * half] *= alpha;"),
+            ("acc[j][2 * half + 1] *= alpha;", "if (alpha < 1.0f) acc[j][2 * half + 1] *= alpha;"),
+        ),
+    ),
 ]

@@ -1,7 +1,11 @@
 """07.7 The forward pass on tensor cores, one warp: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude
+import math
+from dataclasses import replace
+
+from course_lib.grading.exercise import probes
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
+from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention import masks as masks
@@ -10,6 +14,7 @@ from course_lib.grading.subjects.flash_attention_2.diagnostics import diagnose_f
 
 from . import fragments
 from .fragments import HEAD_DIM, TILE
+from .promises import as_promised
 
 
 def _sizes(num_q, num_kv):
@@ -17,11 +22,11 @@ def _sizes(num_q, num_kv):
 
 
 def _case(name, num_q, num_kv, values="normal", schedules=("forward",), heads=(1, 1, 1), **options):
-    return flash2_cases.half_case(name, (*heads, num_q, num_kv, HEAD_DIM), values, schedules, **options)
+    return flash2_cases.half_case(name, (*heads, num_q, num_kv, HEAD_DIM), values, schedules, block_m=TILE, **options)
 
 
 def _inputs(case, gen):
-    return fragments.made(case, cases.heads_inputs(case, gen))
+    return fragments.made(case, flash2_cases.forward_inputs(case, gen))
 
 
 def _run(case, tensors):
@@ -37,8 +42,23 @@ def _in_half(probe):
     return type(probe)(probe.name, halves, probe.read)
 
 
+def _by_half_scores(evidence):
+    """Scores near 100 and -100 a little off, and NaN where they lie below what half precision holds."""
+    failing = {case.case.values: case.comparisons["out"] for case in evidence.failing()}
+    near = [failing[name].max_error for name in ("minus_100", "plus_100") if name in failing]
+    far = failing.get("below_1e9")
+    if len(near) < 2 or not all(map(math.isfinite, near)) or far is None or math.isfinite(far.got):
+        return None
+    return Diagnosis(
+        "rounded_to_half",
+        f"Scores near 100 and -100 give out off by up to {max(near):.2g}, and scores below -1e9 give {far.got}: scores "
+        "are rounded to half, which is off by up to 0.03 at 100 and holds nothing beyond 65,504. Only the weights are "
+        "rounded, for the second product.",
+    )
+
+
 def _diagnose(evidence):
-    return fragments.diagnose_fragments(evidence) or diagnose_forward(evidence)
+    return _by_half_scores(evidence) or fragments.diagnose_fragments(evidence) or diagnose_forward(evidence)
 
 
 EXERCISE = exercise(
@@ -54,24 +74,34 @@ EXERCISE = exercise(
         _case("rising scores", 9, 53, "rising", ("reverse",)),
         _case("falling scores", 9, 53, "falling"),
         _case("scores near -100", 5, 45, "minus_100"),
+        _case("scores near -12000", 5, 45, "minus_12000"),
+        _case("scores below -1e9", 9, 53, "below_1e9"),
         _case("scores near +100", 5, 45, "plus_100"),
         _case("one score of 120", 9, 50, "spikes"),
         _case("several batches", 21, 35, schedules=("random",), heads=(2, 2, 1)),
+        _case("groups of three", 2, 18, heads=(1, 6, 2)),
+        _case("softmax_scale 0.3", 5, 21, scale=0.3),
+        _case("softmax_scale 0.5", 3, 20, scale=0.5),
+        replace(_case("1,040 queries", 1040, 3), late=True),
         fragments.heavy_case(),
+        replace(_case("one query, 4,200 keys", 1, 4200, long=True), late=True),
     ),
     make_inputs=_inputs,
     make_run=_run,
-    oracle=cases.oracle(),
-    baseline=cases.baseline(),
+    oracle=flash2_cases.oracle(),
+    baseline=flash2_cases.baseline(),
     rules={"out": "weights", "lse": "lse"},
-    largest_score=magnitude.of_attention(),
+    largest_score=flash2_cases.largest_score(),
+    unread=flash2_cases.unread,
     probes=(
         *(_in_half(probe) for probe in diagnostics.tile_probes(_sizes)),
+        _in_half(probes.other_scale(_sizes(1, TILE))),
         masks.head_probe(_case("heads", 1, 3, "zeros", (), heads=(2, 4, 2), v_of_head=True)),
         *fragments.fragment_probes(),
     ),
     diagnose=_diagnose,
     bound_bytes=cases.bound,
+    ledger_rule=as_promised,
     usual_bytes=lambda case: flash2_cases.usual_bytes(case, block_m=TILE),
     question="Which tile is read more often than once by a warp?",
     tile=lambda case: (TILE, 8),

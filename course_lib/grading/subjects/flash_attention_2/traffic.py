@@ -23,7 +23,7 @@ def macs(case):
 
 def forward_traffic(case, ledger):
     """Diagnosis or None: FlashAttention-2's forward pass of a Triton kernel without a mask."""
-    return _reads(case, ledger) or written_once(case, ledger) or products(case, ledger, 2 * macs(case))
+    return reads_once(case, ledger) or written_once(case, ledger) or products(case, ledger, 2 * macs(case))
 
 
 def products(case, ledger, fewest, tiles=(BLOCK_M, BLOCK_N)):
@@ -51,7 +51,7 @@ def _tiles(case, ledger, tiles):
     )
 
 
-def _reads(case, ledger):
+def reads_once(case, ledger, unit="program"):
     """Diagnosis or None: q once, k and v once for each tile of queries. The excess says which was read again."""
     batch_size, num_heads, _, num_q, num_kv, head_dim = case.sizes.values()
     rows = batch_size * num_heads * head_dim * itemsize(case)
@@ -73,10 +73,10 @@ def _reads(case, ledger):
         times = excess // of_k
         return Diagnosis(
             "keys_read_again",
-            f"{start}: the excess is {times} times what a program reads of k, or of v. It reads each of their numbers "
+            f"{start}: the excess is {times} times what a {unit} reads of k, or of v. It reads each of their numbers "
             "once: m, l and acc are brought up to date in the same turn.",
         )
-    return Diagnosis("extra_reads", f"{start}. A program reads its tile of q once, and each number of k and v once.")
+    return Diagnosis("extra_reads", f"{start}. A {unit} reads its tile of q once, and each number of k and v once.")
 
 
 def written_once(case, ledger, block_m=BLOCK_M):
