@@ -90,14 +90,7 @@ def _parser():
         made.add_argument("exercise", help="such as 03.2")
     watch.add_argument("file", type=Path, help="the answer, in an editor of your own")
     watch.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
-    grade.add_argument("file", type=Path, help="the answer: CUDA C++, or Python with the function")
-    grade.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
-    grade.add_argument("--seed", type=int, help="fixed inputs, for tests; otherwise they are new every time")
-    grade.add_argument("--sandbox", action="store_true", help="run it in bubblewrap too: read-only files, no network")
-    grade.epilog = (
-        "The limits guard against accidents and self-deception. Python inside one process cannot be made tamper-proof: "
-        "read a stranger's answer before you trust its PASS, and run it with --sandbox."
-    )
+    _add_options_of_grade(grade)
     for made in (doctor, grade, progress):
         made.add_argument("--json", action="store_true", help="for programs")
     own = command("exercises", _exercises, "check the exercises of a folder, or build their notebook")
@@ -108,6 +101,17 @@ def _parser():
     command("build", None, "notebooks from chapters/")
     command("bench", None, "measure this machine; rows go to benchmarks/results")
     return parser
+
+
+def _add_options_of_grade(grade):
+    grade.add_argument("file", type=Path, help="the answer: CUDA C++, or Python with the function")
+    grade.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
+    grade.add_argument("--seed", type=int, help="fixed inputs, for tests; otherwise they are new every time")
+    grade.add_argument("--sandbox", action="store_true", help="run it in bubblewrap too: read-only files, no network")
+    grade.epilog = (
+        "The limits guard against accidents and self-deception. Python inside one process cannot be made tamper-proof: "
+        "read a stranger's answer before you trust its PASS, and run it with --sandbox."
+    )
 
 
 def _doctor(options):

@@ -23,9 +23,8 @@ def accept_counter_example(_case, _inputs, outputs):
     if not bool(torch.isfinite(row).all()):
         return Diagnosis(
             "not_finite_row",
-            "The row holds infinities or NaN; the contract asks for finite scores, on "
-            "which the "
-            "right softmax has nothing special to do.",
+            "The row holds infinities or NaN; the contract asks for finite scores, on which the right softmax has "
+            "nothing special to do.",
         )
     right = reference.softmax(row)
     good, bad = _online(row, start=-math.inf), _online(row, start=0.0)

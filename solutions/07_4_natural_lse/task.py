@@ -82,8 +82,8 @@ def _by_few_keys(evidence):
     return Diagnosis(
         "l_changed",
         f"Right where a row saw {NUM_KEYS} keys, wrong in the case {case.case.name!r}, where l lies between 1 and 2: "
-        f"{name} is {comparison.got:.7g} instead of {comparison.expected:.7g}. l is taken as it is: nothing is added to "
-        "it, and no number but 0 means that a row saw nothing.",
+        f"{name} is {comparison.got:.7g} instead of {comparison.expected:.7g}. l is taken as it is: nothing is added "
+        "to it, and no number but 0 means that a row saw nothing.",
     )
 
 

@@ -12,11 +12,11 @@ extern "C" __global__ void page_kernel(const float* x, float* out) {
     float a = 1.0f, b = 2.0f;
     swap_them(a, b);
     const State both = merged({1.0f, 2.0f}, {3.0f, 4.0f});
-    const float results[] = {(float)count, (float)mask, (float)(offset >> 40), half, (float)is_odd, same,
-                             (float)(7 / 2), (float)(-7 / 2), 7 / 2.0f, (float)(-7 % 3), (float)sum_below(5), a, sum_of(x, 4), both.m,
-                             both.l, of_array(), (float)TILE, (float)CEIL_OF(10, 4), of_template(x), of_lambda(1.0f),
-                             (float)sizeof(float4), reinterpret_cast<const float4*>(x)->y, x[1 * 2 + 1],
-                             (float)fixed};
+    const float results[] = {
+        (float)count, (float)mask, (float)(offset >> 40), half, (float)is_odd, same, (float)(7 / 2),
+        (float)(-7 / 2), 7 / 2.0f, (float)(-7 % 3), (float)sum_below(5), a, sum_of(x, 4), both.m, both.l,
+        of_array(), (float)TILE, (float)CEIL_OF(10, 4), of_template(x), of_lambda(1.0f),
+        (float)sizeof(float4), reinterpret_cast<const float4*>(x)->y, x[1 * 2 + 1], (float)fixed};
     for (int i = 0; i < 24; ++i) out[i] = results[i];
 }
 """

@@ -31,19 +31,9 @@ def dots(case, ledger, *, operands, accumulator="fp32", precision="ieee", fewest
     start = f"Every value is right (case {case.name!r}), but the contract asks for tl.dot on {wanted}"
     if not found:
         return Diagnosis("no_dot", f"{start}, and no tl.dot was executed.")
-    for dot in found:
-        at = f"{start}; line {dot['line']}"
-        for side in ("lhs", "rhs"):
-            if dot[side] not in allowed:
-                words = f"{at} multiplies {_name(dot['lhs'])} by {_name(dot['rhs'])}."
-                return Diagnosis("dot_operands", words, dot["line"])
-        if dot["accumulator"] != accumulator:
-            words = f"{at} adds the products up in {_name(dot['accumulator'])}."
-            return Diagnosis("dot_accumulator", words, dot["line"])
-        if precision and dot["lhs"] == "fp32" and dot["input_precision"] != precision:
-            given = dot["input_precision"].upper()
-            words = f"{at} has the input_precision {given}; pass input_precision={precision!r}."
-            return Diagnosis("dot_precision", words, dot["line"])
+    wrong = (_of_types(f"{start}; line {dot['line']}", dot, allowed, accumulator, precision) for dot in found)
+    if (first := next(filter(None, wrong), None)) is not None:
+        return first
     made = sum(dot["count"] * math.prod(dot["shape"]) for dot in found)
     if made < fewest:
         lines = ", ".join(str(line) for line in sorted({dot["line"] for dot in found}))
@@ -52,6 +42,21 @@ def dots(case, ledger, *, operands, accumulator="fp32", precision="ieee", fewest
             f"{start}; the tl.dot of line {lines} make {made:,} multiply-adds, and the products of the contract take "
             f"{fewest:,}: one of them is computed in another way.",
         )
+    return None
+
+
+def _of_types(at, dot, allowed, accumulator, precision):
+    """Diagnosis of one tl.dot on other types than the contract's, or None."""
+    if dot["lhs"] not in allowed or dot["rhs"] not in allowed:
+        words = f"{at} multiplies {_name(dot['lhs'])} by {_name(dot['rhs'])}."
+        return Diagnosis("dot_operands", words, dot["line"])
+    if dot["accumulator"] != accumulator:
+        words = f"{at} adds the products up in {_name(dot['accumulator'])}."
+        return Diagnosis("dot_accumulator", words, dot["line"])
+    if precision and dot["lhs"] == "fp32" and dot["input_precision"] != precision:
+        given = dot["input_precision"].upper()
+        words = f"{at} has the input_precision {given}; pass input_precision={precision!r}."
+        return Diagnosis("dot_precision", words, dot["line"])
     return None
 
 

@@ -96,22 +96,25 @@ def by_shift(evidence, **_):
             "(its largest is about exp(88.7)). Subtract the maximum of the row before the "
             "exponential; the weights stay the same.",
         )
-    if low:
-        near_value = low[0].case.values.removeprefix("minus_")
-        if near_value == "12000":
-            return Diagnosis(
-                "m_starts_too_high",
-                f"Right for scores near 0, -100 and +100; near -12000 the result is {_first_bad(low[0])}. A number "
-                "such as -1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the "
-                "largest. Only -inf itself is below every score.",
-            )
+    return _too_high(low[0]) if low else None
+
+
+def _too_high(case):
+    """Diagnosis of a maximum that stays above the low scores of a case."""
+    height = case.case.values.removeprefix("minus_")
+    if height == "12000":
         return Diagnosis(
             "m_starts_too_high",
-            f"Right for scores near 0 and near +100; near -{near_value} the result is {_first_bad(low[0])}: m is "
-            f"higher than any score, so every exponential is about exp(-{near_value}) = 0. m starts at -inf, and no "
-            "finite number takes its place (FLT_MIN is the smallest positive number, not the lowest).",
+            f"Right for scores near 0, -100 and +100; near -12000 the result is {_first_bad(case)}. A number such as "
+            "-1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the largest. Only "
+            "-inf itself is below every score.",
         )
-    return None
+    return Diagnosis(
+        "m_starts_too_high",
+        f"Right for scores near 0 and near +100; near -{height} the result is {_first_bad(case)}: m is higher than any "
+        f"score, so every exponential is about exp(-{height}) = 0. m starts at -inf, and no finite number takes its "
+        "place (FLT_MIN is the smallest positive number, not the lowest).",
+    )
 
 
 def by_height(evidence, **_):
