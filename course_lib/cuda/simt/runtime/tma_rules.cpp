@@ -79,7 +79,7 @@ Bulk bulk_of_map(const void* pointer, void* shared, unsigned rank, const int* co
     check_map(bulk.map, rank, code);
     bulk.bytes = bulk.map.element_bytes;
     if (coordinates[0] * (int)bulk.map.element_bytes % (int)PIECE_BYTES)  // an illegal instruction on an H200 (driver 580)
-        refuse(code, "a box begins at a multiple of 16 bytes of a row: c0 times the bytes of an element");
+        refuse(code, "a box begins at a multiple of 16 bytes of a row: c0, the place in the row, times the bytes of an element");
     for (unsigned d = 0; d < rank; ++d) {
         bulk.coordinates[d] = coordinates[d];
         bulk.bytes *= bulk.map.box[d];
