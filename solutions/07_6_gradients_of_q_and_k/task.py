@@ -44,7 +44,7 @@ def _diagnose(evidence):
         lambda: weights.say_local_row_dot(readings, "d_k"),
         lambda: pairs.say_pairs(pairs.reading_of(readings, "pairs", "d_q"), "d_q", 1, group=1),
         lambda: pairs.by_pairs(readings, "d_k", 0, "heads of d_k"),
-        lambda: masks.by_heads(evidence),
+        lambda: None if pairs.nearly_right_heads(readings.get("heads")) else masks.by_heads(evidence),
         lambda: weights.say_weight(readings, "d_q"),
         lambda: weights.say_weight(readings, "d_k"),
         lambda: weights.say_scale(readings, "d_q"),
@@ -87,6 +87,7 @@ EXERCISE = exercise(
     __file__,
     cases=(
         *gradients.COMMON,
+        gradients.backward_case("scores near -12000 by q", 5, 7, "minus_12000", low_by_q=True),
         gradients.backward_case("half, d_P near D", 5, 18, v_shift=64.0, **gradients.HALF),
         gradients.made_case("half, weights of 1e-8", 1, 3, causal=False, options=gradients.HALF, lse=18.0, v=4e4),
         gradients.fading_case("half, group of five", 1, 1, ("q", "heads"), (1, 5, 1), v=4.0),
