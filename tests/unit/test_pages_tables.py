@@ -161,7 +161,7 @@ def test_mutants_are_counted_by_kind_and_survivors_named_with_their_reason(tmp_p
     store(tmp_path, "cpu", "mutants", head + rows)
     table = mutants_table(tmp_path)
     assert "| barrier | 2 | 1 | 0 | 1 |" in table and "| index | 1 | 0 | 1 | 0 |" in table
-    assert "| `a/01_b`, 9 | `__syncthreads()` deleted | one warpgroup |" in table and "c.cuh" not in table
+    assert "| a/01_b, 9 | `__syncthreads()` deleted | one warpgroup |" in table and "c.cuh" not in table
     assert mutants_table(tmp_path / "empty") == ""
 
 

@@ -101,7 +101,7 @@ def mutants_table(root):
         [(kind, count.total(), *(count[one] for one in outcomes)) for kind, count in found.items()],
     )
     survivors = [row for row in rows if row["found_by"] == "nothing"]
-    places = [(f"`{row['file'] or row['step']}`, {row['line']}", row["mutation"], row["why"]) for row in survivors]
+    places = [(f"{row['file'] or row['step']}, {row['line']}", row["mutation"], row["why"]) for row in survivors]
     remaining = markdown_table(("Where", "Mistake that nothing finds", "Why"), places)
     return f"{table}\n\n{remaining}" if survivors else table
 
