@@ -23,7 +23,7 @@ class Far(torch.Tensor):
         return made
 
     def data_ptr(self):
-        return address(self) - self.elements * self.element_size()
+        return (address(self) - self.elements * self.element_size()) % 2**64
 
 
 def address(tensor):

@@ -77,7 +77,8 @@ class RingPlayer(Player):
             for name, pair in PARITIES.items()
         }
         wide = {"description_width": "initial"}
-        self.parities = widgets.Dropdown(options=list(PARITIES), description="first parities", style=wide)
+        names = list(PARITIES)
+        self.parities = widgets.Dropdown(options=names, value=names[0], description="first parities", style=wide)
         self.parities.observe(self._restart, names="value")
         steps = self.runs[self.parities.value]
         super().__init__(len(steps), 840, ring_picture(steps), name="event", fields=[self.parities])

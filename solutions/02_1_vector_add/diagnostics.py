@@ -1,6 +1,24 @@
 """The mistakes that wrong vector sums point to."""
 
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
+
+MOST = 4  # elements of one thread: a float4
+
+
+def add_traffic(case, ledger):
+    """Diagnosis or None: x and y are read once, out is written once and by plain stores, and the threads share that."""
+    count = case.sizes["num_elements"]
+    if ledger["atomics"]:
+        return Diagnosis(
+            "atomics_used",
+            f"Every value is right (case {case.name!r}), but the ledger counts {ledger['atomics']:,} atomic "
+            "operations: an element belongs to one thread, and one plain store writes it.",
+        )
+    why = "x and y are read once, out is written once, and a thread without an element touches nothing"
+    found = moved(case, ledger, read=8 * count, written=4 * count, why=why)
+    return found or share(case, ledger, stored=4 * MOST, why=f"{MOST} elements at most")
 
 
 def diagnose_add(evidence):

@@ -43,4 +43,18 @@ ANSWERS = [
 """,
         remark="neighbouring lanes",
     ),
+    Right(
+        "four elements a thread",
+        text=HEAD
+        + """    const int i = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
+    if (i + 3 < num_elements) {
+        const float4 a = *(const float4*)(x + i), b = *(const float4*)(y + i);
+        *(float4*)(out + i) = make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+    } else {
+        for (int rest = i; rest < num_elements; ++rest) out[rest] = x[rest] + y[rest];
+    }
+}
+""",
+    ),
+    Right("added in double", (("out[i] = x[i] + y[i];", "out[i] = (float)((double)x[i] + (double)y[i]);"),)),
 ]

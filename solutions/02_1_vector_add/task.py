@@ -5,9 +5,9 @@ import torch
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, Case, Probe, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 
-from .diagnostics import diagnose_add
+from .diagnostics import add_traffic, diagnose_add
 
-THREADS = 64  # of a block
+THREADS = 64  # of a block, where a case does not say otherwise
 EXTRA_BLOCKS = 3  # more than needed, in one case
 
 
@@ -16,20 +16,28 @@ def vector_case(name, num_elements, values="normal", schedules=(), **options):
 
 
 def vectors(case, gen):
-    """{"x", "y": (num_elements,)}; for the probes 0, 1, 2, … beside 0 ("places"), or 0 beside 1 ("ones")."""
+    """{"x", "y": (num_elements,)}; for the probes 0, 1, 2, … beside 0 ("places"), or 0 beside 1 ("ones").
+
+    "infinities": infinities and numbers of 1e-40 among the others.
+    """
     count = case.sizes["num_elements"]
     if case.values == "places":
         return {"x": torch.arange(float(count)), "y": torch.zeros(count)}
     if case.values == "ones":
         return {"x": torch.zeros(count), "y": torch.ones(count)}
-    return {"x": torch.randn(count, generator=gen), "y": torch.randn(count, generator=gen)}
+    x, y = torch.randn(count, generator=gen), torch.randn(count, generator=gen)
+    if case.values == "infinities":
+        inf = float("inf")
+        x[:5], y[:5] = torch.tensor([inf, -inf, -inf, 2.0, 1e-40]), torch.tensor([1.0, 1.0, -inf, inf, 2e-40])
+    return {"x": x, "y": y}
 
 
 def vector_run(case, tensors):
     count = case.sizes["num_elements"]
-    blocks = -(-count // THREADS) + case.options.get("extra_blocks", 0)
+    threads = case.options.get("threads", THREADS)
+    blocks = -(-count // threads) + case.options.get("extra_blocks", 0)
     arguments = (Ref("x"), Ref("y"), Ref("out"), count)
-    return Run(case.name, tensors, {"out": ((count,), "float32")}, arguments, (blocks, 1, 1), (THREADS, 1, 1))
+    return Run(case.name, tensors, {"out": ((count,), "float32")}, arguments, (blocks, 1, 1), (threads, 1, 1))
 
 
 def elements(_inputs, outputs):
@@ -45,8 +53,11 @@ EXERCISE = exercise(
         vector_case("exactly one block", THREADS, schedules=("forward",)),
         vector_case("one above a block", THREADS + 1, schedules=ALL_SCHEDULES),
         vector_case("more blocks than needed", 300, schedules=("forward", "random"), extra_blocks=EXTRA_BLOCKS),
+        vector_case("blocks of 32", 100, schedules=("forward",), threads=32, extra_blocks=EXTRA_BLOCKS),
+        vector_case("blocks of 100", 350, schedules=("forward",), threads=100),
+        vector_case("infinities", 90, "infinities", schedules=("forward",)),
         vector_case("sixteen blocks and a tail", 16 * THREADS + 5, schedules=("forward",)),
-        vector_case("many elements", 100_003),
+        vector_case("many elements, blocks of 256", 70_003, threads=256),
     ),
     make_inputs=vectors,
     make_run=vector_run,
@@ -58,6 +69,7 @@ EXERCISE = exercise(
         Probe("ones", vector_case("ones", 3 * THREADS, "ones"), elements),
     ),
     diagnose=diagnose_add,
+    ledger_rule=add_traffic,
     bound_bytes=lambda case: (
         12 * case.sizes["num_elements"],
         f"x and y read once, out written once: 3 x {case.sizes['num_elements']:,} numbers of 4 bytes",

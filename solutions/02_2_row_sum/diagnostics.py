@@ -2,10 +2,14 @@
 
 from course_lib.grading.judge.diagnosis import runs_of
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
+from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.softmax.sums import near
 
 WARP_SIZE = 32
-WARPS_PER_BLOCK = 4  # rows of a block, while 02.2 is graded
+WARPS_PER_BLOCK = 4  # rows of a block, where a case does not say otherwise
+SLACK = 8  # numbers of a lane beyond a 32nd of the row: vectors, and a start that is not aligned
 OTHER_WARPS = [row for row in range(WARP_SIZE) if row % WARPS_PER_BLOCK]  # rows not of a block's first warp
 COUNT_COLS = 85  # of the probe "count": two strides of 32 and a rest of 21
 
@@ -18,6 +22,7 @@ def diagnose_row_sum(evidence):
         lambda: _by_row(evidence),
         lambda: _by_lanes(lanes),
         lambda: _by_count(count),
+        lambda: _by_length(evidence),
     )
     for look in looks:
         found = look()
@@ -35,7 +40,7 @@ def _by_warp(evidence, lanes):
     if lanes is None or [row for row, value in enumerate(lanes) if value == 0.0] != OTHER_WARPS:
         return None
     short = [c for c in evidence.failing("normal") if c.ran and 1 < c.case.sizes["num_cols"] <= WARP_SIZE]
-    if not short or any(bool(c.comparisons["sums"].wrong[::WARPS_PER_BLOCK].any()) for c in short):
+    if not short or any(bool(c.comparisons["sums"].wrong[:: warps_of(c.case)].any()) for c in short):
         return None
     return Diagnosis(
         "wrong_columns",
@@ -107,14 +112,27 @@ def _by_row(evidence):
     )
 
 
+def _by_length(evidence):
+    """Every row is right up to some length, and every longer one is wrong."""
+    failing = [case for case in evidence.failing() if case.ran]
+    if any(not bool(case.comparisons["sums"].wrong.all()) for case in failing):
+        return None
+    return by_limit(evidence, num_cols="columns")
+
+
 def row_sum_bound(case):
     """Fewest bytes: every number read once, one sum a row written."""
     num_rows, num_cols = case.sizes["num_rows"], case.sizes["num_cols"]
     return 4 * num_rows * (num_cols + 1), f"{num_rows * num_cols:,} numbers read once, {num_rows:,} sums written"
 
 
+def warps_of(case):
+    """Warps of a block in this case; a probe says nothing."""
+    return case.options.get("warps", WARPS_PER_BLOCK)
+
+
 def only_shuffles(case, ledger):
-    """Refuses shared memory, atomics, a lane that works alone, and lanes that all write."""
+    """Refuses shared memory, atomics, lanes that work alone, numbers read twice, and lanes that all write."""
     num_rows, num_cols = case.sizes["num_rows"], case.sizes["num_cols"]
     said = f"case {case.name!r}, {num_rows} x {num_cols}"
     where = f"Every sum is right, but this exercise asks for shuffles alone ({said})"
@@ -127,12 +145,15 @@ def only_shuffles(case, ledger):
         )
     if ledger.get("atomics"):
         return Diagnosis("atomics_used", f"{where}: the ledger counts {ledger['atomics']:,} atomic operations.")
-    loads, fewest = ledger["global_load"]["requests"], num_rows * -(-num_cols // WARP_SIZE)
-    if loads > fewest:
+    why = "each number is read once, and one lane writes each sum"
+    found = moved(case, ledger, read=4 * num_rows * num_cols, written=4 * num_rows, why=why)
+    if found is not None:
+        return found
+    most, fair = ledger["largest_share"]["global_load"] // 4, -(-num_cols // WARP_SIZE)
+    if most > fair + SLACK:
         return Diagnosis(
             "lanes_alone",
-            f"{where}: the ledger counts {loads:,} load requests where {fewest:,} do. A "
-            "request of a warp can bring 32 numbers: let every lane take a share of the "
-            "columns, and read each number once.",
+            f"{where}: one lane reads {most:,} numbers, and a 32nd of a row is {fair:,}. A warp has a row of its own: "
+            "let each of its lanes take a share of the columns.",
         )
-    return None
+    return share(case, ledger, stored=4, why="the sum of one row")

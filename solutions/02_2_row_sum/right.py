@@ -41,6 +41,42 @@ ANSWERS = [
 """,
     ),
     Right(
+        "four columns a load",
+        text=HEAD
+        + """    if (row >= num_rows) return;
+    const size_t begin = (size_t)row * num_cols;
+    const int head = min(num_cols, (int)((4 - begin % 4) % 4));  // columns before the first whole float4
+    const int tail = head + (num_cols - head) / 4 * 4;
+    float sum = lane < head ? x[begin + lane] : 0.0f;
+    for (int col = head + 4 * lane; col < tail; col += 128) {
+        const float4 four = *(const float4*)(x + begin + col);
+        sum += (four.x + four.y) + (four.z + four.w);
+    }
+    if (tail + lane < num_cols) sum += x[begin + tail + lane];
+    for (int offset = 16; offset; offset >>= 1) sum += __shfl_down_sync(ALL_LANES, sum, offset);
+    if (lane == 0) out[row] = sum;
+}
+""",
+    ),
+    Right(
+        "two sums a lane",
+        text=HEAD
+        + """    if (row >= num_rows) return;
+    const float* x_row = x + (size_t)row * num_cols;
+    float even = 0.0f, odd = 0.0f;
+    int col = lane;
+    for (; col + 32 < num_cols; col += 64) {
+        even += x_row[col];
+        odd += x_row[col + 32];
+    }
+    if (col < num_cols) even += x_row[col];
+    float sum = even + odd;
+    for (int offset = 16; offset; offset >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, offset);
+    if (lane == 0) out[row] = sum;
+}
+""",
+    ),
+    Right(
         "columns in runs",
         text=HEAD
         + """    if (row >= num_rows) return;

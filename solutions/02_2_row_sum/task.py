@@ -1,8 +1,9 @@
 """02.2 Sum of each row by warp shuffles: what the judge runs."""
 
+import numpy as np
 import torch
 
-from course_lib.grading.exercise.spec import Probe, exercise
+from course_lib.grading.exercise.spec import Case, Probe, exercise
 from course_lib.grading.subjects.softmax import cases
 
 from . import diagnostics
@@ -21,33 +22,37 @@ def sequential_sum(x):
     Any order is right, and a single one may happen to round to the very result: it would refuse the others.
     """
     exact = x.double().sum(dim=1)
-    left, right = torch.zeros(len(x)), torch.zeros(len(x))
-    for col in range(x.shape[1]):
-        left, right = left + x[:, col], right + x[:, -1 - col]
+    left, right = (torch.from_numpy(np.add.accumulate(one.numpy(), axis=1))[:, -1] for one in (x, x.flip(1)))
     return torch.where((left - exact).abs() >= (right - exact).abs(), left, right)
+
+
+def _case(name, num_rows, num_cols, values="normal", schedules=("forward",), warps=diagnostics.WARPS_PER_BLOCK):
+    """A case whose blocks have `warps` warps, each with a row."""
+    sizes = {"num_rows": num_rows, "num_cols": num_cols}
+    return Case(name, sizes, values, options={"warps": warps}, schedules=schedules)
+
+
+def _run(case, tensors):
+    warps = diagnostics.warps_of(case)
+    return cases.rows_run(case, tensors, output="sums", rows_per_block=warps, threads=warps * cases.WARP_SIZE)
 
 
 EXERCISE = exercise(
     __file__,
     cases=(
-        cases.rows_case("one element", 1, 1, schedules=cases.ALL_SCHEDULES),
-        cases.rows_case("one below a warp", 3, 31, schedules=("forward", "reverse")),
-        cases.rows_case("exactly one warp", 4, 32, schedules=("forward",)),
-        cases.rows_case("one above a warp", 5, 33, schedules=cases.ALL_SCHEDULES),
-        cases.rows_case("numbers near -100", 7, 45, "minus_100", schedules=("forward",)),
-        cases.rows_case("numbers near +100", 7, 45, "plus_100", schedules=("forward",)),
-        cases.rows_case("rising numbers", 6, 77, "rising", schedules=("forward", "random")),
-        cases.rows_case("whole strides", 8, 128, schedules=("forward",)),
-        cases.rows_case("many rows", 113, 203),
+        _case("one element", 1, 1, schedules=cases.ALL_SCHEDULES),
+        _case("one below a warp", 3, 31, schedules=("forward", "reverse")),
+        _case("exactly one warp", 4, 32),
+        _case("one above a warp", 5, 33, schedules=cases.ALL_SCHEDULES),
+        _case("numbers near -100", 7, 45, "minus_100"),
+        _case("numbers near +100", 7, 45, "plus_100"),
+        _case("rising numbers, blocks of one warp", 6, 77, "rising", schedules=("forward", "random"), warps=1),
+        _case("whole strides, blocks of three warps", 8, 128, warps=3),
+        _case("long rows, blocks of two warps", 5, 16_500, schedules=(), warps=2),
+        _case("many rows, blocks of eight warps", 113, 203, schedules=(), warps=8),
     ),
     make_inputs=sum_rows,
-    make_run=lambda case, tensors: cases.rows_run(
-        case,
-        tensors,
-        output="sums",
-        rows_per_block=diagnostics.WARPS_PER_BLOCK,
-        threads=diagnostics.WARPS_PER_BLOCK * cases.WARP_SIZE,
-    ),
+    make_run=_run,
     oracle=lambda _case, tensors: {"sums": tensors["x"].double().sum(dim=1)},
     baseline=lambda _case, tensors: {"sums": sequential_sum(tensors["x"])},
     rules={"sums": "forward"},

@@ -54,4 +54,9 @@ def normalised(weights):
     tl.store(out_ptr + row * num_cols + cols, weights / tl.sum(weights, axis=1, keep_dims=True), mask=cols < num_cols)
 """,
     ),
+    Right("multiplied by the inverse", (("weights / l, mask=mask", "weights * (1.0 / l), mask=mask"),)),
+    Right(
+        "from the last column to the first",
+        (("cols = tl.arange(0, BLOCK_N)", "cols = BLOCK_N - 1 - tl.arange(0, BLOCK_N)"),),
+    ),
 ]

@@ -71,4 +71,34 @@ ANSWERS = [
             ("block_sum(l_thread, reduce_smem)", "block_sum(l_thread, sum_smem)"),
         ),
     ),
+    Right(
+        "scores kept, exponentials made twice",
+        (
+            (
+                "row_smem[col] = expf(row_smem[col] - m);\n        l_thread += row_smem[col];",
+                "l_thread += expf(row_smem[col] - m);",
+            ),
+            ("out_row[col] = row_smem[col] / l;", "out_row[col] = expf(row_smem[col] - m) / l;"),
+        ),
+    ),
+    Right(
+        "neighbouring columns for each thread",
+        (
+            (
+                "    for (int col = threadIdx.x; col < num_cols; col += BLOCK) {\n        row_smem[col] = x_row[col];",
+                "    const int share = (num_cols + BLOCK - 1) / BLOCK;\n"
+                "    const int first = threadIdx.x * share, last = min(num_cols, first + share);\n"
+                "    for (int col = first; col < last; ++col) {\n        row_smem[col] = x_row[col];",
+            ),
+            (
+                "    for (int col = threadIdx.x; col < num_cols; col += BLOCK) {\n        row_smem[col] = expf",
+                "    for (int col = first; col < last; ++col) {\n        row_smem[col] = expf",
+            ),
+            (
+                "    for (int col = threadIdx.x; col < num_cols; col += BLOCK) {\n        out_row",
+                "    for (int col = first; col < last; ++col) {\n        out_row",
+            ),
+        ),
+        remark="neighbouring lanes",
+    ),
 ]

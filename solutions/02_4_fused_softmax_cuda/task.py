@@ -7,18 +7,30 @@ from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.subjects.softmax import cases, fused
 from course_lib.grading.subjects.softmax.bounds import softmax_bound
 
-BLOCK = 64  # threads of a block
+BLOCK = 64  # threads of a block, where a case does not say otherwise
+OTHER = 256
+
+
+def block_of(case):
+    """Threads of a block in this case; a probe says nothing."""
+    return case.options.get("block", BLOCK)
+
+
+def share_of(case):
+    """Columns of one thread at most: its share, and three more where it takes them in vectors of four."""
+    return -(-case.sizes["num_cols"] // block_of(case)) + 3
 
 
 def fused_run(case, tensors):
     """A block a row, the row in dynamic shared memory."""
-    run = cases.rows_run(case, tensors, threads=BLOCK, constants={"BLOCK": BLOCK})
+    block = block_of(case)
+    run = cases.rows_run(case, tensors, threads=block, constants={"BLOCK": block})
     return replace(run, shared_bytes=4 * case.sizes["num_cols"])
 
 
 EXERCISE = exercise(
     __file__,
-    cases=fused.fused_cases("block", BLOCK),
+    cases=fused.fused_cases("block", BLOCK, other={"block": OTHER}, many=67),
     make_inputs=cases.score_rows,
     make_run=fused_run,
     oracle=cases.softmax_oracle,
@@ -27,7 +39,7 @@ EXERCISE = exercise(
     largest_score=magnitude.of_inputs("x"),
     probes=fused.probes(BLOCK),
     diagnose=lambda evidence: fused.diagnose_fused(evidence, width=BLOCK, unit="block"),
-    ledger_rule=fused.one_sweep,
+    ledger_rule=lambda case, ledger: fused.one_sweep(case, ledger, share_of(case)),
     bound_bytes=softmax_bound,
     usual_bytes=lambda case: softmax_bound(case)[0],
     tile=lambda case: (1, BLOCK),

@@ -33,4 +33,18 @@ ANSWERS = [
             (PUT, "sum_smem = sum_smem == both_smem[0] ? both_smem[1] : both_smem[0];\n        " + PUT),
         ),
     ),
+    Right(
+        "barrier at the start of a turn",
+        ((MENDED, ""), ("float sum = 0.0f;", "__syncthreads();\n        float sum = 0.0f;")),
+    ),
+    Right(
+        "neighbouring rows for each block",
+        (
+            (
+                "for (int row = blockIdx.x; row < num_rows; row += gridDim.x) {",
+                "const int share = (num_rows + gridDim.x - 1) / gridDim.x, first = blockIdx.x * share;\n"
+                "    for (int row = first; row < num_rows && row < first + share; ++row) {",
+            ),
+        ),
+    ),
 ]

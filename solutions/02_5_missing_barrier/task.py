@@ -1,16 +1,18 @@
 """02.5 Find the missing barrier: what the judge runs."""
 
+from dataclasses import replace
+
 import torch
 
-from course_lib.grading.exercise.spec import Probe, exercise
-from course_lib.grading.processes.protocol import Run
+from course_lib.grading.exercise.spec import Case, Probe, exercise
+from course_lib.grading.subjects.ledger.moved import moved
+from course_lib.grading.subjects.ledger.share import share
 from course_lib.grading.subjects.softmax import cases
 
 from .diagnostics import diagnose_centre
 
-THREADS = 64  # of a block
-
-BLOCKS_IN_TURN = 2  # fewer than rows, so that a block takes one row after the other
+THREADS = 64  # of a block, where a case does not say otherwise
+BLOCKS = 2  # of the grid, where a case does not say otherwise: fewer than rows, so that a block takes several
 
 
 def centre_rows(case, gen):
@@ -22,10 +24,25 @@ def centre_rows(case, gen):
 
 
 def centre_run(case, tensors):
-    run = cases.rows_run(case, tensors, threads=THREADS, constants={"BLOCK": THREADS})
-    return Run(
-        run.name, run.inputs, run.outputs, run.arguments, (BLOCKS_IN_TURN, 1, 1), run.block, constants=run.constants
+    threads = case.options.get("threads", THREADS)
+    run = cases.rows_run(case, tensors, threads=threads, constants={"BLOCK": threads})
+    return replace(run, grid=(case.options.get("blocks", BLOCKS), 1, 1))
+
+
+def _case(name, num_rows, num_cols, values="normal", schedules=(), **options):
+    return Case(name, {"num_rows": num_rows, "num_cols": num_cols}, values, options=options, schedules=schedules)
+
+
+def same_work(case, ledger):
+    """Diagnosis or None: the traffic of the kernel as given, and each thread's share of it."""
+    num_rows, num_cols = case.sizes.values()
+    why = "the kernel as given reads x twice and writes out once"
+    found = moved(case, ledger, read=8 * num_rows * num_cols, written=4 * num_rows * num_cols, why=why)
+    rows, cols = (
+        -(-num_rows // case.options.get("blocks", BLOCKS)),
+        -(-num_cols // case.options.get("threads", THREADS)),
     )
+    return found or share(case, ledger, stored=4 * rows * cols, why=f"{rows} rows with {cols} columns each at most")
 
 
 def centred(x):
@@ -44,10 +61,11 @@ EXERCISE = exercise(
         cases.rows_case("one row a block", 2, 65, schedules=cases.ALL_SCHEDULES),
         cases.rows_case("two rows a block", 4, 64, schedules=cases.ALL_SCHEDULES),
         cases.rows_case("rows shorter than the block", 5, 37, schedules=cases.ALL_SCHEDULES),
-        cases.rows_case("numbers near +100", 7, 129, "plus_100", schedules=("forward", "reverse")),
-        cases.rows_case("numbers near -100", 6, 100, "minus_100", schedules=("random",)),
-        cases.rows_case("rising numbers", 3, 203, "rising", schedules=("forward",)),
-        cases.rows_case("many rows", 61, 300),
+        _case("numbers near +100", 7, 129, "plus_100", schedules=("forward", "reverse"), blocks=1),
+        _case("numbers near -100", 6, 100, "minus_100", schedules=("random",), blocks=5),
+        _case("rising numbers, blocks of 256", 3, 203, "rising", schedules=("forward",), threads=256),
+        _case("long rows", 3, 5000),
+        _case("many rows", 61, 300, blocks=7),
     ),
     make_inputs=centre_rows,
     make_run=centre_run,
@@ -62,6 +80,7 @@ EXERCISE = exercise(
         ),
     ),
     diagnose=diagnose_centre,
+    ledger_rule=same_work,
     bound_bytes=lambda case: (
         8 * case.sizes["num_rows"] * case.sizes["num_cols"],
         "every number read once and written once, 4 bytes each",

@@ -36,7 +36,7 @@ def test_a_box_is_loaded(shape, box, swizzle, at):
     assert out.cpu().numpy().tobytes() == expected
 
 
-@pytest.mark.parametrize("shape, box, swizzle, at", tma.BOXES)
+@pytest.mark.parametrize("shape, box, swizzle, at", [row for row in tma.BOXES if min(row[3]) >= 0])
 def test_a_box_is_stored(shape, box, swizzle, at):
     x, tile, defines = filled(shape), filled(box, 2000).cpu(), tma.boxed(box, torch.float16)
     expected = x.cpu().numpy()

@@ -112,8 +112,8 @@ def test_the_oracle_of_a_masked_softmax_is_torchs():
 @pytest.mark.parametrize("values", inputs.WORDS)
 def test_no_distribution_is_small_and_uniform(values):
     x = inputs.scores(values, (9, 50), "float32", inputs.generator(1), at=20)
-    if values in ("zeros", "ones", "step"):
-        return  # for probes, which compare with a number
+    if values in ("zeros", "ones", "step", "below_1e9"):
+        return  # for probes, which compare with a number; equal scores, which show what stands for -inf
     finite = x[torch.isfinite(x)]
     assert finite.std() > 0.4
 

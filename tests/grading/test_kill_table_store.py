@@ -9,6 +9,7 @@ from benchmarks.grader import kill_table as module
 def kill_table(tmp_path, monkeypatch):
     """benchmarks.grader.kill_table, storing into a scratch folder."""
     monkeypatch.setattr(module, "RESULTS", tmp_path)
+    monkeypatch.setattr(module, "_compiled", lambda exercise_id, seed: [])
     return module
 
 
@@ -16,8 +17,8 @@ def test_a_part_replaces_its_own_rows(kill_table):
     def row(exercise, name, got="FAIL no_max"):
         return kill_table.Row(exercise, "wrong", name, "FAIL no_max", got, 'It, says "so".', got == "FAIL no_max")
 
-    kill_table._write([row("03.1", "a"), row("00.1", "old"), row("03.1", "b"), row("99.9", "gone")])
-    kill_table._write([row("00.1", "new", "PASS")])
+    kill_table._write([row("03.1", "a"), row("00.1", "old"), row("03.1", "b"), row("99.9", "gone")], 20)
+    kill_table._write([row("00.1", "new", "PASS")], 20)
     stored = kill_table._stored()
     assert [(r.exercise, r.name, r.as_expected) for r in stored] == [
         ("00.1", "new", False), ("03.1", "a", True), ("03.1", "b", True),

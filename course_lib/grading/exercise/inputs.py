@@ -17,6 +17,7 @@ WORDS = {
     "minus_100": "scores near -100",
     "minus_3000": "scores near -3000",
     "minus_12000": "scores near -12000",
+    "minus_100000": "scores near -100,000",
     "minus_50000": "scores near -50000",
     "below_1e9": "all scores equal, below -1e9",
     "plus_100": "scores near +100",
@@ -109,6 +110,7 @@ _SHAPERS = {
     "falling": lambda x, gen: _slope(x, -1.0),
     "minus_100": lambda x, gen: x - 100.0,
     "minus_3000": lambda x, gen: 4.0 * x - 3000.0,
+    "minus_100000": lambda x, gen: x - 100_000.0,  # below -65504, the lowest half, too
     "minus_12000": lambda x, gen: x - 12000.0,  # below the numbers that people take for -inf
     "minus_50000": lambda x, gen: 4.0 * x - 50000.0,  # below the numbers that people take for -inf
     "below_1e9": lambda x, gen: torch.full_like(x, -(2.0**32)),

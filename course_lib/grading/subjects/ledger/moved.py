@@ -31,7 +31,7 @@ def moved(case, ledger, *, read=None, written=None, why="", slack=1.0):
         if limit is None:
             continue
         kind, short = _KINDS[verb]
-        count = ledger[kind]["bytes"]
+        count = ledger.get(kind, {}).get("bytes", 0)
         if count > limit:
             line = _worst_line(ledger, kind, short)
             words = f"{start}, but {count:,} bytes are {verb} where the contract allows {limit:,.0f}{said}"
@@ -42,7 +42,7 @@ def moved(case, ledger, *, read=None, written=None, why="", slack=1.0):
 
 def _worst_line(ledger, kind, short):
     """The source line that moves most of these bytes, or None."""
-    lines = ledger["lines"]
+    lines = ledger.get("lines", [])
     if isinstance(lines, dict):  # of the SIMT machine
         counts = {line: row[kind]["bytes"] for line, row in lines.items() if kind in row and str(line).isdigit()}
     else:

@@ -27,7 +27,7 @@ def two_sweeps(case, ledger):
 
 def without_shared_memory(case, ledger):
     """Diagnosis or None: no access to shared memory."""
-    used = [name for name in ("shared_load", "shared_store") if ledger[name]["requests"]]
+    used = [name for name in ("shared_load", "shared_store") if ledger.get(name, {}).get("requests")]
     if not used:
         return None
     what = "loads from" if used[0] == "shared_load" else "stores to"

@@ -1,40 +1,59 @@
 """The fused row softmax, in which the row is read once and stays on chip: its cases, probes and diagnostics."""
 
 import math
+from dataclasses import replace
 
 from ...exercise import probes as spec_probes
 from ...report.verdict import Diagnosis
+from ..ledger.share import share
+from ..limits import by_limit
 from . import cases
 from .diagnostics import diagnose_softmax
 from .sums import near
 
-_SLACK = 1.2  # reads over the size of x: a few extra numbers are no second sweep
+LONG = 13_000  # columns of a row that fits into no static array of shared memory, which ends at 48 KB
 
 
-def fused_cases(unit, width, **options):
-    """The cases of every row softmax but those with scores of -inf, which chapter 03 introduces."""
-    found = cases.row_cases(unit, width, **options)
-    return tuple(case for case in found if case.values not in ("masked", "leading_masked"))
+def fused_cases(unit, width, *, other=None, **options):
+    """The cases of every row softmax but those with scores of -inf, which chapter 03 introduces.
+
+    Two are added: scores below every number that people take for -inf, and a row of LONG columns. `other` goes into the
+    options of some cases, those with falling scores and the largest ones: another block, another tile.
+    """
+    found = [c for c in cases.row_cases(unit, width, **options) if c.values not in ("masked", "leading_masked")]
+    low = next(number for number, case in enumerate(found) if case.values == "minus_3000")
+    found.insert(low + 1, replace(found[low], name="scores near -100,000", values="minus_100000"))
+    found.insert(-1, cases.rows_case("a row of 13,000", 1, LONG))
+    changed = {"falling scores", "many rows"} if other else set()
+    return tuple(replace(case, options=other) if case.name in changed else case for case in found)
 
 
-def one_sweep(case, ledger):
-    """Refuses an answer that reads the row more than once, or parks something in global memory on the way."""
+def one_sweep(case, ledger, most, unit="thread"):
+    """Refuses an answer that reads the row more than once, or parks something in global memory on the way.
+
+    No thread (Triton: no program, the `unit`) writes more than `most` weights.
+    """
     size = 4 * case.sizes["num_rows"] * case.sizes["num_cols"]
     read, written = ledger["global_load"]["bytes"], ledger["global_store"]["bytes"]
     where = f"Every weight is right, but the kernel is not fused (case {case.name!r}): x holds {size:,} bytes"
-    if read > _SLACK * size:
+    if ledger.get("atomics") or ledger.get("global_atomic", {}).get("bytes"):
+        return Diagnosis(
+            "atomics_used",
+            f"Every weight is right (case {case.name!r}), but atomic operations wrote it; one plain store does.",
+        )
+    if read > size:
         return Diagnosis(
             "not_fused",
             f"{where} and {read:,} were read from global memory, {read / size:.3g} times as "
             "many. Read the row once, keep it on chip, and work on that copy.",
         )
-    if written > _SLACK * size:
+    if written > size:
         return Diagnosis(
             "not_fused",
             f"{where} and {written:,} were written to global memory, {written / size:.3g} "
             "times as many. Write each weight once, when it is finished.",
         )
-    return None
+    return share(case, ledger, stored=4 * most, why=f"{most:,} weights at most", unit=unit)
 
 
 def probes(width):
@@ -48,7 +67,8 @@ def probes(width):
 
 def diagnose_fused(evidence, *, width, unit):
     """Diagnosis of a failing fused softmax, or None: what only a whole row at once can get wrong, then the rest."""
-    return _by_maximum(evidence) or _by_order(evidence) or diagnose_softmax(evidence, stride=width, unit=unit)
+    found = _by_maximum(evidence) or _by_order(evidence) or diagnose_softmax(evidence, stride=width, unit=unit)
+    return found or by_limit(evidence, num_cols="columns")
 
 
 def _ratio(evidence, name):
