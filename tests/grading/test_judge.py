@@ -198,7 +198,8 @@ def test_a_gpu_sees_only_what_passed_on_the_cpu():
         result.ledger = {"global_load": {"bytes": 4}} if run.schedules else None
 
     child = Child(change=count)
-    verdict = graded(child, engine="gpu")
+    free = replace(EXERCISE, ledger_rule=None)  # four bytes are no ledger that a rule could judge
+    verdict = judge(free, "// an answer", seed=4, run_task=child, engine="gpu")
     assert verdict.passed and verdict.engine == "gpu" and not verdict.remarks
     assert [task.engine for task in child.tasks] == ["cpu", "gpu"]
     assert verdict.ledger == {"global_load": {"bytes": 4}}  # counted on the CPU
