@@ -57,7 +57,7 @@ def cloned(course, tmp_path, monkeypatch):
 @pytest.fixture
 def course(tiny_course, tmp_path_factory):
     """The tiny course as a git repository of its own; the clone is beside it."""
-    (tiny_course / ".gitignore").write_text("/work/\n/clone/\n/gitconfig\n")
+    (tiny_course / ".gitignore").write_text("work/\nclone/\ngitconfig\n")
     git(tiny_course, "init", "--quiet")
     rebuilt(tiny_course)
     return tiny_course
