@@ -104,8 +104,13 @@ def _is_bookkeeping(line):
 
 
 def _options(arch, defines, line_info):
-    """NVRTC's options: no fast maths, no flushing; ptxas tells registers and spills."""
+    """NVRTC's options: no fast maths, no flushing; ptxas tells registers and spills.
+
+    Without --no-cache, NVRTC takes machine code from the driver's cache (12.9 and newer, where there is a GPU), and the
+    log of a source that was compiled before is empty: no notes, no registers, no spills.
+    """
     return [
+        "--no-cache",
         f"-arch={arch}",
         "-std=c++17",
         "--ptxas-options=-v",

@@ -8,7 +8,8 @@ import textwrap
 import pytest
 import torch
 
-from course_lib import cuda
+from course_lib import cuda, device
+from course_lib.cuda import nvrtc
 from course_lib.errors import ArgumentError, CompileError, LaunchError
 
 DYNAMIC = """extern "C" __global__ void k(float* out, int n) {
@@ -30,6 +31,12 @@ def test_dynamic_shared_memory_beyond_48_kb(kilobytes):
     out = torch.full((n,), -1.0, device="cuda")
     compiled(DYNAMIC)(1, 256, out, n, shared_bytes=4 * n)
     assert torch.equal(out.cpu(), torch.arange(n - 1, -1, -1).float())
+
+
+def test_a_source_that_was_compiled_before_still_tells_its_registers():
+    first, again = (nvrtc.compile_cubin(DYNAMIC, arch=device.current().arch).resources for _ in range(2))
+    assert first == again
+    assert first["k"].registers > 0
 
 
 def test_too_much_shared_memory_is_a_sentence():
