@@ -97,16 +97,16 @@ __device__ __forceinline__ bool lazy_softmax_fp8(float (&scores)[REGS], float (&
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const float shift = (m[half] == NEG_INF ? 0.0f : m[half]) - v_scale_log2 - WEIGHT_LOG2;  // never -inf minus -inf
-        float sum = 0.0f;
+        float sum[2] = {0.0f, 0.0f};  // two chains of additions, each half as long
 #pragma unroll
         for (int j = 0; j < REGS / 4; ++j) {
 #pragma unroll
             for (int e = 4 * j + 2 * half; e < 4 * j + 2 * half + 2; ++e) {
                 scores[e] = fast_exp2(scores[e] * scale_log2 - shift);
-                sum += scores[e];
+                sum[j % 2] += scores[e];
             }
         }
-        l[half] += sum * inv_v_scale;
+        l[half] += (sum[0] + sum[1]) * inv_v_scale;
     }
     return moved;
 }
