@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-first=$(find notebooks -maxdepth 1 -name '[0-9][0-9]_*.ipynb' | sort | head -n 1)
+first=$(find notebooks -maxdepth 1 -name '[0-9][0-9]*_*.ipynb' | sort | head -n 1)
 options=(--log-level=WARN)  # the address is printed all the same
 if [ "$(uname -s)" = Linux ] && [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] && ! grep -qi microsoft /proc/version; then
     options+=(--no-browser)

@@ -18,7 +18,7 @@ ALLOWED = [
     r"(kernels_cu|benchmarks|tests|chapters)/README\.md",
     r"\.ci/run|\.github/workflows/[a-z]+\.yml|\.devcontainer/devcontainer\.json|scripts/[a-z_]+\.(sh|py)",
     rf"chapters/({STEP}|glossary|cpp)\.md|chapters/plan\.csv|kernels_cu/(support|compiled)\.csv|docs/[a-z_]+\.(svg|md)|docs/conf\.py|docs/_static/site\.css",
-    rf"(notebooks|exercises|solutions)/{STEP}\.ipynb",
+    rf"(exercises|solutions)/{STEP}\.ipynb|notebooks/[0-9]{{2}}[a-z]?_[a-z0-9_]+\.ipynb",
     r"notebooks/glossary\.md",
     r"solutions/[0-9]{2}_[0-9]+_[a-z0-9_]+/((task|wrong)\.md|answer\.cu|[a-z_]+\.(py|sass))",
     rf"kernels_cu/(common/[a-z0-9_]+\.cuh|[a-z0-9_]+/{STEP}\.cu)",

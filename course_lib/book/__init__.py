@@ -5,3 +5,5 @@
 Importing the package loads nothing: `regions` is needed where nbformat and jupytext are not installed.
 May import: everything of the course; nothing imports this package but the command line.
 """
+
+FOLDERS = ("notebooks", "exercises", "solutions")  # of what is built from chapters/

@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 
 from ..errors import CourseError
-from . import keep
+from . import FOLDERS, keep
 from .chapters import ROOT, chapter_files, read_chapter
 from .notebooks import build, check_outputs, execute
 
@@ -18,32 +18,52 @@ from .notebooks import build, check_outputs, execute
 def build_chapter(path, *, root=ROOT, run=True, say=print):
     """Write the notebooks of one chapter; returns the paths that changed.
 
-    The lecture is executed on the CPU engine unless `run` is False. A learner's answers and predictions stay.
+    The lectures are executed on the CPU engine unless `run` is False. A learner's answers and predictions stay. A
+    notebook of a stem that the chapter had before is deleted.
     """
     built = build(read_chapter(path, root))
+    files = built.files()
     written = []
-    for folder, notebook in built.files():
-        target = Path(root) / folder / f"{built.stem}.ipynb"
-        if folder == "notebooks" and run:
-            say(f"{target.relative_to(root)}: running")
+    for name, notebook in files.items():
+        target = Path(root) / name
+        if name.startswith("notebooks/") and run:
+            say(f"{name}: running")
             notebook = execute(notebook, folder=target.parent)
             check_outputs(notebook, target.name)
         if target.exists():
             notebook = _keep_learners_work(target, notebook, root, say)
         if keep.write_atomic(target, nbformat.writes(notebook) + "\n"):
             written.append(target)
-            say(f"{target.relative_to(root)}: written")
-    return written
+            say(f"{name}: written")
+    return written + _delete_former(built.stem[:2], files, root, say)
+
+
+def _delete_former(number, files, root, say):
+    """Delete the chapter's notebooks that are not in `files`; a notebook of the learner's own is none of them."""
+    former = [
+        path
+        for folder in FOLDERS
+        for path in sorted((Path(root) / folder).glob(f"{number}*.ipynb"))
+        if f"{folder}/{path.name}" not in files and not all(map(keep.own, nbformat.read(path, as_version=4).cells))
+    ]
+    for path in former:
+        _keep_learners_work(path, None, root, say)
+        path.unlink()
+        say(f"{path.relative_to(root)}: deleted; chapter {number} has no notebook of that name any more")
+    return former
 
 
 def _keep_learners_work(target, notebook, root, say):
-    """`notebook` with what the learner wrote into the file at `target`, of which a copy is made first."""
+    """`notebook` with what the learner wrote into the file at `target`, of which a copy is made first.
+
+    Solutions, and a notebook None, take nothing over.
+    """
     existing = nbformat.read(target, as_version=4)
     if not keep.touched(existing):
         return notebook
     copy = keep.back_up(target, Path(root) / "work")
     say(f"{target.relative_to(root)}: you have worked in it; the file as it is now is in {copy.relative_to(root)}")
-    return notebook if target.parent.name == "solutions" else keep.merge(notebook, existing)
+    return notebook if notebook is None or target.parent.name == "solutions" else keep.merge(notebook, existing)
 
 
 def main(arguments=None):

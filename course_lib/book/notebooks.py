@@ -40,31 +40,35 @@ _SAVED_METADATA = {
 class Built:
     """The notebooks of one chapter; exercises and solutions are None when the chapter has no exercises yet."""
 
-    stem: str
-    lecture: nbformat.NotebookNode
+    stem: str  # of the chapter
+    lectures: dict[str, nbformat.NotebookNode]  # by stem
     exercises: nbformat.NotebookNode | None
     solutions: nbformat.NotebookNode | None
 
     def files(self):
-        """(folder, notebook) pairs that exist."""
-        pairs = [("notebooks", self.lecture), ("exercises", self.exercises), ("solutions", self.solutions)]
-        return [(folder, notebook) for folder, notebook in pairs if notebook is not None]
+        """Name from the root -> notebook, of all that exist: one for each lecture, one of exercises, one solved."""
+        files = {f"notebooks/{stem}.ipynb": notebook for stem, notebook in self.lectures.items()}
+        files[f"exercises/{self.stem}.ipynb"] = self.exercises
+        files[f"solutions/{self.stem}.ipynb"] = self.solutions
+        return {name: notebook for name, notebook in files.items() if notebook is not None}
 
 
 def build(chapter):
-    """The three notebooks of `chapter`, without outputs.
+    """The notebooks of `chapter`, without outputs.
 
     Raises
     ------
     CourseError  an exercise cell whose text has no solution region
     """
-    exercises = chapter.part("exercises")
-    lecture = _notebook(chapter, [(cell, cell.source) for cell in chapter.part("lecture")])
-    if not exercises:
-        return Built(chapter.stem, lecture, None, None)
-    starter = _notebook(chapter, [(cell, _starter_text(cell)) for cell in exercises])
-    solved = _notebook(chapter, [(cell, regions.solved(cell.source)) for cell in exercises])
-    return Built(chapter.stem, lecture, starter, solved)
+    lectures = {
+        lecture.stem: _notebook(chapter, [(cell, cell.source) for cell in lecture.cells])
+        for lecture in chapter.lectures
+    }
+    if not chapter.exercises:
+        return Built(chapter.stem, lectures, None, None)
+    starter = _notebook(chapter, [(cell, _starter_text(cell)) for cell in chapter.exercises])
+    solved = _notebook(chapter, [(cell, regions.solved(cell.source)) for cell in chapter.exercises])
+    return Built(chapter.stem, lectures, starter, solved)
 
 
 def fingerprint(text):

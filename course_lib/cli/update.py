@@ -11,11 +11,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from ..book import FOLDERS
 from ..errors import CourseError
 from ..grading.records import work
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("notebooks", "exercises", "solutions")
 _STARTED = {
     "MERGE_HEAD": "merge",
     "rebase-merge": "rebase",

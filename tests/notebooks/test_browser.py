@@ -34,7 +34,8 @@ def chapter():
 def lab(chapter, tmp_path_factory):
     """JupyterLab in a scratch folder with the chapter's lecture and untouched exercises."""
     folder = tmp_path_factory.mktemp("lab")
-    nbformat.write(chapter.lecture, folder / "lecture.ipynb")
+    (lecture,) = chapter.lectures.values()
+    nbformat.write(lecture, folder / "lecture.ipynb")
     nbformat.write(chapter.exercises, folder / "exercises.ipynb")
     server = Server(folder, tmp_path_factory.mktemp("state"))
     yield server

@@ -14,12 +14,14 @@ import pytest
 from chromium import launch
 from playwright.sync_api import expect, sync_playwright
 
-from course_lib.book.chapters import ROOT, chapter_files
+from course_lib.book.chapters import ROOT, chapter_files, read_chapter
 
 HTML = ROOT / "build" / "site" / "html"
 NARROW, WIDE = 400, 1280  # px
 PAGES = sorted(name for path in HTML.rglob("*.html") if not (name := str(path.relative_to(HTML))).startswith("_"))
-STEMS = [path.stem for path in chapter_files()]
+CHAPTERS = [read_chapter(path) for path in chapter_files()]
+LECTURES = [f"notebooks/{lecture.stem}" for chapter in CHAPTERS for lecture in chapter.lectures]
+EXERCISES = [f"exercises/{chapter.stem}" for chapter in CHAPTERS]
 SHOWN = ("index", "notebooks/03_online_softmax", "exercises/03_online_softmax", "docs/results", "api/course_lib.ops")
 _WIDGET = re.compile(r"viz\.(stepper|tile_loops|\w+_slider|\w+_player|\w+_explorer)\(")
 _LOADED = ("img", "script", "source", "iframe", "video")
@@ -111,23 +113,22 @@ def test_every_picture_has_a_text_alternative(pages):
 
 
 def test_lectures_and_exercises_are_there_and_say_how_to_run_them(pages):
-    for stem in STEMS:
-        for folder in ("notebooks", "exercises"):
-            text = (HTML / folder / f"{stem}.html").read_text()
-            assert "Open in JupyterLab" in text and f"{folder}/{stem}.ipynb" in text
+    for name in (*LECTURES, *EXERCISES):
+        text = (HTML / f"{name}.html").read_text()
+        assert "Open in JupyterLab" in text and f"{name}.ipynb" in text
 
 
 def test_solutions_are_not_on_the_site(pages):
     assert not [name for name in pages if "solution" in name]
-    for stem in STEMS:
-        assert "BEGIN SOLUTION" not in (HTML / "exercises" / f"{stem}.html").read_text()
+    for name in EXERCISES:
+        assert "BEGIN SOLUTION" not in (HTML / f"{name}.html").read_text()
 
 
 def test_widgets_are_still_pictures(pages):
     cells = [
         cell
-        for stem in STEMS
-        for cell in (HTML / "notebooks" / f"{stem}.html").read_text().split('<div class="cell ')[1:]
+        for name in LECTURES
+        for cell in (HTML / f"{name}.html").read_text().split('<div class="cell ')[1:]
         if _WIDGET.search(re.sub(r"<[^>]+>", "", cell.partition('class="cell_output')[0]))
     ]
     assert len(cells) >= 5
@@ -222,7 +223,11 @@ def test_search_finds_a_word_of_a_lecture_and_of_the_glossary(open_page):
 
 
 def test_next_leads_from_the_front_page_through_every_lecture_and_its_exercises(pages):
-    expected = [f"{folder}/{stem}.html" for stem in STEMS for folder in ("notebooks", "exercises")]
+    expected = [
+        f"{name}.html"
+        for chapter in CHAPTERS
+        for name in (*(f"notebooks/{lecture.stem}" for lecture in chapter.lectures), f"exercises/{chapter.stem}")
+    ]
     seen, name = [], "index.html"
     for _ in expected:
         text = (HTML / name).read_text()

@@ -104,6 +104,19 @@ def other():
 '''
 
 
+SECOND = """\
++++ {"part": "lecture", "stem": "42b_more"}
+
+# 42b Add more numbers
+
+```{code-cell} ipython3
+print(2 + 3)
+```
+
++++ {"part": "exercises"}
+"""
+
+
 @pytest.fixture
 def tiny_course(tmp_path):
     """A folder with chapters/42_add.md and what it includes."""
@@ -113,3 +126,16 @@ def tiny_course(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
     return tmp_path
+
+
+@pytest.fixture
+def split(tiny_course):
+    """A function that divides the tiny chapter into two lectures and returns its path."""
+
+    def split():
+        path = tiny_course / "chapters/42_add.md"
+        text = path.read_text().replace('+++ {"part": "exercises"}\n', SECOND)
+        path.write_text(text.replace("# 42 Add", '+++ {"part": "lecture", "stem": "42a_two"}\n\n# 42a Add'))
+        return path
+
+    return split

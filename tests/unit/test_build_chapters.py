@@ -5,7 +5,7 @@ import base64
 import nbformat
 import pytest
 
-from course_lib.book import notebooks
+from course_lib.book import FOLDERS, notebooks
 from course_lib.book.chapters import read_chapter
 from course_lib.book.command import build_chapter
 from course_lib.book.notebooks import build
@@ -17,6 +17,12 @@ def built(tiny_course):
     return build(read_chapter(tiny_course / "chapters/42_add.md", tiny_course))
 
 
+def lecture(built):
+    """The notebook of the only lecture."""
+    (notebook,) = built.lectures.values()
+    return notebook
+
+
 def edit(tiny_course, old, new):
     path = tiny_course / "chapters/42_add.md"
     assert path.read_text().count(old) >= 1
@@ -25,9 +31,9 @@ def edit(tiny_course, old, new):
 
 
 def test_parts_go_to_their_notebooks(built):
-    assert [folder for folder, _ in built.files()] == ["notebooks", "exercises", "solutions"]
-    assert "# 42 Add two numbers" in built.lecture.cells[0].source
-    assert not any("Exercise 42.1" in cell.source for cell in built.lecture.cells)
+    assert list(built.files()) == [f"{folder}/42_add.ipynb" for folder in FOLDERS]
+    assert "# 42 Add two numbers" in lecture(built).cells[0].source
+    assert not any("Exercise 42.1" in cell.source for cell in lecture(built).cells)
     prose = [cell.source for cell in built.exercises.cells if cell.cell_type == "markdown"]
     assert prose == ["## Exercise 42.1", "## Exercise 42.2"]
 
@@ -37,7 +43,7 @@ def test_a_part_that_begins_with_code_is_recognised(built):
 
 
 def test_include_in_a_fenced_block_of_markdown(built):
-    text = "\n".join(cell.source for cell in built.lecture.cells)
+    text = "\n".join(cell.source for cell in lecture(built).cells)
     assert "out[idx] = a[idx] + b[idx];" in text and "@include" not in text
 
 
@@ -49,16 +55,16 @@ def test_starter_and_solution_differ_in_the_answers_only(built):
 
 
 def test_notebooks_are_valid_and_ids_do_not_move(tiny_course, built):
-    for _, notebook in built.files():
+    for notebook in built.files().values():
         nbformat.validate(notebook)
     path = edit(tiny_course, "Read this first.", "Read this.\n\n```{code-cell} ipython3\nnew = 1\n```\n")
     again = build(read_chapter(path, tiny_course))
-    assert [cell.id for cell in again.lecture.cells][-2:] == [cell.id for cell in built.lecture.cells][-2:]
+    assert [cell.id for cell in lecture(again).cells][-2:] == [cell.id for cell in lecture(built).cells][-2:]
     assert "c42-answer-42-2" in [cell.id for cell in again.exercises.cells]
 
 
 def test_tags_survive(built):
-    assert built.lecture.cells[-1].metadata["tags"] == ["nbval-check-output"]
+    assert lecture(built).cells[-1].metadata["tags"] == ["nbval-check-output"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +72,7 @@ def test_tags_survive(built):
     [
         ('{"part": "exercises"}', '{"part": "exercise"}', "unknown part 'exercise'"),
         (':exercise: "42.1"\n', "", "exercise cell without its id"),
-        ("# 42 Add two numbers", "no title", "has no title"),
+        ("# 42 Add two numbers", "no title", "42_add is missing; expected a first heading '# 42 …'"),
         ("---\njupytext", "jupytext", "YAML header"),
         ("answers.py#add", "answers.py#ad", "42_add.md.*no region and no function 'ad'"),
     ],
@@ -79,21 +85,20 @@ def test_what_an_author_gets_wrong_is_said(tiny_course, old, new, why):
 
 def test_a_part_marker_inside_a_fence_is_text(tiny_course, built):
     path = edit(tiny_course, "Read this first.", '```text\n+++ {"part": "exercises"}\n```')
-    assert len(build(read_chapter(path, tiny_course)).lecture.cells) == len(built.lecture.cells)
+    assert len(lecture(build(read_chapter(path, tiny_course))).cells) == len(lecture(built).cells)
 
 
 def test_chapter_without_exercises_gives_a_lecture_only(tiny_course):
     path = tiny_course / "chapters/42_add.md"
     path.write_text(path.read_text().partition("+++")[0])
-    assert [folder for folder, _ in build(read_chapter(path, tiny_course)).files()] == ["notebooks"]
+    assert list(build(read_chapter(path, tiny_course)).files()) == ["notebooks/42_add.ipynb"]
 
 
 def test_execution_keeps_outputs_and_building_twice_changes_nothing(tiny_course):
     path = tiny_course / "chapters/42_add.md"
     assert len(build_chapter(path, root=tiny_course, say=lambda _: None)) == 3
-    lecture = nbformat.read(tiny_course / "notebooks/42_add.ipynb", as_version=4)
-    assert lecture.cells[-1].outputs[0].text == "2\n"
-    assert "execution" not in lecture.cells[-1].metadata
+    last = nbformat.read(tiny_course / "notebooks/42_add.ipynb", as_version=4).cells[-1]
+    assert last.outputs[0].text == "2\n" and "execution" not in last.metadata
     assert build_chapter(path, root=tiny_course, say=lambda _: None) == []
 
 
@@ -106,23 +111,23 @@ def test_a_lecture_that_raises_is_not_written(tiny_course):
 
 def test_a_large_picture_is_refused(built):
     noise = base64.b64encode(bytes(notebooks.MAX_PNG_BYTES + 1)).decode()
-    built.lecture.cells[-1].outputs = [nbformat.v4.new_output("display_data", {"image/png": noise})]
+    lecture(built).cells[-1].outputs = [nbformat.v4.new_output("display_data", {"image/png": noise})]
     with pytest.raises(CourseError, match="a picture of 120,001 bytes"):
-        notebooks.check_outputs(built.lecture, "42_add.ipynb")
+        notebooks.check_outputs(lecture(built), "42_add.ipynb")
 
 
 def test_a_picture_needs_alt_text(built):
     picture = {"image/png": base64.b64encode(b"png").decode()}
-    built.lecture.cells[-1].outputs = [nbformat.v4.new_output("display_data", picture)]
+    lecture(built).cells[-1].outputs = [nbformat.v4.new_output("display_data", picture)]
     with pytest.raises(CourseError, match="without alt text"):
-        notebooks.check_outputs(built.lecture, "42_add.ipynb")
-    built.lecture.cells[-1].outputs[0].metadata["image/png"] = {"alt": "two bars"}
-    notebooks.check_outputs(built.lecture, "42_add.ipynb")
+        notebooks.check_outputs(lecture(built), "42_add.ipynb")
+    lecture(built).cells[-1].outputs[0].metadata["image/png"] = {"alt": "two bars"}
+    notebooks.check_outputs(lecture(built), "42_add.ipynb")
 
 
 def test_hidden_input_is_hidden_in_jupyterlab(tiny_course):
     path = edit(tiny_course, "[nbval-check-output]", "[hide-input]")
-    assert build(read_chapter(path, tiny_course)).lecture.cells[-1].metadata["jupyter"] == {"source_hidden": True}
+    assert lecture(build(read_chapter(path, tiny_course))).cells[-1].metadata["jupyter"] == {"source_hidden": True}
 
 
 def test_a_widget_becomes_a_sentence():
@@ -136,3 +141,46 @@ def test_building_writes_nothing_into_the_learners_books(tiny_course, tmp_path, 
     path = edit(tiny_course, "print(1 + 1)", 'from course_lib import predict\npredict("42.1", total=2)')
     build_chapter(path, root=tiny_course, say=lambda _: None)
     assert not (tmp_path / "books").exists()
+
+
+def test_several_lectures_become_a_notebook_each_and_exercises_stay_one(tiny_course, built, split):
+    again = build(read_chapter(split(), tiny_course))
+    assert list(again.files()) == [
+        *("notebooks/42a_two.ipynb", "notebooks/42b_more.ipynb", "exercises/42_add.ipynb", "solutions/42_add.ipynb")
+    ]
+    first, second = (notebook.cells for notebook in again.lectures.values())
+    assert [cell.source for cell in second] == ["# 42b Add more numbers", "print(2 + 3)"]
+    assert [cell.id for cell in first[1:]] == [cell.id for cell in lecture(built).cells[1:]]
+    assert again.exercises == built.exercises and again.solutions == built.solutions
+
+
+@pytest.mark.parametrize(
+    "old, new, why",
+    [
+        (', "stem": "42a_two"', "", "lecture a has no stem, and others have one"),
+        ("42b_more", "42c_more", "lecture b is called '42c_more'; .*42b_"),
+        ("42b_more", "42b More", "lecture b is called '42b More'"),
+        ("# 42b", "# 42", "the title of 42b_more is '42 Add more numbers'; expected a first heading '# 42b …'"),
+    ],
+)
+def test_lectures_without_their_names_are_refused(tiny_course, split, old, new, why):
+    split()
+    with pytest.raises(CourseError, match=why):
+        read_chapter(edit(tiny_course, old, new), tiny_course)
+
+
+def test_the_notebook_of_a_former_stem_is_deleted_and_the_learners_copy_kept(tiny_course, split):
+    said = []
+    build_chapter(tiny_course / "chapters/42_add.md", root=tiny_course, run=False, say=said.append)
+    former = tiny_course / "notebooks/42_add.ipynb"
+    notebook = nbformat.read(former, as_version=4)
+    notebook.cells.append(nbformat.v4.new_markdown_cell("my note"))
+    nbformat.write(notebook, former)
+    mine, other = tiny_course / "notebooks/42_mine.ipynb", tiny_course / "notebooks/43_other.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("my own")]), mine)
+    other.write_text("{}")
+    written = build_chapter(split(), root=tiny_course, run=False, say=said.append)
+    assert not former.exists() and former in written and mine.exists() and other.exists()
+    assert "notebooks/42_add.ipynb: deleted; chapter 42 has no notebook of that name any more" in said
+    (copy,) = (tiny_course / "work/kept").iterdir()
+    assert copy.name.startswith("notebooks-42_add") and "my note" in copy.read_text()

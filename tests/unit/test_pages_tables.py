@@ -33,6 +33,15 @@ def test_chapters_are_listed_with_their_notebooks(tiny_course):
     assert row in chapters_table(tiny_course)
 
 
+def test_every_lecture_of_a_chapter_has_its_link(tiny_course, split):
+    (tiny_course / "chapters/plan.csv").write_text("number,title\n42,Adding\n")
+    split()
+    links = (
+        "[read 42a](notebooks/42a_two.ipynb) · [42b](notebooks/42b_more.ipynb) · [2 exercises](exercises/42_add.ipynb)"
+    )
+    assert f"| 42 | Adding | {links} |" in chapters_table(tiny_course)
+
+
 @pytest.mark.parametrize("table", [kills_table, verdicts_table, counters_table, engines_table, speed_table, claims])
 def test_without_stored_rows_a_table_is_empty(table, tiny_course):
     assert table(tiny_course) == ""

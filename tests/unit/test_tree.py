@@ -7,7 +7,7 @@ import sys
 import nbformat
 import pytest
 
-from course_lib.book import keep
+from course_lib.book import FOLDERS, keep
 from course_lib.book.chapters import chapter_files, read_chapter
 from course_lib.book.notebooks import build
 
@@ -30,7 +30,8 @@ def test_every_file_is_in_its_place(stray_files, root):
 
 
 @pytest.mark.parametrize(
-    "name", ["notes.txt", "kernels_cu/softmax/new.cu", "course_lib/old copy.py", "notebooks/x.ipynb"]
+    "name",
+    ["notes.txt", "kernels_cu/softmax/new.cu", "course_lib/old copy.py", "notebooks/x.ipynb", "exercises/07b_x.ipynb"],
 )
 def test_a_stray_file_is_found(stray_files, name):
     assert len(stray_files.problems([name], {name: 10})) == 1
@@ -67,38 +68,38 @@ def modified(path, root):
 
 
 def test_committed_notebooks_are_what_the_chapter_gives(built, root):
-    for folder, notebook in built.files():
-        path = root / folder / f"{built.stem}.ipynb"
-        assert path.exists(), f"{folder}/{path.name} is missing; run: make notebooks"
+    for name, notebook in built.files().items():
+        path = root / name
+        assert path.exists(), f"{name} is missing; run: make notebooks"
         found = nbformat.read(path, as_version=4)
         if modified(path, root):
             found = without_learner(found, notebook)
-        assert comparable(found) == comparable(notebook), f"{folder}/{path.name} is out of date; run: make notebooks"
+        assert comparable(found) == comparable(notebook), f"{name} is out of date; run: make notebooks"
 
 
-def test_exercises_and_solutions_are_committed_without_outputs(built, root):
-    for folder, _ in built.files():
-        if folder == "solutions":
-            notebook = nbformat.read(root / folder / f"{built.stem}.ipynb", as_version=4)
-            assert not any(cell.get("outputs") for cell in notebook.cells)
-
-
-def test_lectures_are_committed_with_outputs(built, root):
-    lecture = nbformat.read(root / "notebooks" / f"{built.stem}.ipynb", as_version=4)
-    assert any(cell.get("outputs") for cell in lecture.cells), f"notebooks/{built.stem}.ipynb was not run"
+def test_lectures_are_committed_with_outputs_and_solutions_without(built, root):
+    for name in built.files():
+        if not name.startswith("exercises/"):
+            notebook = nbformat.read(root / name, as_version=4)
+            was_run = any(cell.get("outputs") for cell in notebook.cells)
+            assert was_run == name.startswith("notebooks/"), name
 
 
 def test_committed_notebooks_name_no_folder_of_the_machine_that_ran_them(built, root):
-    for folder, _ in built.files():
-        path = root / folder / f"{built.stem}.ipynb"
-        found = re.search(r"/(tmp|root|home|Users)/|ipykernel_\d", path.read_text())
-        assert not found or modified(path, root), f"{folder}/{path.name}: {found}"
+    for name in built.files():
+        found = re.search(r"/(tmp|root|home|Users)/|ipykernel_\d", (root / name).read_text())
+        assert not found or modified(root / name, root), f"{name}: {found}"
+
+
+def test_no_notebook_that_no_chapter_gives(built, root):
+    number = built.stem[:2]
+    committed = {f"{folder}/{path.name}" for folder in FOLDERS for path in (root / folder).glob(f"{number}*.ipynb")}
+    assert committed == built.files().keys()
 
 
 def test_no_notebook_without_a_chapter(root):
-    stems = {path.stem for path in CHAPTERS}
-    for folder in ("notebooks", "exercises", "solutions"):
-        assert {path.stem for path in (root / folder).glob("*.ipynb")} <= stems
+    numbers = {path.stem[:2] for path in CHAPTERS}
+    assert {path.stem[:2] for folder in FOLDERS for path in (root / folder).glob("*.ipynb")} == numbers
 
 
 def links(path):
@@ -113,7 +114,7 @@ def links(path):
 
 def test_links_inside_the_course_lead_somewhere(root):
     pages = [*root.glob("*.md"), *root.glob("chapters/*.md"), *root.glob("docs/*.md")]
-    pages += [path for folder in ("notebooks", "exercises", "solutions") for path in root.glob(f"{folder}/*.ipynb")]
+    pages += [path for folder in FOLDERS for path in root.glob(f"{folder}/*.ipynb")]
     assert len(pages) > 3
     for page in pages:
         for target in links(page):

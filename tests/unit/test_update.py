@@ -7,10 +7,11 @@ import nbformat
 import pytest
 
 from course_lib import cli
+from course_lib.book import FOLDERS
 from course_lib.book.command import build_chapter
 from course_lib.book.notebooks import fingerprint
 from course_lib.cli import doctor
-from course_lib.cli.update import FOLDERS, changed_notebooks, update
+from course_lib.cli.update import changed_notebooks, update
 from course_lib.errors import CourseError
 
 LECTURE, EXERCISES, SOLUTIONS = (f"{folder}/42_add.ipynb" for folder in FOLDERS)
@@ -110,6 +111,19 @@ def updated(clone, **options):
     said = []
     count = update(root=clone, say=said.append, **options)
     return count, said
+
+
+def test_a_lecture_that_was_divided_goes_and_the_learners_copy_is_kept(course, clone, split):
+    worked_in(clone / LECTURE)
+    kept = worked_in(clone / EXERCISES)
+    split()
+    rebuilt(course)
+    assert updated(clone)[0] == 1
+    assert sorted(path.name for path in (clone / "notebooks").iterdir()) == ["42a_two.ipynb", "42b_more.ipynb"]
+    assert all(text in "\n".join(sources(clone / EXERCISES)) for text in kept)
+    (copy,) = kept_copies(clone)
+    assert copy.name.startswith("notebooks-42_add") and "added = 1" in sources(copy)
+    assert changed_notebooks(clone) == [EXERCISES]
 
 
 def test_what_the_learner_wrote_stays_through_three_updates(course, clone):

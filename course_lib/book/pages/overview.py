@@ -47,16 +47,26 @@ def plan(root):
 
 def chapters_table(root):
     """One row a chapter, in order: written ones with links to their notebooks, the others as planned."""
-    rows = {row["number"]: (row["number"], row["title"], "planned") for row in plan(root)}
+    titles = {row["number"]: row["title"] for row in plan(root)}
+    rows = {number: (number, title, "planned") for number, title in titles.items()}
     for path in chapter_files(root):
         chapter = read_chapter(path, root)
-        exercises = sum(cell.exercise is not None for cell in chapter.cells)
-        links = f"[read](notebooks/{chapter.stem}.ipynb)"
+        exercises = sum(cell.exercise is not None for cell in chapter.exercises)
+        links = _reading(chapter)
         if exercises:
-            links += f" · [{exercises} exercise{'s' * (exercises > 1)}](exercises/{chapter.stem}.ipynb)"
-        number, _, title = chapter.title.partition(" ")
-        rows[number] = (number, title, links)
+            links.append(f"[{exercises} exercise{'s' * (exercises > 1)}](exercises/{chapter.stem}.ipynb)")
+        several = len(chapter.lectures) > 1
+        title = titles[chapter.number] if several else chapter.lectures[0].title.partition(" ")[2]
+        rows[chapter.number] = (chapter.number, title, " · ".join(links))
     return markdown_table(("", "Chapter", ""), [rows[number] for number in sorted(rows)])
+
+
+def _reading(chapter):
+    """A link to each lecture: "read", or "read 07a", "07b", "07c"."""
+    if len(chapter.lectures) == 1:
+        return [f"[read](notebooks/{chapter.stem}.ipynb)"]
+    links = [f"[{lecture.label}](notebooks/{lecture.stem}.ipynb)" for lecture in chapter.lectures]
+    return [links[0].replace("[", "[read ", 1), *links[1:]]
 
 
 def needed(number, rows):

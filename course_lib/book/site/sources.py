@@ -13,7 +13,7 @@ from pathlib import Path
 import matplotlib
 import nbformat
 
-from ..chapters import chapter_files
+from ..chapters import chapter_files, read_chapter
 from ..pages import PICTURES
 from ..pages.overview import plan
 
@@ -30,8 +30,7 @@ _ENTRY = re.compile(r"^\*\*(.+?)\*\*: (.*)$", re.MULTILINE)
 def collect(target, root):
     """Write the sources of the site below `target`, a folder that does not exist yet."""
     root, target = Path(root), Path(target)
-    titles = {row["number"]: f"{row['number']} {row['title']}" for row in plan(root)}
-    stems = {path.stem: titles[path.stem[:2]] for path in chapter_files(root)}
+    chapters = [read_chapter(path, root) for path in chapter_files(root)]
     docs = [str(path.relative_to(root)) for path in sorted((root / "docs").glob("*.md"))]
     for name in (*COPIED, *docs, *PICTURES):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -41,17 +40,25 @@ def collect(target, root):
     for name in MATH_FONT:
         shutil.copy(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name, target / "_static" / name)
     readme = (root / "README.md").read_text(encoding="utf-8")
-    _write(target / "index.md", readme + contents(stems))
+    _write(target / "index.md", readme + contents(titles(chapters, plan(root))))
     _write(target / "chapters" / "glossary.md", glossary((root / "chapters" / "glossary.md").read_text("utf-8")))
-    for stem in stems:
-        for folder in ("notebooks", "exercises"):
-            source = root / folder / f"{stem}.ipynb"
-            if source.exists():
-                _write(target / folder / source.name, nbformat.writes(page(source, root)))
+    for chapter in chapters:
+        for name, notebook in chapter_pages(chapter, root).items():
+            _write(target / name, nbformat.writes(notebook))
+
+
+def titles(chapters, plan):
+    """stem -> title of every lecture: the plan's short one, its own where a chapter has several."""
+    short = {row["number"]: f"{row['number']} {row['title']}" for row in plan}
+    return {
+        lecture.stem: short[chapter.number] if len(chapter.lectures) == 1 else lecture.title
+        for chapter in chapters
+        for lecture in chapter.lectures
+    }
 
 
 def contents(titles):
-    """The table of contents of the whole site, hidden on the page; `titles` holds stem -> title of the chapters."""
+    """The table of contents of the whole site, hidden on the page; `titles` holds stem -> title of the lectures."""
     chapters = [f"{title} <notebooks/{stem}>" for stem, title in titles.items()]
     parts = (("Chapters", chapters), ("Reference", REFERENCE), ("Project", PROJECT))
     return "".join(_toctree(entries, f":caption: {caption}\n") for caption, entries in parts)
@@ -61,25 +68,36 @@ def _toctree(entries, options=""):
     return f"\n```{{toctree}}\n:hidden:\n{options}\n" + "\n".join(entries) + "\n```\n"
 
 
-def page(path, root):
-    """The notebook at `path` as a page: with a note on how to run it, and its exercises as the next page."""
-    notebook = nbformat.read(path, as_version=4)
-    folder, other = path.parent.name, {"notebooks": "exercises", "exercises": "notebooks"}[path.parent.name]
-    note = run_note(f"{folder}/{path.name}", f"../{other}/{path.name}" if (root / other / path.name).exists() else None)
+def chapter_pages(chapter, root):
+    """Name -> page of a chapter's lectures and exercises; the exercises are the page after the last lecture."""
+    lectures = [f"notebooks/{lecture.stem}.ipynb" for lecture in chapter.lectures]
+    if not chapter.exercises:
+        return {name: page(name, None, root) for name in lectures}
+    exercises = f"exercises/{chapter.stem}.ipynb"
+    pages = {name: page(name, exercises, root) for name in lectures}
+    tree = _toctree([f"Exercises </{exercises.removesuffix('.ipynb')}>"])
+    last = pages[lectures[-1]]
+    last.cells.append(nbformat.v4.new_markdown_cell(tree.strip(), id=f"contents-{chapter.number}"))
+    return pages | {exercises: page(exercises, lectures[0], root)}
+
+
+def page(name, other, root):
+    """The notebook `name` as a page, with a note on how to run it; `other` as in `run_note`."""
+    notebook = nbformat.read(root / name, as_version=4)
     first = notebook.cells[0]
     title, _, rest = first.source.partition("\n")
-    first.source = f"{title}\n\n{note}\n{rest}"
-    if folder == "notebooks" and (root / "exercises" / path.name).exists():
-        tree = _toctree([f"Exercises </exercises/{path.stem}>"])
-        notebook.cells.append(nbformat.v4.new_markdown_cell(tree.strip(), id=f"contents-{path.stem[:2]}"))
+    first.source = f"{title}\n\n{run_note(name, other)}\n{rest}"
     return notebook
 
 
 def run_note(name, other):
-    """A box that says how to open the notebook `name` in JupyterLab; `other` is the chapter's other notebook."""
+    """A box that says how to open the notebook `name` in JupyterLab.
+
+    `other` is the name of a lecture's exercises, or of the exercises' first lecture, or None.
+    """
     lecture = name.startswith("notebooks/")
     state = "Its outputs are those of a run on a CPU." if lecture else "Write your answers there, not here."
-    link = f" · [{'Exercises' if lecture else 'Lecture'} of this chapter]({other})" if other else ""
+    link = f" · [{'Exercises' if lecture else 'Lecture'} of this chapter](../{other})" if other else ""
     return (
         "````{admonition} Open in JupyterLab\n:class: tip run-note\n\n"
         f"`make lab`, then open `{name}`. {state}\n\n"
