@@ -24,6 +24,7 @@ ALLOWED = {
     "reference": {"notation"},
     "kv": BASE | {"device", "cuda", "triton", "triton_kernels"},
     "ops": BASE | {"device", "cuda", "triton", "triton_kernels", "kv"},
+    "operators": BASE | {"ops"},
     "grading": BASE | {"device", "worker", "reference", "cuda", "triton"},  # the judge does not know the submissions
     "measure": BASE | {"device"},
     "viz": BASE | {"measure"},

@@ -2,12 +2,12 @@
 
 - `flash_attention_2`, `plan`: one step of the ladder, forward; VARIANTS lists the steps
 - `flash_attention_2_backward`, `plan_backward`: gradients by three teaching kernels
-- `flash_attention`, `flash_attention_lse`: differentiable, the fastest Triton kernels or plain torch
+- `flash_attention`, `flash_attention_lse`, `backward`: differentiable, the fastest Triton kernels or plain torch
 
 May import: its own modules.
 """
 
-from ._autograd import BACKENDS, flash_attention, flash_attention_lse
+from ._autograd import BACKENDS, backward, flash_attention, flash_attention_lse
 from ._backward import BACKWARD_TILES, STEM_BACKWARD, flash_attention_2_backward, plan_backward
 from ._ladder import BLOCK_M, BLOCK_N, BLOCK_N_WIDE, HEAD_DIMS, VARIANTS, flash_attention_2, plan
 
@@ -20,6 +20,7 @@ __all__ = [
     "HEAD_DIMS",
     "STEM_BACKWARD",
     "VARIANTS",
+    "backward",
     "flash_attention",
     "flash_attention_2",
     "flash_attention_2_backward",

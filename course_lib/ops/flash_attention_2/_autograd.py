@@ -96,9 +96,25 @@ class _FlashAttention(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, d_out, _):
-        backward = {"hopper": _hopper_backward, "triton": _triton_backward, "torch": plain.backward}
-        gradients = backward[ctx.backend]
-        return *gradients(*ctx.saved_tensors, d_out, **ctx.options), None, None, None
+        return *_BACKWARD[ctx.backend](*ctx.saved_tensors, d_out, **ctx.options), None, None, None
+
+
+def backward(q, k, v, out, lse, d_out, *, causal=False, softmax_scale=None, backend=None):
+    """The gradients of `flash_attention`, from `out` and `lse` of its forward pass.
+
+    Parameters
+    ----------
+    q, k, v, causal, softmax_scale, backend : as in the forward pass
+    out, lse : tensors, results of `flash_attention_lse`
+    d_out : tensor, shape and dtype of `out`, any strides
+
+    Returns
+    -------
+    dq, dk, dv : tensors, shapes and dtypes of q, k and v
+    """
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
+    gradients = _BACKWARD[backend or _fastest(q, k, v)]
+    return gradients(q, k, v, out, lse, d_out, causal=bool(causal), softmax_scale=scale)
 
 
 def _hopper_forward(q, k, v, *, causal, softmax_scale):
@@ -125,6 +141,9 @@ def _hopper_backward(q, k, v, out, lse, d_out, **options):
 
 def _triton_backward(q, k, v, out, lse, d_out, **options):
     return _run_backward(kernels.plan_backward, q, k, v, out, lse, d_out, **options)
+
+
+_BACKWARD = {"hopper": _hopper_backward, "triton": _triton_backward, "torch": plain.backward}
 
 
 def _run_backward(plan, q, k, v, out, lse, d_out, *, causal, softmax_scale):
