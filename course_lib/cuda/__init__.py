@@ -15,7 +15,17 @@ from .ledgers import compare
 from .source import KERNELS_ROOT, included_files, normalise_defines, read, stamp, with_headers_digest
 from .tensor_map import TensorMap, tensor_map
 
-__all__ = ["KERNELS_ROOT", "Kernel", "TensorMap", "compare", "compile", "launch_count", "load", "tensor_map"]
+__all__ = [
+    "KERNELS_ROOT",
+    "Kernel",
+    "TensorMap",
+    "compare",
+    "compile",
+    "launch_count",
+    "load",
+    "tensor_map",
+    "without_line",
+]
 
 _MAX_KERNELS = 256
 _kernels = {}  # what a kernel is made of -> Kernel
@@ -44,6 +54,30 @@ def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1,
     ToolchainError   no compiler on this machine; the message says what to install
     """
     return _kernel(source, name, defines, filename, first_line, checked)
+
+
+def without_line(kernel, words):
+    """Compile a kernel again without the first line of its text that contains `words`; line numbers stay as they are.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    words : str, as in the comment of a barrier
+
+    Returns
+    -------
+    broken : Kernel
+
+    Raises
+    ------
+    ValueError  no line contains the words
+    """
+    lines = kernel.source.splitlines()
+    number = next((number for number, line in enumerate(lines) if words in line), None)
+    if number is None:
+        raise ValueError(f"no line of {kernel.name} contains {words!r}; its text is in kernel.source")
+    lines[number] = ""
+    return compile("\n".join(lines), kernel.name, defines=kernel.defines)
 
 
 def load(path, name=None, *, defines=None):

@@ -1,11 +1,13 @@
 """Numbers of the course: tables, roofline, timing, stored results. Plain data in, plain data or a Table out.
 
-May import: notation, errors, device, stdlib; torch only in `timing`, `memory`, `sdpa` and `dispatch`. No module
-here knows a kernel.
+May import: notation, errors, device, stdlib; torch only in `timing`, `memory`, `sdpa`, `copying` and `dispatch`. No
+module here knows a kernel.
 """
 
 from .attention import AttentionCost
+from .copying import copy_task_losses
 from .hierarchy import levels_table, memory_levels, steps_table
+from .ladder import counter_table, instruction_table, keys_read, ladder_rates, outside_products, rung_table, spoken
 from .memory import peak_bytes
 from .results import Results, read_results
 from .roofline import attainable_tflops, limiting_resource, ridge_intensity, tile_cycles
@@ -18,14 +20,22 @@ __all__ = [
     "Table",
     "Timing",
     "attainable_tflops",
+    "copy_task_losses",
+    "counter_table",
+    "instruction_table",
+    "keys_read",
+    "ladder_rates",
     "levels_table",
     "limiting_resource",
     "median_time",
     "memory_levels",
+    "outside_products",
     "peak_bytes",
     "read_results",
     "ridge_intensity",
+    "rung_table",
     "shape_table",
+    "spoken",
     "steps_table",
     "tile_cycles",
     "traffic_table",

@@ -53,11 +53,11 @@ def accumulators_picture(n=16, *, lane=5, warp=0, step=0):
     draw_fragment(fragment, fragment_owners(), (STEP, STEP), lane)
     fragment.set_xticks([c + 0.5 for c in range(STEP)], [16 * step + c for c in range(STEP)])
     fragment.set_yticks([r + 0.5 for r in range(16)], [16 * warp + r for r in range(16)])
-    fragment.set_facecolor("white")
     title = f"warp {warp}, columns {16 * step} to {16 * step + 15}: lanes"
     fragment.set_title(title, fontsize=10, color=INK, loc="left")
     fragment.set_xlabel("column of the scores = k of P V", fontsize=8, color=GREY)
-    _draw_packing(packing, lane, warp, step)
+    names = [f"d[{i}]  {', '.join(map(str, accumulator_place(warp, lane, i)))}" for i in numbers]
+    draw_packing(packing, f"lane {lane}, step {step}", names)
     return figure
 
 
@@ -87,16 +87,14 @@ def _draw_tile(axes, n, lane, warp, step):
     axes.set_xlabel("column", fontsize=8, color=GREY)
 
 
-def _draw_packing(axes, lane, warp, step):
-    """Eight numbers of one lane in four registers."""
-    canvas(axes, (0, 10), (8.6, -0.5), title=f"lane {lane}, step {step}")
+def draw_packing(axes, title, names):
+    """Eight fp32 numbers of one lane, by name, packed in pairs into the four registers of a left operand."""
+    canvas(axes, (0, 10), (8.6, -0.5), title=title)
     label(axes, (2.1, -0.2), "scores (fp32)", size=8, color=GREY)
     label(axes, (8.2, -0.2), "a (2 x 16 bits)", size=8, color=GREY)
-    for i in range(8):
-        number = 8 * step + i
-        row, column = accumulator_place(warp, lane, number)
-        box(axes, (0.1, i + 0.1), 4.0, 0.8, facecolor="white", edgecolor=GREY, linewidth=0.9)
-        label(axes, (2.1, i + 0.5), f"d[{number}]  {row}, {column}", size=8)
+    for i, name in enumerate(names):
+        box(axes, (0.0, i + 0.1), 4.6, 0.8, facecolor="white", edgecolor=GREY, linewidth=0.9)
+        label(axes, (2.3, i + 0.5), name, size=8)
     for register in range(4):
         top = 2 * register + 0.5
         box(axes, (6.8, top), 2.8, 1.0, facecolor=REGISTERS[register], alpha=0.28, edgecolor="none")
@@ -104,4 +102,4 @@ def _draw_packing(axes, lane, warp, step):
         box(axes, (6.8, top), 2.8, 1.0, fill=False, **look)
         label(axes, (8.2, top + 0.5), f"a[{register}]", pad=1)
         for i in (2 * register, 2 * register + 1):
-            arrow(axes, (4.1, i + 0.5), (6.75, top + 0.5), size=7, linewidth=0.8, shrinkA=0, shrinkB=0)
+            arrow(axes, (4.6, i + 0.5), (6.75, top + 0.5), size=7, linewidth=0.8, shrinkA=0, shrinkB=0)

@@ -178,6 +178,7 @@ def draw_fragment(axes, owners, shape, marked):
     marked : int, a lane
     """
     rows, columns = shape
+    axes.set_facecolor("white")
     for (top, left, height, width), register in _register_blocks(owners, shape):
         draw_register(axes, (left, top), width, height, register)
     axes.hlines(range(rows + 1), 0, columns, color=PALE, linewidth=0.5)

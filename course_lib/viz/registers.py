@@ -22,6 +22,7 @@ _PARTS = (  # name, colour, hatch
     ("acc", BLUE, HATCHES[0]),
     ("scores", ORANGE, HATCHES[1]),
     ("probs", GREEN, HATCHES[2]),
+    ("q", SKY, HATCHES[4]),
     ("rest", PALE, HATCHES[3]),
 )
 
@@ -118,10 +119,52 @@ def register_share_picture(tiles=TILES):
         for title, total, share in shares
     )
     figure = Picture(8.4, 0.5 * len(tiles) + 0.7, f"Registers of a thread of a consumer warpgroup. {alt_text}.")
-    axes = figure.subplots()
+    _draw_shares(figure.subplots(), shares)
+    return figure
+
+
+def warp_share(num_registers, block_n, head_dim, *, q_columns):
+    """What a thread of the mma.m16n8k16 kernels holds, 32 query rows a warp: {part: registers}.
+
+    Parameters
+    ----------
+    num_registers : int, of the thread
+    block_n, head_dim : int; scores are 32 x block_n and acc is 32 x head_dim, both in fp32, over 32 lanes
+    q_columns : int, columns of Q that are held at a time, in 16 bits
+
+    Returns
+    -------
+    share : dict, "acc", "scores", "q", "rest"
+    """
+    used = {"acc": head_dim, "scores": block_n, "q": q_columns // 2}
+    return {**used, "rest": num_registers - sum(used.values())}
+
+
+def warp_share_picture(tiles, num_registers=255):
+    """What the registers of one thread of the mma.m16n8k16 kernels hold: a bar for each tile.
+
+    Parameters
+    ----------
+    tiles : sequence of (title, block_n, head_dim, columns of Q that are held at a time)
+    num_registers : int, of a thread; 255 is the most it may have
+    """
+    shares = [
+        (title, num_registers, warp_share(num_registers, block_n, head_dim, q_columns=columns))
+        for title, block_n, head_dim, columns in tiles
+    ]
+    alt_text = "; ".join(
+        f"{title}: {', '.join(f'{part} {count}' for part, count in share.items())}" for title, _, share in shares
+    )
+    figure = Picture(8.4, 0.5 * len(tiles) + 0.7, f"{num_registers} registers of a thread, 32 rows a warp. {alt_text}.")
+    _draw_shares(figure.subplots(), shares)
+    return figure
+
+
+def _draw_shares(axes, shares):
+    """A bar for each (title, registers of the thread, {part: registers})."""
     for row, (_, total, share) in enumerate(shares):
         left = 0
-        for part, colour, hatch in _PARTS:
+        for part, colour, hatch in (look for look in _PARTS if look[0] in share):
             width = max(share[part], 0)
             look = {"facecolor": colour, "hatch": hatch, "alpha": 0.6, "edgecolor": INK, "linewidth": 0.7}
             box(axes, (left, row - 0.36), width, 0.72, **look)
@@ -133,9 +176,8 @@ def register_share_picture(tiles=TILES):
             words = f"{-share['rest']} too many: they spill" if share["rest"] else "nothing is left"
             label(axes, (left + 3, row), words, size=8, ha="left")
     most = max(total - min(share["rest"], 0) for _, total, share in shares)
-    axes.set(xlim=(0, 1.02 * most), ylim=(len(tiles) - 0.4, -0.6))
+    axes.set(xlim=(0, 1.02 * most), ylim=(len(shares) - 0.4, -0.6))
     clean(axes)
-    axes.set_yticks(range(len(tiles)), [f"{title}\n{total} registers" for title, total, _ in shares])
+    axes.set_yticks(range(len(shares)), [f"{title}\n{total} registers" for title, total, _ in shares])
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     name_axes(axes, "32-bit registers of a thread")
-    return figure

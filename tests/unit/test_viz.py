@@ -14,7 +14,7 @@ from course_lib.viz.style import BLUE, GREEN, ORANGE, PURPLE
 
 ROW = [1, 3, 2, 0, 5, 4, 1, 2]
 MAX_PNG_BYTES = 60_000
-LARGER = {"accumulators": 100_000}  # 256 numbers on four hatches
+LARGER = {"accumulators": 100_000, "operand": 100_000}  # 256 numbers on four hatches
 SWEEP = [{"batch_size": 1, "seq_len": 1024, "num_splits": s, "median_us": 9 / s, "chosen": int(s == 4)} for s in (1, 4)]
 PICTURES = {
     "sweeps": viz.sweeps_picture,
@@ -44,6 +44,18 @@ PICTURES = {
     "descriptor": lambda: viz.descriptor_picture(0x4000004000010840),
     "accumulators": viz.accumulators_picture,
     "cycles of a tile": lambda: viz.tile_cycles_bars({"d = 128": (2048, 1024), "d = 64": (1024, 1024)}),
+    "ldmatrix": viz.ldmatrix_picture,
+    "ldmatrix, short rows": lambda: viz.ldmatrix_picture(64),
+    "offset": viz.xor_address_picture,
+    "lanes of a row": viz.row_lanes_picture,
+    "operand": viz.operand_picture,
+    "lazy maximum": lambda: viz.lazy_maximum_picture([1, 4, 9.5, 9, 10]),
+    "stores": viz.store_picture,
+    "walk over keys": viz.key_walk_picture,
+    "heavy blocks": viz.heavy_blocks_picture,
+    "owners": viz.gradient_owners_picture,
+    "buffers": viz.buffers_picture,
+    "registers of a lane": lambda: viz.warp_share_picture([("d = 64", 64, 64, 64), ("d = 128", 48, 128, 16)]),
     "waves": viz.waves_picture,
     "waves on a small card": lambda: viz.waves_picture(2, (1, 3, 4), 6),
 }
