@@ -1,6 +1,6 @@
 """Chapters to notebooks: lecture, starter and solved exercises; running a lecture and keeping its outputs small.
 
-May import: errors, regions, chapters.
+May import: errors, regions, chapters, guesses.
 """
 
 import base64
@@ -16,7 +16,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from ..errors import CourseError
-from . import regions
+from . import guesses, regions
 from .chapters import ROOT
 
 MAX_PNG_BYTES = 120_000  # one picture
@@ -58,8 +58,10 @@ def build(chapter):
 
     Raises
     ------
-    CourseError  an exercise cell whose text has no solution region
+    CourseError  an exercise cell whose text has no solution region, or an answer to a prediction that is not asked for
     """
+    for part in (*(lecture.cells for lecture in chapter.lectures), chapter.exercises):
+        guesses.check(part)
     lectures = {
         lecture.stem: _notebook(chapter, [(cell, cell.source) for cell in lecture.cells])
         for lecture in chapter.lectures
@@ -88,6 +90,10 @@ def _notebook(chapter, sources):
         metadata = dict(cell.metadata)
         if "hide-input" in cell.tags:
             metadata["jupyter"] = {"source_hidden": True}
+        if cell.kind == "code":
+            metadata = guesses.fold_outputs(metadata)
+        else:
+            text = guesses.fold_text(text, metadata)
         if cell.exercise or "predict" in cell.tags:
             metadata["built"] = fingerprint(text)
         name = f"answer-{cell.exercise}".replace(".", "-") if cell.exercise else fingerprint(text)

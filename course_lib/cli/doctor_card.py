@@ -7,7 +7,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from ..grading.report.card import card, escape, inline, span
+from ..grading.report.card import SEPARATOR, card, escape, inline, span
 from ..grading.report.card import table as card_table
 from .doctor import GOOD, MISSING, NOTE, examine
 
@@ -48,7 +48,9 @@ class Doctor:
             [_unbroken(state), f"<b>{_unbroken(topic)}</b>", inline(sentence)] for state, topic, sentence in self.rows()
         ]
         body = f"<p>{escape(self.summary())}</p>" + card_table(["", "", "what the doctor found"], rows)
-        return card(span("name", "This machine") + span("facts", "course doctor"), body, "What this machine can run")
+        return card(
+            span("name", "This machine") + SEPARATOR + span("facts", "course doctor"), body, "What this machine can run"
+        )
 
 
 def short(sentence):

@@ -33,12 +33,12 @@ class Comparison:
         return "\n".join([self.head, *lines])
 
     def _repr_html_(self):
-        head = "".join(f"<th scope='col'>{html.escape(cell)}</th>" for cell in self.HEADER)
-        body = "".join(
-            "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        head = " ".join(f"<th scope='col'>{html.escape(cell)}</th>" for cell in self.HEADER)
+        body = "\n".join(
+            "<tr>" + " ".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows
         )
-        return f"<table><caption>{html.escape(self.head)}</caption><tr>{head}</tr>{body}</table>"
+        return f"<table><caption>{html.escape(self.head)}</caption>\n<tr>{head}</tr>\n{body}</table>"
 
 
 def compare(report, compiled):

@@ -42,8 +42,13 @@ def check(exercise_id, answer, *, seed=None, expect=None):
     return verdict
 
 
-def hint(exercise_id):
+def hint(exercise_id, *, seen=0):
     """Show one more of the three hints of an exercise, together with those already shown.
+
+    Parameters
+    ----------
+    exercise_id : str, "03.2"
+    seen : int, how many the reader has in view, which may be more than are recorded (a card with expect="FAIL")
 
     Returns
     -------
@@ -52,7 +57,7 @@ def hint(exercise_id):
     from .exercise import registry
 
     exercise = registry.get_document(exercise_id)
-    level = work.next_hint(exercise_id, len(exercise.hints))
+    level = work.next_hint(exercise_id, len(exercise.hints), seen)
     from .report.hints import Hints
 
     return Hints(exercise_id, exercise.title, tuple(exercise.hints[:level]), len(exercise.hints))

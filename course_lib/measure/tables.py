@@ -53,17 +53,18 @@ class Table:
         def line(tag, cells):
             return (
                 "<tr>"
-                + "".join(
+                + " ".join(
                     f'<{tag} style="text-align:{a}">{self._breakable(c) if wide else escape(c)}</{tag}>'
                     for c, a in zip(cells, align, strict=True)
                 )
                 + "</tr>"
             )
 
-        body = "".join(line("td", map(format_cell, row)) for row in self.rows)
-        caption = f'<caption style="text-align:left">{escape(self.caption)}</caption>' if self.caption else ""
+        body = "\n".join(line("td", map(format_cell, row)) for row in self.rows)
+        caption = f'<caption style="text-align:left">{escape(self.caption)}</caption>\n' if self.caption else ""
         note = f"<p><small>{escape(self.note)}</small></p>" if self.note else ""
-        return f"<table>{caption}<thead>{line('th', map(str, self.columns))}</thead><tbody>{body}</tbody></table>{note}"
+        head = f"<thead>{line('th', map(str, self.columns))}</thead>"
+        return f"<table>\n{caption}{head}\n<tbody>{body}</tbody></table>\n{note}"
 
     @staticmethod
     def _breakable(text):

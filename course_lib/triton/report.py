@@ -230,16 +230,16 @@ class TritonReport:
     __repr__ = __str__
 
     def _repr_html_(self):
-        head = "".join(f"<th>{name}</th>" for name in ("line", "what", *_COLUMNS, "source"))
-        body = "".join(
-            f"<tr><td>{where}</td><td>{kind}</td>"
-            + "".join(f"<td style='text-align:right'>{n:,}</td>" for n in traffic.numbers())
-            + f"<td style='text-align:left'><code>{html.escape(text)}</code></td></tr>"
+        head = " ".join(f"<th>{name}</th>" for name in ("line", "what", *_COLUMNS, "source"))
+        body = "\n".join(
+            f"<tr><td>{where}</td> <td>{kind}</td> "
+            + " ".join(f"<td style='text-align:right'>{n:,}</td>" for n in traffic.numbers())
+            + f" <td style='text-align:left'><code>{html.escape(text)}</code></td></tr>"
             for where, kind, traffic, text in self._rows()
         )
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self._notes())
+        notes = "\n".join(f"<li>{html.escape(note)}</li>" for note in self._notes())
         return (
-            f"<div><p><b>{html.escape(self._title())}</b></p><table><caption>Global memory traffic; ideal: the fewest "
-            f"sectors of {SECTOR_BYTES} bytes that hold the bytes</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table><ul>{notes}</ul></div>"
+            f"<div><p><b>{html.escape(self._title())}</b></p>\n<table><caption>Global memory traffic; ideal: the "
+            f"fewest sectors of {SECTOR_BYTES} bytes that hold the bytes</caption>\n<thead><tr>{head}</tr></thead>\n"
+            f"<tbody>{body}</tbody></table>\n<ul>{notes}</ul></div>"
         )

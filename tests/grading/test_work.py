@@ -90,6 +90,7 @@ def test_two_processes_lose_nothing(folder):
 
 def test_hints_open_one_at_a_time():
     assert [work.next_hint("03.2", 3) for _ in range(5)] == [1, 2, 3, 3, 3]
+    assert work.next_hint("03.3", 3, seen=1) == 2 and work.next_hint("03.3", 3, seen=1) == 3
 
 
 def test_hint_shows_all_that_are_open():
@@ -97,7 +98,7 @@ def test_hint_shows_all_that_are_open():
 
     first, second = hint("03.1"), hint("03.1")
     assert len(first.shown) == 1 and len(second.shown) == 2 and second.shown[0] == first.shown[0]
-    assert "1. " in str(second) and "2 of 3 open" in str(second) and "<li>" in second._repr_html_()
+    assert "1. " in str(second) and "2 of 3 open" in str(second) and "Hint 2 of 3." in second._repr_html_()
 
 
 def test_predictions_are_kept_and_compared():

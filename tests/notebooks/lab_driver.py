@@ -7,7 +7,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
+EXTENSION = Path(__file__).resolve().parents[2] / "course_lib" / "labextension"
 TOKEN = "browser-test"
 
 
@@ -22,6 +24,7 @@ class Server:
             *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0", "--ip=127.0.0.1"),
             *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"),
             *("--LabApp.expose_app_in_browser=True", "--LabApp.news_url="),
+            f"--LabApp.extra_labextensions_path={_extension(state)}",
         ]
         self.log = open(state / "jupyterlab.log", "w")
         self.process = subprocess.Popen(
@@ -50,6 +53,14 @@ class Server:
             self.process.kill()
             self.process.wait()
         self.log.close()
+
+
+def _extension(state):
+    """A folder that holds the course's extension as it is in this tree, whatever is installed."""
+    folder = state / "labextensions"
+    folder.mkdir()
+    (folder / "attention-kernel-by-kernel").symlink_to(EXTENSION)
+    return folder
 
 
 class Page:

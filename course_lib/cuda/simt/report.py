@@ -239,17 +239,17 @@ class Report(Line):
 
     def _repr_html_(self):
         rows = self.rows()
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
-        body = "".join(
-            "<tr>" + "".join(f"<td style='text-align:right'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        head = " ".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
+        body = "\n".join(
+            "<tr>" + " ".join(f"<td style='text-align:right'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in rows[1:]
         )
-        findings = "".join(
+        findings = "\n".join(
             f"<li><b>{finding.kind.replace('_', ' ')}</b>: {html.escape(finding.message)}</li>"
             for finding in self.findings
         )
-        verdict = "No findings." if self.ok else f"{len(self.findings)} finding(s):<ul>{findings}</ul>"
+        verdict = "No findings." if self.ok else f"{len(self.findings)} finding(s): <ul>{findings}</ul>"
         return (
-            f"<div><b>{html.escape(self.kernel)}</b>, schedule {self.schedule}. {verdict}"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+            f"<div><b>{html.escape(self.kernel)}</b>, schedule {self.schedule}. {verdict}\n"
+            f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
         )

@@ -7,7 +7,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..report.card import card, escape, span, table
+from ..report.card import SEPARATOR, card, escape, span, table
 from ..report.summary import number
 from . import work
 
@@ -42,6 +42,11 @@ class Prediction:
 
     __repr__ = __str__
 
+    def _repr_mimebundle_(self, **_):
+        """No other form than text and card, but a mark: JupyterLab unfolds the answers to a guess that is made."""
+        made = bool(self.guess) and None not in self.guess.values()
+        return {}, {} if self.measured else {"guess": {"key": self.key, "made": made}}
+
     def _repr_html_(self):
         if self.measured:
             title, head = "Your guess and the measurement", ["", "your guess", "measured", ""]
@@ -55,7 +60,7 @@ class Prediction:
             )
             rows = [(name, guess, word) for name, guess, _, word in self.rows()]
         body = table(head, [[escape(cell) for cell in row] for row in rows], numeric=numeric)
-        return card(span("name", title) + span("facts", self.key), body + note, f"{title}: {self.key}")
+        return card(span("name", title) + SEPARATOR + span("facts", self.key), body + note, f"{title}: {self.key}")
 
     def _note(self):
         still_open = [name for name, value in self.guess.items() if value is None]

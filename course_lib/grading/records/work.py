@@ -139,9 +139,9 @@ def progress():
     return load("progress.json")
 
 
-def next_hint(exercise_id, levels):
-    """How many hints are open now, this one included; one more each time, up to `levels`."""
+def next_hint(exercise_id, levels, seen=0):
+    """How many hints are open now, this one included; one more than recorded or `seen`, up to `levels`."""
     with changed("progress.json") as books:
         entry = books.setdefault(exercise_id, {})
-        entry["hints"] = min(entry.get("hints", 0) + 1, levels)
+        entry["hints"] = min(max(entry.get("hints", 0), seen) + 1, levels)
         return entry["hints"]

@@ -29,6 +29,7 @@ color:#fff;font-weight:700;letter-spacing:.03em;border-radius:5px;padding:.08rem
 & .notstarted{background:var(--none)}
 & .notverifiedhere{background:var(--ask)}
 & .name{font-weight:600}
+& .dot{display:none}
 & .facts{margin-left:auto;color:var(--faint);font-size:.92em}
 & .body{padding:.3rem .9rem .7rem}
 & p{margin:.45rem 0;color:inherit}
@@ -39,6 +40,11 @@ border-radius:0 5px 5px 0;}
 & .said.tip{border-color:var(--none)}
 & .said code{background:var(--jp-layout-color0,#fff)}
 & .lead{font-weight:700}
+& button{
+font:inherit;font-weight:600;color:inherit;background:var(--jp-layout-color0,#fff);border:1px solid var(--faint);
+border-radius:5px;padding:.1rem .7rem;cursor:pointer;}
+& button:hover{border-color:currentColor}
+& button:focus-visible{outline:2px solid var(--jp-brand-color1,#1976d2);outline-offset:2px}
 & .faint{color:var(--faint);font-size:.92em}
 & code,& pre{
 font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:.92em;color:inherit;background:none;}
@@ -65,6 +71,8 @@ max-height:26rem;line-height:1.35;}
 & .key{display:inline-flex;align-items:center;gap:.35em;margin-right:1.2em}
 & .key svg{margin:0}
 """
+# between the parts of a head line, for readers of the bare text; the style sheet sets the parts apart and hides it
+SEPARATOR = '<span class="dot"> · </span>'
 STYLE = f"<style>{_RULES.replace('&', '.course-card' * 3)}</style>"
 
 
@@ -85,13 +93,13 @@ def inline(text):
 
 def paragraphs(text):
     """Text with blank lines between its paragraphs."""
-    return "".join(f"<p>{inline(part)}</p>" for part in re.split(r"\n\s*\n", text.strip()) if part)
+    return "".join(f"<p>{inline(part)}</p>\n" for part in re.split(r"\n\s*\n", text.strip()) if part)
 
 
 def card(head, body, label):
     """A whole card: the style, a head line, a body; `label` is what a screen reader says first."""
     return (
-        f'{STYLE}<section class="course-card" role="region" aria-label="{escape(label)}"><header>{head}</header>'
+        f'{STYLE}<section class="course-card" role="region" aria-label="{escape(label)}"><header>{head}</header>\n'
         + (f'<div class="body">{body}</div>' if body else "")
         + "</section>"
     )
@@ -99,14 +107,17 @@ def card(head, body, label):
 
 def folded(title, body, is_open=False):
     """A part that opens on a click."""
-    return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>{body}</details>" if body else ""
+    return (
+        f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>\n{body}</details>\n" if body else ""
+    )
 
 
 def table(head, rows, numeric=()):
     """A table; `rows` hold ready HTML, the columns in `numeric` are set flush right."""
 
     def cells(tag, row):
-        return "".join(f"<{tag}{' class=n' if col in numeric else ''}>{cell}</{tag}>" for col, cell in enumerate(row))
+        return " ".join(f"<{tag}{' class=n' if col in numeric else ''}>{cell}</{tag}>" for col, cell in enumerate(row))
 
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{cells('th', head)}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    head = f"<thead><tr>{cells('th', head)}</tr></thead>"
+    return f"<table>\n{head}\n<tbody>{body}</tbody></table>\n" if rows else ""

@@ -39,10 +39,10 @@ def render(verdict):
     summary = data.map_summary(verdict)
     picture = (
         f'<svg role="img" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" '
-        f'aria-label="{escape(summary)}"><title>{escape(summary)}</title>{"".join(parts)}</svg>'
+        f'aria-label="{escape(summary)}"><title>{escape(summary)}</title>{" ".join(parts)}</svg>'
     )
     caption = f"<p><span class=lead>Where it is wrong.</span> {escape(summary)}</p>"
-    return caption + picture + _legend(levels, steps, down or across)
+    return f"{caption}\n{picture}\n" + _legend(levels, steps, down or across)
 
 
 def _squares(levels, side, left=_LEFT, top=_TOP):
@@ -95,7 +95,7 @@ def _numbers(down, across, side, steps, first):
         if col * side - last >= 30:
             last = col * side
             texts.append(f'<text x="{_LEFT + last + 1}" y="{_TOP - 8}">{first[1] + col * steps[1]}</text>')
-    return "".join(texts)
+    return " ".join(texts)
 
 
 def _legend(levels, steps, has_lines):
@@ -113,4 +113,4 @@ def _legend(levels, steps, has_lines):
         notes.append(f"One square is {steps[0]} x {steps[1]} elements and shows the worst of them.")
     if has_lines:
         notes.append("Lines are tile borders; numbers count the elements of the output.")
-    return f"<p class=faint>{''.join(keys)}{'<br>' if notes else ''}{' '.join(notes)}</p>"
+    return f"<p class=faint>{' '.join(keys)}{'<br>' if notes else ''} {' '.join(notes)}</p>"

@@ -6,7 +6,7 @@ May import: html, text.
 from dataclasses import dataclass
 
 from .html import render_hints
-from .text import wrap
+from .text import next_hint, wrap
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class Hints:
         lines = [f"Hints for {self.exercise} {self.title}: {len(self.shown)} of {self.total} open"]
         for index, text in enumerate(self.shown, 1):
             lines += wrap(text, f"{index}. ")
+        if len(self.shown) < self.total:
+            lines += next_hint(self.exercise)
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -4,7 +4,7 @@ May import: card, error_map, error_map_svg, states, summary.
 """
 
 from . import error_map, error_map_svg, summary
-from .card import card, escape, folded, inline, paragraphs, span, table
+from .card import SEPARATOR, card, escape, folded, inline, paragraphs, span, table
 from .states import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
 
 
@@ -26,7 +26,7 @@ def render(verdict):
         NOT_VERIFIED_HERE: [_missing, _remarks, _printed],
     }[verdict.state]
     return card(
-        _head(verdict), "".join(part(verdict) for part in parts), f"{verdict.state}: {summary.heading(verdict)}"
+        _head(verdict), "\n".join(part(verdict) for part in parts), f"{verdict.state}: {summary.heading(verdict)}"
     )
 
 
@@ -41,7 +41,8 @@ def _head(verdict):
     if verdict.cases:
         facts += [f"{verdict.seconds:.1f} s", summary.ENGINES.get(verdict.engine, verdict.engine)]
     said = " · ".join(fact for fact in facts if fact)
-    return badge(verdict.state) + span("name", summary.heading(verdict)) + span("facts", said)
+    name = span("name", summary.heading(verdict))
+    return SEPARATOR.join([badge(verdict.state), name, *([span("facts", said)] if said else [])])
 
 
 def _smallest(verdict):
@@ -66,7 +67,7 @@ def _map(verdict):
 def _diagnosis(verdict):
     if verdict.diagnosis is None:
         return ""
-    excerpt = f"<pre>{_marked(verdict.excerpt)}</pre>" if verdict.excerpt else ""
+    excerpt = f"\n<pre>{_marked(verdict.excerpt)}</pre>" if verdict.excerpt else ""
     return f'<div class="said"><span class=lead>Diagnosis.</span> {inline(verdict.diagnosis.sentence)}{excerpt}</div>'
 
 
@@ -75,12 +76,26 @@ def _marked(excerpt):
 
 
 def _hint(verdict):
-    if not verdict.hint:
-        return ""
     if verdict.state == NOT_STARTED:
-        return f'<div class="said tip">{span("lead", "Next.")} {inline(verdict.hint)}</div>'
-    more = f'<span class="faint"><code>hint("{escape(verdict.exercise)}")</code> opens the next one.</span>'
-    return f'<div class="said tip">{span("lead", "Hint.")} {inline(verdict.hint)} {more}</div>'
+        return f'<div class="said tip">{span("lead", "Next.")} {inline(verdict.hint)}</div>' if verdict.hint else ""
+    return f'<div class="said tip">{_open_hints(verdict.exercise, [verdict.hint] if verdict.hint else [], 3)}</div>'
+
+
+def _open_hints(exercise, shown, total):
+    """The hints that are open and how to open the next one.
+
+    JupyterLab's extension (labextension/) makes a button of the words "Next hint", and replaces the whole by what
+    `hint` then returns.
+    """
+    texts = "".join(
+        f"<p>{span('lead', f'Hint {number} of {total}.')} {inline(text)}</p>\n" for number, text in enumerate(shown, 1)
+    )
+    name = escape(exercise)
+    button = f'<b class="next-hint" data-exercise="{name}" data-shown="{len(shown)}">Next hint</b>'
+    how = f'{button}: <code>hint("{name}")</code> here, or <code>course hint {name}</code> in a terminal.'
+    return (
+        f'<div class="hints">{texts}<p class="faint">{how if len(shown) < total else "These are all hints."}</p></div>'
+    )
 
 
 def _missing(verdict):
@@ -88,7 +103,7 @@ def _missing(verdict):
 
 
 def _remarks(verdict):
-    return "".join(
+    return "\n".join(
         f'<div class="said remark"><span class=lead>Remark.</span> {inline(text)}</div>' for text in verdict.remarks
     )
 
@@ -143,8 +158,8 @@ def _bound(verdict):
     why = f"<p class=faint>{inline(said)}</p>"
     return (
         "<table>"
-        + "".join(f"<tr><td>{a}</td><td class=n>{b}</td><td>{c}</td></tr>" for a, b, c in rows)
-        + f"</table>{why}"
+        + "\n".join(f"<tr><td>{a}</td> <td class=n>{b}</td> <td>{c}</td></tr>" for a, b, c in rows)
+        + f"</table>\n{why}\n"
     )
 
 
@@ -153,12 +168,12 @@ def _difference(verdict):
     if len(lines) == 1:
         return f"<p class=faint>{escape(lines[0])}</p>" if lines[0] else ""
     kinds = {"+": "row add", "-": "row del", "@": "row at"}
-    body = "".join(f'<span class="{kinds.get(line[:1], "row")}">{escape(line) or " "}</span>' for line in lines)
+    body = "".join(f'<span class="{kinds.get(line[:1], "row")}">{escape(line) or " "}\n</span>' for line in lines)
     return folded("Your answer (-) and the reference (+)", f"<pre>{body}</pre>")
 
 
 def _explanation(verdict):
-    return f"<p class=lead>What you have built</p>{paragraphs(verdict.explanation)}" if verdict.explanation else ""
+    return f"<p class=lead>What you have built:</p>\n{paragraphs(verdict.explanation)}" if verdict.explanation else ""
 
 
 def _printed(verdict):
@@ -169,9 +184,6 @@ def _printed(verdict):
 
 def render_hints(hints):
     """The card of the hints that are open."""
-    items = "".join(f"<li>{inline(text)}</li>" for text in hints.shown)
-    left = hints.total - len(hints.shown)
-    more = f'<code>hint("{escape(hints.exercise)}")</code> opens the next; {left} left.' if left else "These are all."
     title = f"Hints for {hints.exercise} {hints.title}".strip()
-    head = span("name", title) + span("facts", f"{len(hints.shown)} of {hints.total} open")
-    return card(head, f"<ol>{items}</ol><p class=faint>{more}</p>", f"Hints for {hints.exercise}")
+    head = span("name", title) + SEPARATOR + span("facts", f"{len(hints.shown)} of {hints.total} open")
+    return card(head, _open_hints(hints.exercise, hints.shown, hints.total), f"Hints for {hints.exercise}")

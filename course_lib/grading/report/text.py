@@ -29,7 +29,11 @@ def render(verdict):
     if verdict.state == FAIL:
         blocks += [_smallest(verdict), _map(verdict), _diagnosis(verdict), _traffic(verdict), _cases(verdict)]
     if verdict.state in (FAIL, NOT_STARTED):
-        blocks.append(wrap(verdict.hint, "Hint: " if verdict.state == FAIL else "Next: "))
+        blocks.append(
+            wrap(verdict.hint, "Hint: ") + next_hint(verdict.exercise)
+            if verdict.state == FAIL
+            else wrap(verdict.hint, "Next: ")
+        )
     if verdict.state == PASS:
         blocks += [_traffic(verdict)]
     blocks.append([line for remark in verdict.remarks for line in wrap(remark, "Remark: ")])
@@ -52,6 +56,11 @@ def wrap(text, lead=""):
     for paragraph in text.split("\n"):
         lines += textwrap.wrap(paragraph, _WIDTH, initial_indent="  " + ("" if lines else lead), subsequent_indent="  ")
     return lines
+
+
+def next_hint(exercise):
+    """The line that says how to open the next hint."""
+    return [f'  Next hint: hint("{exercise}") in the notebook, course hint {exercise} in a terminal.']
 
 
 def _titled(title, text):

@@ -1,0 +1,60 @@
+"""Guess first: what gives the answer to a prediction away is folded until the guess is made.
+
+A cell of a chapter says so with ``after_guess: "03.bytes"``, the key of an earlier `predict` of its lecture; several
+keys are separated by spaces. The outputs of a code cell are then collapsed, and a text becomes a <details>. Both open
+on a click everywhere; in JupyterLab the course's extension opens them when the guess is made (labextension/).
+
+May import: errors.
+"""
+
+import re
+
+from ..errors import CourseError
+
+_PREDICT = re.compile(r"^predict\(\s*\"([^\"]+)\"", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
+
+
+def keys(metadata):
+    """The predictions that a cell answers."""
+    return metadata.get("after_guess", "").split()
+
+
+def fold_text(text, metadata):
+    """The text of a Markdown cell, folded if it answers a prediction."""
+    if not keys(metadata):
+        return text
+    return (
+        '<details class="after-guess"><summary>Make your guess first: the answer follows.</summary>'
+        f"\n\n{text}\n\n</details>"
+    )
+
+
+def fold_outputs(metadata):
+    """The metadata of a code cell, with its outputs collapsed if it answers a prediction."""
+    if not keys(metadata):
+        return metadata
+    return metadata | {"collapsed": True, "jupyter": metadata.get("jupyter", {}) | {"outputs_hidden": True}}
+
+
+def check(cells):
+    """Refuse a cell that answers a prediction which no earlier cell asks for, or that folds a heading away.
+
+    Parameters
+    ----------
+    cells : the cells of one part of a chapter, in order
+
+    Raises
+    ------
+    CourseError  with the key, or the heading
+    """
+    asked = set()
+    for cell in cells:
+        if cell.kind == "code" and "predict" in cell.tags:
+            asked.update(_PREDICT.findall(cell.source))
+        for key in keys(cell.metadata):
+            if key not in asked:
+                raise CourseError(f'after_guess: "{key}", but no earlier cell of this part holds predict("{key}", …)')
+        if keys(cell.metadata) and cell.kind == "markdown" and (heading := _HEADING.search(cell.source)):
+            line = cell.source[heading.start() :].splitlines()[0]
+            raise CourseError(f"after_guess folds the heading {line!r} away; put a line '+++' after the heading")
