@@ -12,6 +12,7 @@ import re
 from ..errors import CourseError
 
 _PREDICT = re.compile(r"^predict\(\s*\"([^\"]+)\"", re.MULTILINE)
+_SUMMARY = "Make your guess first: this is the answer"
 _HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 
 
@@ -24,10 +25,7 @@ def fold_text(text, metadata):
     """The text of a Markdown cell, folded if it answers a prediction."""
     if not keys(metadata):
         return text
-    return (
-        '<details class="after-guess"><summary>Make your guess first: the answer follows.</summary>'
-        f"\n\n{text}\n\n</details>"
-    )
+    return f'<details class="after-guess"><summary>{_SUMMARY}</summary>\n\n{text}\n\n</details>'
 
 
 def fold_outputs(metadata):
@@ -37,12 +35,20 @@ def fold_outputs(metadata):
     return metadata | {"collapsed": True, "jupyter": metadata.get("jupyter", {}) | {"outputs_hidden": True}}
 
 
+def fold_on_page(cell):
+    """Mark a cell of a built notebook for myst-nb, which then folds its outputs on the site; returns the cell."""
+    if keys(cell.metadata) and cell.cell_type == "code":
+        cell.metadata["tags"] = [*cell.metadata.get("tags", ()), "hide-output"]
+        cell.metadata["mystnb"] = {"code_prompt_show": _SUMMARY, "code_prompt_hide": "Fold the answer"}
+    return cell
+
+
 def check(cells):
     """Refuse a cell that answers a prediction which no earlier cell asks for, or that folds a heading away.
 
     Parameters
     ----------
-    cells : the cells of one part of a chapter, in order
+    cells : the cells of one lecture, or of the exercises, in order
 
     Raises
     ------
@@ -54,7 +60,9 @@ def check(cells):
             asked.update(_PREDICT.findall(cell.source))
         for key in keys(cell.metadata):
             if key not in asked:
-                raise CourseError(f'after_guess: "{key}", but no earlier cell of this part holds predict("{key}", …)')
+                raise CourseError(
+                    f'after_guess: "{key}", but no earlier cell of this lecture holds predict("{key}", …)'
+                )
         if keys(cell.metadata) and cell.kind == "markdown" and (heading := _HEADING.search(cell.source)):
             line = cell.source[heading.start() :].splitlines()[0]
             raise CourseError(f"after_guess folds the heading {line!r} away; put a line '+++' after the heading")

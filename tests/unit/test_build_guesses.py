@@ -3,6 +3,7 @@
 import pytest
 
 from course_lib.book.chapters import chapter_from
+from course_lib.book.guesses import fold_on_page
 from course_lib.book.notebooks import build
 from course_lib.errors import CourseError
 
@@ -11,7 +12,7 @@ ASKED = '```{code-cell} ipython3\n:tags: [predict]\npredict("42.bytes", read=Non
 
 
 def lecture(text):
-    return build(chapter_from("42_guess", HEADER + text)).lecture.cells
+    return build(chapter_from("42_guess", HEADER + text)).lectures["42_guess"].cells
 
 
 def code(text, *options):
@@ -39,7 +40,7 @@ def test_a_text_that_answers_a_prediction_is_folded_up_to_the_next_cell():
 @pytest.mark.parametrize(
     "text, why",
     [
-        (code("1", ':after_guess: "42.bytes"') + ASKED, 'no earlier cell of this part holds predict("42.bytes"'),
+        (code("1", ':after_guess: "42.bytes"') + ASKED, 'no earlier cell of this lecture holds predict("42.bytes"'),
         (ASKED + code("1", ':after_guess: "42.bytes 42.time"'), 'predict("42.time"'),
         (ASKED + '+++ {"after_guess": "42.bytes"}\n\n## Measured\n\nIt is 12.\n', "heading '## Measured'"),
     ],
@@ -48,3 +49,10 @@ def test_what_an_author_gets_wrong_is_said(text, why):
     with pytest.raises(CourseError) as refused:
         lecture(text)
     assert why in str(refused.value)
+
+
+def test_a_page_of_the_site_folds_the_same_outputs():
+    asked, answer, free = lecture(ASKED + code("1 + 1", ':after_guess: "42.bytes"') + code("2 + 2"))[1:]
+    assert fold_on_page(answer).metadata["tags"] == ["hide-output"]
+    assert "guess first" in answer.metadata["mystnb"]["code_prompt_show"]
+    assert "mystnb" not in fold_on_page(asked).metadata and "tags" not in fold_on_page(free).metadata

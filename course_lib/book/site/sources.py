@@ -3,7 +3,7 @@
 Links between pages stay as they are, since the folders are. Added are a table of contents, a note on every notebook
 page that says how to run it, and glossary entries that can be linked to.
 
-May import: chapters, pages, matplotlib.
+May import: chapters, guesses, pages, matplotlib.
 """
 
 import re
@@ -13,6 +13,7 @@ from pathlib import Path
 import matplotlib
 import nbformat
 
+from .. import guesses
 from ..chapters import chapter_files, read_chapter
 from ..pages import PICTURES
 from ..pages.overview import plan
@@ -84,6 +85,7 @@ def chapter_pages(chapter, root):
 def page(name, other, root):
     """The notebook `name` as a page, with a note on how to run it; `other` as in `run_note`."""
     notebook = nbformat.read(root / name, as_version=4)
+    notebook.cells = [guesses.fold_on_page(cell) for cell in notebook.cells]
     first = notebook.cells[0]
     title, _, rest = first.source.partition("\n")
     first.source = f"{title}\n\n{run_note(name, other)}\n{rest}"
