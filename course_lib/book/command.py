@@ -1,6 +1,6 @@
 """The command that builds notebooks from chapters/.
 
-May import: errors, chapters, keep, notebooks.
+May import: errors, outline, chapters, keep, notebooks.
 """
 
 import argparse
@@ -11,18 +11,20 @@ import nbformat
 
 from ..errors import CourseError
 from . import FOLDERS, keep
-from .chapters import ROOT, chapter_files, read_chapter
+from .chapters import read_chapter
 from .notebooks import build, check_outputs, execute
+from .outline import ROOT, chapter_files
 
 
 def build_chapter(path, *, root=ROOT, run=True, say=print):
     """Write the notebooks of one chapter; returns the paths that changed.
 
     The lectures are executed on the CPU engine unless `run` is False. A learner's answers and predictions stay. A
-    notebook of a stem that the chapter had before is deleted.
+    notebook of a name that the chapter gives no more is deleted; one that has another name now takes its place.
     """
     built = build(read_chapter(path, root))
     files = built.files()
+    former = _former(built.number, files, root)
     written = []
     for name, notebook in files.items():
         target = Path(root) / name
@@ -30,27 +32,36 @@ def build_chapter(path, *, root=ROOT, run=True, say=print):
             say(f"{name}: running")
             notebook = execute(notebook, folder=target.parent)
             check_outputs(notebook, target.name)
+        _take_place(target, former, files)
         if target.exists():
             notebook = _keep_learners_work(target, notebook, root, say)
         if keep.write_atomic(target, nbformat.writes(notebook) + "\n"):
             written.append(target)
             say(f"{name}: written")
-    return written + _delete_former(built.stem[:2], files, root, say)
+    for path in former:
+        _keep_learners_work(path, None, root, say)
+        path.unlink()
+        say(f"{path.relative_to(root)}: deleted; chapter {built.number} has no notebook of that name any more")
+    return written + former
 
 
-def _delete_former(number, files, root, say):
-    """Delete the chapter's notebooks that are not in `files`; a notebook of the learner's own is none of them."""
-    former = [
+def _former(number, files, root):
+    """The chapter's notebooks of names that are not in `files`; a notebook of the learner's own is none of them."""
+    return [
         path
         for folder in FOLDERS
         for path in sorted((Path(root) / folder).glob(f"{number}*.ipynb"))
         if f"{folder}/{path.name}" not in files and not all(map(keep.own, nbformat.read(path, as_version=4).cells))
     ]
-    for path in former:
-        _keep_learners_work(path, None, root, say)
-        path.unlink()
-        say(f"{path.relative_to(root)}: deleted; chapter {number} has no notebook of that name any more")
-    return former
+
+
+def _take_place(target, former, files):
+    """Give the only former notebook of the folder the name `target`, if that is its only notebook: it was renamed."""
+    folder = target.parent
+    olds = [path for path in former if path.parent == folder]
+    if not target.exists() and len(olds) == 1 and sum(name.startswith(f"{folder.name}/") for name in files) == 1:
+        olds[0].rename(target)
+        former.remove(olds[0])
 
 
 def _keep_learners_work(target, notebook, root, say):

@@ -1,6 +1,6 @@
 """Chapters to notebooks: lecture, starter and solved exercises; running a lecture and keeping its outputs small.
 
-May import: errors, regions, chapters, guesses.
+May import: errors, regions, outline, navigation, chapters, guesses.
 """
 
 import base64
@@ -17,7 +17,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from ..errors import CourseError
 from . import guesses, regions
-from .chapters import ROOT
+from .chapters import Cell
+from .navigation import TAG
+from .outline import ROOT, exercises_name, lecture_name, solutions_name
 
 MAX_PNG_BYTES = 120_000  # one picture
 MAX_OUTPUT_BYTES = 1_000_000  # one notebook
@@ -40,21 +42,21 @@ _SAVED_METADATA = {
 class Built:
     """The notebooks of one chapter; exercises and solutions are None when the chapter has no exercises yet."""
 
-    stem: str  # of the chapter
+    number: str  # of the chapter
     lectures: dict[str, nbformat.NotebookNode]  # by stem
     exercises: nbformat.NotebookNode | None
     solutions: nbformat.NotebookNode | None
 
     def files(self):
         """Name from the root -> notebook, of all that exist: one for each lecture, one of exercises, one solved."""
-        files = {f"notebooks/{stem}.ipynb": notebook for stem, notebook in self.lectures.items()}
-        files[f"exercises/{self.stem}.ipynb"] = self.exercises
-        files[f"solutions/{self.stem}.ipynb"] = self.solutions
+        files = {lecture_name(stem): notebook for stem, notebook in self.lectures.items()}
+        files[exercises_name(self.number)] = self.exercises
+        files[solutions_name(self.number)] = self.solutions
         return {name: notebook for name, notebook in files.items() if notebook is not None}
 
 
 def build(chapter):
-    """The notebooks of `chapter`, without outputs.
+    """The notebooks of `chapter`, without outputs; each begins and ends with its line of links.
 
     Raises
     ------
@@ -63,14 +65,15 @@ def build(chapter):
     for part in (*(lecture.cells for lecture in chapter.lectures), chapter.exercises):
         guesses.check(part)
     lectures = {
-        lecture.stem: _notebook(chapter, [(cell, cell.source) for cell in lecture.cells])
+        lecture.stem: _notebook(chapter, lecture_name(lecture.stem), [(cell, cell.source) for cell in lecture.cells])
         for lecture in chapter.lectures
     }
-    if not chapter.exercises:
-        return Built(chapter.stem, lectures, None, None)
-    starter = _notebook(chapter, [(cell, _starter_text(cell)) for cell in chapter.exercises])
-    solved = _notebook(chapter, [(cell, regions.solved(cell.source)) for cell in chapter.exercises])
-    return Built(chapter.stem, lectures, starter, solved)
+    number, exercises = chapter.number, chapter.exercises
+    if not exercises:
+        return Built(number, lectures, None, None)
+    starter = _notebook(chapter, exercises_name(number), [(cell, _starter_text(cell)) for cell in exercises])
+    solved = _notebook(chapter, solutions_name(number), [(cell, regions.solved(cell.source)) for cell in exercises])
+    return Built(number, lectures, starter, solved)
 
 
 def fingerprint(text):
@@ -84,7 +87,10 @@ def _starter_text(cell):
     return regions.starter(cell.source, cell.exercise, cell.language)
 
 
-def _notebook(chapter, sources):
+def _notebook(chapter, name, sources):
+    if line := chapter.navigation.get(name):
+        links = (Cell("markdown", line, TAG, {"tags": [TAG]}), line)
+        sources = [links, *sources, links]
     seen, cells = Counter(), []
     for cell, text in sources:
         metadata = dict(cell.metadata)

@@ -31,9 +31,10 @@ def reset(exercise_id, *, root=ROOT):
     import nbformat
 
     from ..book import keep
+    from ..book.outline import exercises_name
 
-    chapter, starter = _starter(exercise_id, root)
-    path = Path(root) / "exercises" / f"{chapter.stem}.ipynb"
+    starter = _starter(exercise_id, root)
+    path = Path(root) / exercises_name(exercise_id[:2])
     if not path.exists():
         raise CourseError(f"{path} is missing; `course build {exercise_id[:2]}` makes it")
     notebook = nbformat.read(path, as_version=4)
@@ -52,9 +53,10 @@ def reset(exercise_id, *, root=ROOT):
 
 
 def _starter(exercise_id, root):
-    """Return the chapter's file and the starter cell of an exercise."""
-    from ..book.chapters import chapter_files, read_chapter
+    """Return the starter cell of an exercise."""
+    from ..book.chapters import read_chapter
     from ..book.notebooks import build
+    from ..book.outline import chapter_files
 
     chapter = next((path for path in chapter_files(root) if path.name[:2] == exercise_id[:2]), None)
     if chapter is None:
@@ -63,7 +65,7 @@ def _starter(exercise_id, root):
     starter = _cell(starters, exercise_id) if starters is not None else None
     if starter is None:
         raise CourseError(f"{chapter.name} has no exercise {exercise_id}")
-    return chapter, starter
+    return starter
 
 
 def _cell(notebook, exercise_id):

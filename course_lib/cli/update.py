@@ -132,7 +132,8 @@ def _replace(root, notebooks, files, say):
     """Copy what is the learner's, take the course's newest commit, and write the merged notebooks."""
     from ..book import keep
 
-    merged = {name: _merged(root, name, state, say) for name, state in notebooks.items()}
+    now = {name: _now_called(root, name) for name in notebooks}
+    merged = {now[name]: _merged(root, name, now[name], state, say) for name, state in notebooks.items()}
     for name, state in files.items():
         _back_up(root, name, state, say)
     before = {name: (root / name).read_bytes() for name in [*notebooks, *files] if (root / name).is_file()}
@@ -153,8 +154,25 @@ def _replace(root, notebooks, files, say):
             keep.write_atomic(root / name, text)
 
 
-def _merged(root, name, state, say):
-    """Return the course's new notebook with the learner's work in it, or None where the course's is right as it is."""
+def _now_called(root, name):
+    """Return what the newest course calls a notebook, or None: it is gone, or was divided.
+
+    A notebook whose name is gone is the one that its folder has of the same chapter, and did not have before.
+    """
+    folder, _, file = name.partition("/")
+    listed = ("ls-tree", "--name-only", "-z")
+    before, newest = (set(_list(_git(root, *listed, commit, f"{folder}/"))) for commit in ("HEAD", "@{upstream}"))
+    if name in newest:
+        return name
+    added = [one for one in newest - before if one.startswith(f"{folder}/{file[:2]}")]
+    return added[0] if len(added) == 1 else None
+
+
+def _merged(root, name, now, state, say):
+    """Return the course's new notebook with the learner's work in it, or None where the course's is right as it is.
+
+    `now` is what the newest course calls the notebook `name`, or None.
+    """
     import nbformat
 
     from ..book import keep
@@ -163,9 +181,7 @@ def _merged(root, name, state, say):
     if not path.exists():
         _back_up(root, name, state, say)
         return None
-    new = _git(root, "ls-tree", "--name-only", "@{upstream}", "--", name) and _git(
-        root, "show", f"@{{upstream}}:{name}"
-    )
+    new = now and _git(root, "show", f"@{{upstream}}:{now}")
     shipped = nbformat.reads(_git(root, "show", f"HEAD:{name}"), as_version=4)
     try:
         existing = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)

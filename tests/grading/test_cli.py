@@ -174,7 +174,7 @@ def test_a_doctor_who_stumbles_still_answers():
 def test_reset_puts_the_starter_back_and_keeps_the_learners_cell(tmp_path, root):
     for folder in ("chapters", "kernels_cu", "course_lib", "solutions", "exercises"):
         shutil.copytree(root / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    path = tmp_path / "exercises" / "03_online_softmax.ipynb"
+    path = tmp_path / "exercises" / "03_exercises.ipynb"
     notebook = nbformat.read(path, as_version=4)
     cell = next(cell for cell in notebook.cells if cell.metadata.get("exercise") == "03.2")
     starter, cell.source = cell.source, "%%cuda online_softmax_warp\n__global__ my work"

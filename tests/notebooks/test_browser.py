@@ -9,8 +9,9 @@ from chromium import launch
 from lab_driver import Page, Server
 from playwright.sync_api import expect, sync_playwright
 
-from course_lib.book.chapters import chapter_files, read_chapter
+from course_lib.book.chapters import read_chapter
 from course_lib.book.notebooks import build
+from course_lib.book.outline import chapter_files
 
 expect.set_options(timeout=20_000)  # milliseconds; two cores may be busy with other tests
 CHAPTER = next(path for path in chapter_files() if path.stem.startswith("03_"))

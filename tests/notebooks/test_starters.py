@@ -3,8 +3,9 @@
 import pytest
 
 from course_lib.book import notebooks
-from course_lib.book.chapters import chapter_files, read_chapter
+from course_lib.book.chapters import read_chapter
 from course_lib.book.notebooks import build
+from course_lib.book.outline import chapter_files
 
 CHAPTERS = chapter_files()
 

@@ -5,7 +5,7 @@ import base64
 import nbformat
 import pytest
 
-from course_lib.book import FOLDERS, notebooks
+from course_lib.book import notebooks
 from course_lib.book.chapters import read_chapter
 from course_lib.book.command import build_chapter
 from course_lib.book.notebooks import build
@@ -23,6 +23,11 @@ def lecture(built):
     return notebook
 
 
+def texts(notebook):
+    """The cells between the two lines of links."""
+    return notebook.cells[1:-1]
+
+
 def edit(tiny_course, old, new):
     path = tiny_course / "chapters/42_add.md"
     assert path.read_text().count(old) >= 1
@@ -31,15 +36,17 @@ def edit(tiny_course, old, new):
 
 
 def test_parts_go_to_their_notebooks(built):
-    assert list(built.files()) == [f"{folder}/42_add.ipynb" for folder in FOLDERS]
-    assert "# 42 Add two numbers" in lecture(built).cells[0].source
+    names = ["notebooks/42_add.ipynb", "exercises/42_exercises.ipynb", "solutions/42_solutions.ipynb"]
+    assert list(built.files()) == names
+    assert "# 42 Add two numbers" in texts(lecture(built))[0].source
     assert not any("Exercise 42.1" in cell.source for cell in lecture(built).cells)
-    prose = [cell.source for cell in built.exercises.cells if cell.cell_type == "markdown"]
+    prose = [cell.source for cell in texts(built.exercises) if cell.cell_type == "markdown"]
     assert prose == ["## Exercise 42.1", "## Exercise 42.2"]
 
 
 def test_a_part_that_begins_with_code_is_recognised(built):
-    assert built.exercises.cells[0].cell_type == "code" and "load_ext" in built.exercises.cells[0].source
+    first = texts(built.exercises)[0]
+    assert first.cell_type == "code" and "load_ext" in first.source
 
 
 def test_include_in_a_fenced_block_of_markdown(built):
@@ -48,7 +55,7 @@ def test_include_in_a_fenced_block_of_markdown(built):
 
 
 def test_starter_and_solution_differ_in_the_answers_only(built):
-    pairs = list(zip(built.exercises.cells, built.solutions.cells, strict=True))
+    pairs = list(zip(texts(built.exercises), texts(built.solutions), strict=True))
     different = [starter.metadata.get("exercise") for starter, solved in pairs if starter.source != solved.source]
     assert different == ["42.1", "42.2"]
     assert [starter.id for starter, _ in pairs] == [solved.id for _, solved in pairs]
@@ -64,7 +71,7 @@ def test_notebooks_are_valid_and_ids_do_not_move(tiny_course, built):
 
 
 def test_tags_survive(built):
-    assert lecture(built).cells[-1].metadata["tags"] == ["nbval-check-output"]
+    assert texts(lecture(built))[-1].metadata["tags"] == ["nbval-check-output"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +104,7 @@ def test_chapter_without_exercises_gives_a_lecture_only(tiny_course):
 def test_execution_keeps_outputs_and_building_twice_changes_nothing(tiny_course):
     path = tiny_course / "chapters/42_add.md"
     assert len(build_chapter(path, root=tiny_course, say=lambda _: None)) == 3
-    last = nbformat.read(tiny_course / "notebooks/42_add.ipynb", as_version=4).cells[-1]
+    last = texts(nbformat.read(tiny_course / "notebooks/42_add.ipynb", as_version=4))[-1]
     assert last.outputs[0].text == "2\n" and "execution" not in last.metadata
     assert build_chapter(path, root=tiny_course, say=lambda _: None) == []
 
@@ -127,7 +134,7 @@ def test_a_picture_needs_alt_text(built):
 
 def test_hidden_input_is_hidden_in_jupyterlab(tiny_course):
     path = edit(tiny_course, "[nbval-check-output]", "[hide-input]")
-    assert lecture(build(read_chapter(path, tiny_course))).cells[-1].metadata["jupyter"] == {"source_hidden": True}
+    assert texts(lecture(build(read_chapter(path, tiny_course))))[-1].metadata["jupyter"] == {"source_hidden": True}
 
 
 def test_a_widget_becomes_a_sentence():
@@ -145,13 +152,12 @@ def test_building_writes_nothing_into_the_learners_books(tiny_course, tmp_path, 
 
 def test_several_lectures_become_a_notebook_each_and_exercises_stay_one(tiny_course, built, split):
     again = build(read_chapter(split(), tiny_course))
-    assert list(again.files()) == [
-        *("notebooks/42a_two.ipynb", "notebooks/42b_more.ipynb", "exercises/42_add.ipynb", "solutions/42_add.ipynb")
-    ]
-    first, second = (notebook.cells for notebook in again.lectures.values())
+    names = ["notebooks/42a_two.ipynb", "notebooks/42b_more.ipynb"]
+    assert list(again.files()) == [*names, "exercises/42_exercises.ipynb", "solutions/42_solutions.ipynb"]
+    first, second = map(texts, again.lectures.values())
     assert [cell.source for cell in second] == ["# 42b Add more numbers", "print(2 + 3)"]
-    assert [cell.id for cell in first[1:]] == [cell.id for cell in lecture(built).cells[1:]]
-    assert again.exercises == built.exercises and again.solutions == built.solutions
+    assert [cell.id for cell in first[1:]] == [cell.id for cell in texts(lecture(built))[1:]]
+    assert texts(again.exercises) == texts(built.exercises) and texts(again.solutions) == texts(built.solutions)
 
 
 @pytest.mark.parametrize(

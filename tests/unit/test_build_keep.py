@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from course_lib.book import keep
+from course_lib.book import FOLDERS, keep
 from course_lib.book.command import build_chapter
 
 
@@ -13,7 +13,7 @@ def rebuild(tiny_course):
 
     def build():
         build_chapter(tiny_course / "chapters/42_add.md", root=tiny_course, run=False, say=lambda _: None)
-        return nbformat.read(tiny_course / "exercises/42_add.ipynb", as_version=4)
+        return nbformat.read(tiny_course / "exercises/42_exercises.ipynb", as_version=4)
 
     build()
     return build
@@ -24,7 +24,7 @@ def answer(notebook, exercise):
 
 
 def learner_writes(tiny_course, change):
-    path = tiny_course / "exercises/42_add.ipynb"
+    path = tiny_course / "exercises/42_exercises.ipynb"
     notebook = nbformat.read(path, as_version=4)
     change(notebook)
     nbformat.write(notebook, path)
@@ -149,8 +149,8 @@ def test_an_edited_lecture_is_backed_up_before_it_is_written(tiny_course, rebuil
 
 
 def test_a_fresh_notebook_is_not_the_learners(tiny_course, rebuild):
-    for folder in ("notebooks", "exercises", "solutions"):
-        assert not keep.touched(nbformat.read(tiny_course / folder / "42_add.ipynb", as_version=4))
+    built = [path for folder in FOLDERS for path in (tiny_course / folder).glob("*.ipynb")]
+    assert len(built) == 3 and not any(keep.touched(nbformat.read(path, as_version=4)) for path in built)
 
 
 def test_writing_is_all_or_nothing(tmp_path, monkeypatch):

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from course_lib.book.chapters import ROOT, chapter_files, read_chapter
+from course_lib.book.chapters import read_chapter
+from course_lib.book.outline import ROOT, chapter_files, plan
 from course_lib.book.pages import PAGES, PICTURES, between, chapter_map, filled, overview, verdict
 
 PLAN = "number,title,needs,helped_by\n00,Start,,\n41,Before,00,\n42,Add,41,00\n43,After,42 00,\n"
@@ -23,7 +24,7 @@ def planned_course(tiny_course, monkeypatch):
 
 def test_written_chapters_have_links_and_the_others_are_planned(planned_course):
     lines = overview.chapters_table(planned_course).splitlines()
-    assert lines[-1] == "| 43 | After | planned |" and "(exercises/42_add.ipynb)" in lines[-2]
+    assert lines[-1] == "| 43 | After | planned |" and "(exercises/42_exercises.ipynb)" in lines[-2]
 
 
 def test_the_map_shows_what_needs_what(planned_course):
@@ -42,7 +43,7 @@ def test_what_is_refused_says_why_and_other_chapters_kernels_do_not_count(planne
 
 
 def test_the_plan_holds_every_chapter_with_its_own_number():
-    rows = {row["number"]: row for row in overview.plan(ROOT)}
+    rows = {row["number"]: row for row in plan(ROOT)}
     for path in chapter_files(ROOT):
         assert read_chapter(path).number in rows
     for number, row in rows.items():
@@ -50,7 +51,7 @@ def test_the_plan_holds_every_chapter_with_its_own_number():
 
 
 def test_only_decode_is_the_way_that_the_course_promises():
-    assert overview.needed("10", overview.plan(ROOT)) == ["00", "01", "03", "07", "09", "10"]
+    assert overview.needed("10", plan(ROOT)) == ["00", "01", "03", "07", "09", "10"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -29,16 +29,15 @@ def store(root, device, family, text):
 
 
 def test_chapters_are_listed_with_their_notebooks(tiny_course):
-    row = "| 42 | Add two numbers | [read](notebooks/42_add.ipynb) · [2 exercises](exercises/42_add.ipynb) |"
+    row = "| 42 | Add two numbers | [read](notebooks/42_add.ipynb) · [2 exercises](exercises/42_exercises.ipynb) |"
     assert row in chapters_table(tiny_course)
 
 
 def test_every_lecture_of_a_chapter_has_its_link(tiny_course, split):
     (tiny_course / "chapters/plan.csv").write_text("number,title\n42,Adding\n")
     split()
-    links = (
-        "[read 42a](notebooks/42a_two.ipynb) · [42b](notebooks/42b_more.ipynb) · [2 exercises](exercises/42_add.ipynb)"
-    )
+    lectures = "[read 42a](notebooks/42a_two.ipynb) · [42b](notebooks/42b_more.ipynb)"
+    links = f"{lectures} · [2 exercises](exercises/42_exercises.ipynb)"
     assert f"| 42 | Adding | {links} |" in chapters_table(tiny_course)
 
 

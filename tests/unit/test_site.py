@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from course_lib.book import chapters
-from course_lib.book.chapters import ROOT
+from course_lib.book.outline import ROOT
 from course_lib.book.site import api, sources
 from course_lib.book.site.docstrings import inline, to_rst
 
@@ -73,23 +73,25 @@ def test_a_code_span_keeps_its_characters():
 
 
 def test_a_notebook_page_says_how_to_run_it_and_leads_to_its_exercises(tmp_path):
-    cells = [nbformat.v4.new_markdown_cell("# 42 Add\n\nText."), nbformat.v4.new_code_cell("1 + 1")]
-    for folder, stem in (("notebooks", "42a_add"), ("notebooks", "42b_more"), ("exercises", "42_add")):
+    links = "[Solutions](../solutions/42_solutions.ipynb) · [Front page](../README.md)"
+    cells = [
+        nbformat.v4.new_markdown_cell(f"Previous: 41 · {links}", metadata={"tags": ["navigation"]}),
+        nbformat.v4.new_markdown_cell("# 42 Add\n\nText."),
+        nbformat.v4.new_code_cell("1 + 1"),
+    ]
+    for folder, stem in (("notebooks", "42a_add"), ("notebooks", "42b_more"), ("exercises", "42_exercises")):
         (tmp_path / folder).mkdir(exist_ok=True)
         nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / folder / f"{stem}.ipynb")
     lectures = (chapters.Lecture("42a_add", "42a Add", ()), chapters.Lecture("42b_more", "42b More", ()))
     chapter = chapters.Chapter("42_add", lectures, (chapters.Cell("markdown", "", "exercises"),))
     lecture, following, exercises = sources.chapter_pages(chapter, tmp_path).values()
-    first, last = lecture.cells[0].source, following.cells[-1].source
+    first, last = lecture.cells[1].source, following.cells[-1].source
+    assert lecture.cells[0].source == "Previous: 41 · [Front page](../index.md)"
     assert first.startswith("# 42 Add\n\n````{admonition} Open in JupyterLab") and first.endswith("\nText.")
-    assert "open `notebooks/42a_add.ipynb`" in first and "(../exercises/42_add.ipynb)" in first
-    assert last.startswith("```{toctree}") and "Exercises </exercises/42_add>" in last
-    assert "(../notebooks/42a_add.ipynb)" in exercises.cells[0].source
+    assert "open `notebooks/42a_add.ipynb`" in first and "(../exercises/42_exercises.ipynb)" in first
+    assert last.startswith("```{toctree}") and "Exercises </exercises/42_exercises>" in last
+    assert "(../notebooks/42a_add.ipynb)" in exercises.cells[1].source
     assert "toctree" not in exercises.cells[-1].source + lecture.cells[-1].source
-    plan = [{"number": "42", "title": "Adding"}]
-    assert sources.titles([chapter], plan) == {"42a_add": "42a Add", "42b_more": "42b More"}
-    alone = chapters.Chapter("42_add", (chapters.Lecture("42_add", "42 Add two numbers", ()),), ())
-    assert sources.titles([alone], plan) == {"42_add": "42 Adding"}
 
 
 def test_the_glossary_becomes_terms():

@@ -8,8 +8,9 @@ import nbformat
 import pytest
 
 from course_lib.book import FOLDERS, keep
-from course_lib.book.chapters import chapter_files, read_chapter
+from course_lib.book.chapters import read_chapter
 from course_lib.book.notebooks import build
+from course_lib.book.outline import chapter_files
 
 CHAPTERS = chapter_files()
 
@@ -31,7 +32,7 @@ def test_every_file_is_in_its_place(stray_files, root):
 
 @pytest.mark.parametrize(
     "name",
-    ["notes.txt", "kernels_cu/softmax/new.cu", "course_lib/old copy.py", "notebooks/x.ipynb", "exercises/07b_x.ipynb"],
+    ["notes.txt", "kernels_cu/softmax/new.cu", "course_lib/old copy.py", "notebooks/x.ipynb", "exercises/07_x.ipynb"],
 )
 def test_a_stray_file_is_found(stray_files, name):
     assert len(stray_files.problems([name], {name: 10})) == 1
@@ -92,7 +93,7 @@ def test_committed_notebooks_name_no_folder_of_the_machine_that_ran_them(built, 
 
 
 def test_no_notebook_that_no_chapter_gives(built, root):
-    number = built.stem[:2]
+    number = built.number
     committed = {f"{folder}/{path.name}" for folder in FOLDERS for path in (root / folder).glob(f"{number}*.ipynb")}
     assert committed == built.files().keys()
 

@@ -14,7 +14,8 @@ from course_lib.cli import doctor
 from course_lib.cli.update import changed_notebooks, update
 from course_lib.errors import CourseError
 
-LECTURE, EXERCISES, SOLUTIONS = (f"{folder}/42_add.ipynb" for folder in FOLDERS)
+LECTURE = "notebooks/42_add.ipynb"
+EXERCISES, SOLUTIONS = "exercises/42_exercises.ipynb", "solutions/42_solutions.ipynb"
 
 
 def git(folder, *words):
@@ -121,9 +122,31 @@ def test_a_lecture_that_was_divided_goes_and_the_learners_copy_is_kept(course, c
     assert updated(clone)[0] == 1
     assert sorted(path.name for path in (clone / "notebooks").iterdir()) == ["42a_two.ipynb", "42b_more.ipynb"]
     assert all(text in "\n".join(sources(clone / EXERCISES)) for text in kept)
-    (copy,) = kept_copies(clone)
+    _, copy = kept_copies(clone)
     assert copy.name.startswith("notebooks-42_add") and "added = 1" in sources(copy)
     assert changed_notebooks(clone) == [EXERCISES]
+
+
+def test_work_follows_a_notebook_to_its_new_name(course, tmp_path_factory, monkeypatch):
+    olds = {
+        "notebooks/42_former.ipynb": LECTURE,
+        "exercises/42_add.ipynb": EXERCISES,
+        "solutions/42_add.ipynb": SOLUTIONS,
+    }
+    for old, new in olds.items():
+        git(course, "mv", new, old)
+    commit(course, "the course under its former names")
+    clone = cloned(course, tmp_path_factory.mktemp("learner"), monkeypatch)
+    kept = {new: worked_in(clone / old) for old, new in olds.items() if new != SOLUTIONS}
+    rebuilt(course, ("Read this first.", "Read this before all."), ("guess = None", "guess = ..."))
+    assert [name for name in olds if (course / name).exists()] == []
+    assert updated(clone)[0] == 1
+    for name, texts in kept.items():
+        assert [text for text in texts if sources(clone / name).count(text) != 1] == [], name
+    assert "Read this before all." in "".join(sources(clone / LECTURE))
+    assert [name for name in olds if (clone / name).exists()] == []
+    assert [copy.name.partition("-20")[0] for copy in kept_copies(clone)] == ["exercises-42_add", "notebooks-42_former"]
+    assert changed_notebooks(clone) == [EXERCISES, LECTURE]
 
 
 def test_what_the_learner_wrote_stays_through_three_updates(course, clone):

@@ -11,8 +11,8 @@ May import: everything of the course.
 import re
 
 from ...errors import CourseError
-from ..chapters import ROOT
 from ..keep import write_atomic
+from ..outline import ROOT
 from . import chapter_map, front, ladder
 from .claims import claims
 from .evidence import counters_table, engines_table, kills_table, mutants_table, verdicts_table

@@ -1,11 +1,11 @@
 """docs/chapters.svg: what each chapter needs, as arcs between the lines of a list, with the short cuts beside it.
 
-May import: chapters, overview, svg.
+May import: outline, overview, svg.
 """
 
-from ..chapters import chapter_files
+from ..outline import chapter_files, plan
 from . import overview
-from .overview import needed, plan
+from .overview import needed
 from .svg import BLUE, FAINT, GREEN, INK, card, text
 
 WIDTH, LIST, CUTS, STEP = 860, 236, 590, 108  # px

@@ -3,17 +3,17 @@
 Titles and prerequisites come from chapters/plan.csv, the state from the files that exist, the support matrix from
 the headers of the kernel files, which the compile gates hold to their word.
 
-May import: errors, chapters, exercises, cuda.steps, triton.aot.
+May import: errors, outline, chapters, exercises, cuda.steps, triton.aot.
 """
 
-import csv
 import re
 from pathlib import Path
 
 from ...cuda.steps import needs, steps, support
 from ...triton import aot
 from .. import exercises
-from ..chapters import chapter_files, read_chapter
+from ..chapters import read_chapter
+from ..outline import chapter_files, exercises_name, lecture_name, plan
 
 # Ways through the course that leave chapters out: name -> the chapter where it ends.
 SHORT_CUTS = {"only decode": "10", "only Hopper": "08", "only a language model": "13"}
@@ -36,15 +36,6 @@ def markdown_table(head, rows):
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
-def plan(root):
-    """The rows of chapters/plan.csv as dicts; none without the file."""
-    path = Path(root) / "chapters" / "plan.csv"
-    if not path.is_file():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def chapters_table(root):
     """One row a chapter, in order: written ones with links to their notebooks, the others as planned."""
     titles = {row["number"]: row["title"] for row in plan(root)}
@@ -54,7 +45,7 @@ def chapters_table(root):
         exercises = sum(cell.exercise is not None for cell in chapter.exercises)
         links = _reading(chapter)
         if exercises:
-            links.append(f"[{exercises} exercise{'s' * (exercises > 1)}](exercises/{chapter.stem}.ipynb)")
+            links.append(f"[{exercises} exercise{'s' * (exercises > 1)}]({exercises_name(chapter.number)})")
         several = len(chapter.lectures) > 1
         title = titles[chapter.number] if several else chapter.lectures[0].title.partition(" ")[2]
         rows[chapter.number] = (chapter.number, title, " · ".join(links))
@@ -64,8 +55,8 @@ def chapters_table(root):
 def _reading(chapter):
     """A link to each lecture: "read", or "read 07a", "07b", "07c"."""
     if len(chapter.lectures) == 1:
-        return [f"[read](notebooks/{chapter.stem}.ipynb)"]
-    links = [f"[{lecture.label}](notebooks/{lecture.stem}.ipynb)" for lecture in chapter.lectures]
+        return [f"[read]({lecture_name(chapter.stem)})"]
+    links = [f"[{lecture.label}]({lecture_name(lecture.stem)})" for lecture in chapter.lectures]
     return [links[0].replace("[", "[read ", 1), *links[1:]]
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from ..chapters import ROOT
+from ..outline import ROOT
 from .api import write_api
 from .sources import collect
 

@@ -3,7 +3,7 @@
 Links between pages stay as they are, since the folders are. Added are a table of contents, a note on every notebook
 page that says how to run it, and glossary entries that can be linked to.
 
-May import: chapters, guesses, pages, matplotlib.
+May import: outline, navigation, chapters, guesses, pages, matplotlib.
 """
 
 import re
@@ -13,10 +13,10 @@ from pathlib import Path
 import matplotlib
 import nbformat
 
-from .. import guesses
-from ..chapters import chapter_files, read_chapter
+from .. import guesses, navigation
+from ..chapters import read_chapter
+from ..outline import chapter_files, exercises_name, lecture_name
 from ..pages import PICTURES
-from ..pages.overview import plan
 
 COPIED = ("CONTRIBUTING.md", "LICENSE", "kernels_cu/README.md", "benchmarks/README.md", "chapters/cpp.md")
 REFERENCE = (
@@ -41,26 +41,16 @@ def collect(target, root):
     for name in MATH_FONT:
         shutil.copy(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name, target / "_static" / name)
     readme = (root / "README.md").read_text(encoding="utf-8")
-    _write(target / "index.md", readme + contents(titles(chapters, plan(root))))
+    _write(target / "index.md", readme + contents(navigation.stops(root)))
     _write(target / "chapters" / "glossary.md", glossary((root / "chapters" / "glossary.md").read_text("utf-8")))
     for chapter in chapters:
         for name, notebook in chapter_pages(chapter, root).items():
             _write(target / name, nbformat.writes(notebook))
 
 
-def titles(chapters, plan):
-    """stem -> title of every lecture: the plan's short one, its own where a chapter has several."""
-    short = {row["number"]: f"{row['number']} {row['title']}" for row in plan}
-    return {
-        lecture.stem: short[chapter.number] if len(chapter.lectures) == 1 else lecture.title
-        for chapter in chapters
-        for lecture in chapter.lectures
-    }
-
-
-def contents(titles):
-    """The table of contents of the whole site, hidden on the page; `titles` holds stem -> title of the lectures."""
-    chapters = [f"{title} <notebooks/{stem}>" for stem, title in titles.items()]
+def contents(stops):
+    """The table of contents of the whole site, hidden on the page; `stops` are the course's lectures."""
+    chapters = [f"{stop.title} <notebooks/{stop.stem}>" for stop in stops if stop.stem]
     parts = (("Chapters", chapters), ("Reference", REFERENCE), ("Project", PROJECT))
     return "".join(_toctree(entries, f":caption: {caption}\n") for caption, entries in parts)
 
@@ -71,10 +61,10 @@ def _toctree(entries, options=""):
 
 def chapter_pages(chapter, root):
     """Name -> page of a chapter's lectures and exercises; the exercises are the page after the last lecture."""
-    lectures = [f"notebooks/{lecture.stem}.ipynb" for lecture in chapter.lectures]
+    lectures = [lecture_name(lecture.stem) for lecture in chapter.lectures]
     if not chapter.exercises:
         return {name: page(name, None, root) for name in lectures}
-    exercises = f"exercises/{chapter.stem}.ipynb"
+    exercises = exercises_name(chapter.number)
     pages = {name: page(name, exercises, root) for name in lectures}
     tree = _toctree([f"Exercises </{exercises.removesuffix('.ipynb')}>"])
     last = pages[lectures[-1]]
@@ -86,9 +76,12 @@ def page(name, other, root):
     """The notebook `name` as a page, with a note on how to run it; `other` as in `run_note`."""
     notebook = nbformat.read(root / name, as_version=4)
     notebook.cells = [guesses.fold_on_page(cell) for cell in notebook.cells]
-    first = notebook.cells[0]
+    first = next(cell for cell in notebook.cells if cell.source.startswith("# "))
     title, _, rest = first.source.partition("\n")
     first.source = f"{title}\n\n{run_note(name, other)}\n{rest}"
+    for cell in notebook.cells:
+        if navigation.TAG in cell.metadata.get("tags", ()):
+            cell.source = navigation.on_the_site(cell.source)
     return notebook
 
 
