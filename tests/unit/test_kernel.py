@@ -70,8 +70,9 @@ def test_outputs_count_as_uninitialised():
 
 
 def test_null_pointer_and_bytes_arrive():
-    kernel = cuda.compile("""struct Pair { int first; float second; };
-    extern "C" __global__ void k(float* out, const float* null, Pair p, float2 v, double d) {
+    kernel = cuda.compile("""#include <cuda_fp16.h>
+    struct Pair { int first; float second; };
+    extern "C" __global__ void k(float* out, const __half* null, Pair p, float2 v, double d) {
         out[0] = null == nullptr; out[1] = p.first; out[2] = p.second; out[3] = v.y; out[4] = d;
     }""")
     out = torch.zeros(5)

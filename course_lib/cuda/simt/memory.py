@@ -165,14 +165,16 @@ def value_bytes(parameter, value):
     types = {"float": ctypes.c_float, "double": ctypes.c_double, "bool": ctypes.c_bool}
     if isinstance(value, TensorMap):
         return _aligned(value.simt_bytes())
-    if isinstance(value, (bytes, bytearray, memoryview)):
+    if value is None:  # a null pointer
+        raw = bytes(8)
+    elif isinstance(value, (bytes, bytearray, memoryview)):
         raw = bytes(value)
     elif parameter.element in types:
         raw = bytes(types[parameter.element](value))
     elif parameter.element == "half":
-        raw = bytes(torch.tensor(value, dtype=torch.float16, device="cpu").view(torch.uint8).numpy())
+        raw = bytes(torch.tensor([value], dtype=torch.float16, device="cpu").view(torch.uint8).numpy())
     elif parameter.element == "bfloat16":
-        raw = bytes(torch.tensor(value, dtype=torch.bfloat16, device="cpu").view(torch.uint8).numpy())
+        raw = bytes(torch.tensor([value], dtype=torch.bfloat16, device="cpu").view(torch.uint8).numpy())
     elif isinstance(value, (int, bool)):
         raw = int(value).to_bytes(parameter.size_bytes or 8, "little", signed=value < 0)
     else:

@@ -1,0 +1,128 @@
+"""What the case files of the small kernels share: a copy of the same bytes, torch.compile as a peer, the rate.
+
+A kernel that only moves data cannot beat a copy of the bytes that it must read and write. Few rows fit in no such rule:
+there the times themselves are compared.
+
+May import: the standard library, torch, variants.
+"""
+
+import importlib
+from functools import partial
+
+import torch
+
+from .variants import Variants
+
+NAMES = ("variant", "language")
+VALUES = ("megabytes", "median_us", "low_us", "high_us", "gbps", "copy_percent", "max_error", "note")
+COPY = ("copy", "torch")
+
+
+class Layer:
+    """The variants of one load that moves `num_bytes` at least; times are those of CUDA graphs.
+
+    Parameters
+    ----------
+    options : the parsed command line
+    num_bytes : int, the fewest bytes that the layer reads and writes together
+    error_of : function of a variant's outputs, giving its error against float64
+    limit : float, the largest allowed error
+    """
+
+    def __init__(self, options, num_bytes, error_of, limit):
+        self.options, self.num_bytes, self.error_of, self.limit = options, num_bytes, error_of, limit
+        self.variants = Variants(options, graphs=True)
+        if not options.dry:
+            torch.compiler.reset()  # the shapes of each load are compiled anew
+        half = torch.empty(max(1, num_bytes // 2), dtype=torch.int8, device=options.device)
+        self.variants.add(dict(zip(NAMES, COPY, strict=True)), lambda: partial(torch.empty_like(half).copy_, half))
+
+    def ours(self, variant, language, prepare):
+        """A variant of the course; `prepare()` gives the function to time."""
+        self.variants.add({"variant": variant, "language": language}, prepare, self.error_of, self.limit)
+
+    def torch(self, variant, prepare):
+        """A function of torch, which every machine has."""
+        self.ours(variant, "torch", prepare)
+
+    def peer(self, variant, prepare):
+        """A peer that may be missing; not asked for in a dry run."""
+        if not self.options.dry:
+            columns = {"variant": variant, "language": "peer"}
+            self.variants.add(columns, prepare, self.error_of, self.limit, optional=True)
+
+    def installed(self, variant, module, name, *arguments):
+        """A function of an installed package that returns one tensor; `name` may have dots."""
+        self.peer(variant, lambda: in_tuple(installed(module, name), *arguments))
+
+    def compiled(self, function, *arguments):
+        """The same function of torch under torch.compile."""
+        self.peer("torch.compile", lambda: partial(torch.compile(function, dynamic=False, fullgraph=True), *arguments))
+
+    def rows(self, load):
+        """The timed rows, in the order in which the variants were added."""
+        return self.variants.timed(load | {"megabytes": f"{self.num_bytes / 1e6:.1f}"}, self._speed)
+
+    def _speed(self, row, median_ms, times):
+        share = 100 * times[COPY].median_ms / median_ms
+        return {"gbps": f"{self.num_bytes / median_ms / 1e6:.0f}", "copy_percent": f"{share:.1f}"}
+
+
+def relative_error(outputs, wants):
+    """Largest |output - want| over the largest |want|, at least 1, of all pairs; infinity where not finite."""
+    errors = []
+    for output, want in zip(outputs, wants, strict=True):
+        error = (output.double() - want).abs().max() / max(1.0, want.abs().max().item())
+        errors.append(error.item() if bool(torch.isfinite(output).all()) else float("inf"))
+    return max(errors)
+
+
+def installed(module, name):
+    """A function of a package, by its name in a module; ImportError where there is no such name."""
+    found = importlib.import_module(module)
+    try:
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError as error:
+        raise ImportError(f"{module} has no {name}") from error
+    return found
+
+
+def in_tuple(call, *arguments):
+    """call(*arguments) as a function that returns its outputs as a tuple."""
+
+    def run():
+        result = call(*arguments)
+        return result if isinstance(result, tuple) else (result,)
+
+    return run
+
+
+def poisoned(launch):
+    """The function that runs a launch and returns its outputs, which are filled with NaN before."""
+    for output in launch.outputs:
+        output.fill_(float("nan"))
+
+    def run():
+        launch.run()
+        return launch.outputs
+
+    return run
+
+
+def in_place(call, *tensors):
+    """The function that runs call(*clones), which overwrites them, and returns the clones.
+
+    What the first call gave is returned by the first run: later ones work on overwritten numbers, and are only timed.
+    """
+    own = [tensor.clone() for tensor in tensors]
+    call(*own)
+    results = [[tensor.clone() for tensor in own]]
+
+    def run():
+        if results:
+            return results.pop()
+        call(*own)
+        return own
+
+    return run

@@ -1,0 +1,120 @@
+// 03_add_rms_norm — residual += x, then RMSNorm of the residual, in one launch: two reads and two writes
+//
+// Idea      the sum is in registers when it is stored: its norm needs no further read, where two launches read it again
+// Builds on 01_rms_norm. Changed regions: chunk, load, write.
+// Contract  x, residual, out (num_rows, num_cols) ELEMENT, rows contiguous, each with a stride of its own; out may be x
+//           residual is replaced by residual + x, rounded · weight (num_cols,) ELEMENT
+//           out = residual / sqrt(mean(residual^2) + eps) * weight, in float, rounded once
+//           any num_rows, num_cols >= 1; VEC divides num_cols and all strides, every row starts at a multiple of VEC numbers
+//           of what a row has beyond THREADS_PER_ROW * CHUNKS chunks the residual is read again
+// Launch    grid ceil(num_rows / ROWS_PER_BLOCK) · block THREADS_PER_ROW * ROWS_PER_BLOCK · no dynamic shared memory
+// Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/norm.py: add_rms_norm_kernel
+// gate: -DELEMENT=__nv_bfloat16 -DVEC=8 -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4
+// gate: -DELEMENT=__half -DVEC=8 -DTHREADS_PER_ROW=1024 -DROWS_PER_BLOCK=1 -DCHUNKS=4
+// gate: -DELEMENT=__nv_bfloat16 -DVEC=1 -DTHREADS_PER_ROW=1024 -DROWS_PER_BLOCK=1 -DCHUNKS=4
+// gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=16 -DCHUNKS=1
+// Source    B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", 2019, equation 4, arXiv:1910.07467
+#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
+#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4 (of a thread)"
+#endif
+#include "common/row_chunks.cuh"
+CHECK_ROW_MACROS
+typedef Chunk<ELEMENT, VEC> RowChunk;
+
+// region: chunk
+__device__ __forceinline__ float squares(const RowChunk& x) {
+    float numbers[VEC], sum = 0.0f;
+    as_floats(numbers, x);
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) sum += numbers[j] * numbers[j];
+    return sum;
+}
+
+__device__ __forceinline__ void normalise(RowChunk& x, const RowChunk& weight, float rstd) {
+    float numbers[VEC], scale[VEC];
+    as_floats(numbers, x);
+    as_floats(scale, weight);
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) numbers[j] *= rstd * scale[j];
+    from_floats(x, numbers);
+}
+
+// residual = residual + x, rounded as it is stored: the norm is that of the numbers which the next layer will read.
+__device__ __forceinline__ void add(RowChunk& sum, const RowChunk& x) {
+    float numbers[VEC], other[VEC];
+    as_floats(numbers, sum);
+    as_floats(other, x);
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) numbers[j] += other[j];
+    from_floats(sum, numbers);
+}
+// endregion
+
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
+add_rms_norm_kernel(const ELEMENT* x, const ELEMENT* weight, ELEMENT* residual, ELEMENT* out, int num_rows, int num_cols,
+                    long long stride_x, long long stride_residual, long long stride_out, float eps) {
+    __shared__ float reduce_smem[NUM_THREADS / WARP_SIZE];  // (warps,)
+    const int first = threadIdx.x % THREADS_PER_ROW;  // this thread's first chunk
+    const int row = blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / THREADS_PER_ROW;
+    const int num_chunks = row < num_rows ? num_cols / VEC : 0;  // a row past the last has none, and joins the shuffles
+    const ELEMENT* x_row = x + row * stride_x;
+    ELEMENT* residual_row = residual + row * stride_residual;
+    ELEMENT* out_row = out + row * stride_out;
+
+    // region: load
+    RowChunk x_reg[CHUNKS], sum_reg[CHUNKS];
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {  // all reads are under way before the first number is used
+        const int chunk = first + i * THREADS_PER_ROW;
+        if (chunk < num_chunks) {
+            read_chunk(x_reg[i], x_row, chunk);
+            read_chunk(sum_reg[i], residual_row, chunk);
+        }
+    }
+    // endregion
+
+    // region: square
+    float sum[1] = {0.0f};
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {
+        const int chunk = first + i * THREADS_PER_ROW;
+        if (chunk < num_chunks) {
+            add(sum_reg[i], x_reg[i]);
+            write_chunk(residual_row, chunk, sum_reg[i]);
+            sum[0] += squares(sum_reg[i]);
+        }
+    }
+#pragma unroll 1
+    for (int chunk = first + CHUNKS * THREADS_PER_ROW; chunk < num_chunks; chunk += THREADS_PER_ROW) {
+        RowChunk rest, rest_x;  // of a row longer than the registers
+        read_chunk(rest, residual_row, chunk);
+        read_chunk(rest_x, x_row, chunk);
+        add(rest, rest_x);
+        write_chunk(residual_row, chunk, rest);
+        sum[0] += squares(rest);
+    }
+    row_sums<THREADS_PER_ROW>(sum, reduce_smem);
+    const float rstd = rsqrtf(sum[0] / num_cols + eps);
+    // endregion
+
+    // region: write
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {
+        const int chunk = first + i * THREADS_PER_ROW;
+        if (chunk < num_chunks) {
+            read_chunk(x_reg[i], weight, chunk);
+            normalise(sum_reg[i], x_reg[i], rstd);
+            write_chunk(out_row, chunk, sum_reg[i]);
+        }
+    }
+#pragma unroll 1
+    for (int chunk = first + CHUNKS * THREADS_PER_ROW; chunk < num_chunks; chunk += THREADS_PER_ROW) {
+        RowChunk rest, rest_weight;
+        read_chunk(rest, residual_row, chunk);  // what this thread wrote itself
+        read_chunk(rest_weight, weight, chunk);
+        normalise(rest, rest_weight, rstd);
+        write_chunk(out_row, chunk, rest);
+    }
+    // endregion
+}
