@@ -9,6 +9,7 @@ May import: errors, notation, device, cuda, triton, triton_kernels; torch.
 
 from .allocator import PageAllocator
 from .fragmentation import PAGE_SIZES, Use, contiguous_use, page_size_use, paged_use
+from .moves import grow, random_moves
 from .pool import PagePool, Placement
 from .trace import Request, random_trace
 
@@ -20,7 +21,9 @@ __all__ = [
     "Request",
     "Use",
     "contiguous_use",
+    "grow",
     "page_size_use",
     "paged_use",
+    "random_moves",
     "random_trace",
 ]

@@ -4,6 +4,7 @@ May import: notation, errors, device, stdlib; torch only in `timing`, `memory`, 
 module here knows a kernel.
 """
 
+from . import decode
 from .attention import AttentionCost
 from .copying import copy_task_losses
 from .hierarchy import levels_table, memory_levels, steps_table
@@ -22,6 +23,7 @@ __all__ = [
     "attainable_tflops",
     "copy_task_losses",
     "counter_table",
+    "decode",
     "instruction_table",
     "keys_read",
     "ladder_rates",

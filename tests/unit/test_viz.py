@@ -31,6 +31,18 @@ PICTURES = {
     "card": lambda: viz.card_picture({"no split": 32, "in four": 128, "in eight": 256}),
     "splits": lambda: viz.splits_picture([11, 6, 0], 4, 3),
     "group": lambda: viz.group_picture(4),
+    "lanes of keys": lambda: viz.key_lanes_picture(64, 128, 10),
+    "rings": viz.rings_picture,
+    "last block": viz.last_block_picture,
+    "group products": viz.group_products_picture,
+    "movmatrix": viz.movmatrix_picture,
+    "table walk": lambda: viz.table_walk_picture([0, 3, 4, 5, 6], 16, 20, 37),
+    "slot mapping": lambda: viz.slot_mapping_picture([("A", 6), ("B", 3), ("", -1)], 4, 4),
+    "page lanes": lambda: viz.page_lanes_picture([7] * 5 + [2] * 11, [11, 12, 13, 14, 15, *range(11)]),
+    "look-ups": viz.lookup_picture,
+    "layouts": viz.layouts_picture,
+    "new queries": lambda: viz.new_queries_picture({"D": (6, 16), "E": (1, 11), "F": (8, 8)}),
+    "byte steps": viz.byte_steps_picture,
     "launches": lambda: viz.launch_picture(6, 1.6, 1.0),
     "timeline": lambda: viz.actors_panels(
         {"a": viz.attention_schedule(4), "b": viz.attention_schedule(4, overlap=True)}
