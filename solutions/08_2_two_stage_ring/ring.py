@@ -6,7 +6,7 @@ May import: verdict, evidence (as data), subjects.hopper.findings.
 import re
 
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.hopper.findings import BYTES, SET_UP, STAGES, Row, explainer, said
+from course_lib.grading.subjects.hopper.findings import BYTES, POLLS, SET_UP, STAGES, Row, explainer, said
 
 _EXPECTED = re.compile(r"expected ([\d,]+) bytes.* ([\d,]+) arrived")
 _BLOCKED = re.compile(
@@ -108,6 +108,7 @@ _AHEAD = (
 explain = explainer(
     (
         *SET_UP,
+        *POLLS,
         Row("bad_barrier", r"thread \((?!0,).* arrives at the mbarrier full", "several_producers",
             "One thread loads: the phase of full has one arrival, that of the thread that expects the bytes."),
         *map(_in_first_round, BYTES[:1]),

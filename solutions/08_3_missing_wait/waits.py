@@ -11,6 +11,7 @@ from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.hopper.findings import (
     BLOCK,
     END,
+    POLLS,
     PRODUCTS,
     STAGES,
     START,
@@ -31,6 +32,7 @@ _TOO_OFTEN = (
 )
 _explain = explainer(
     (
+        *POLLS,
         *PRODUCTS,
         Row("bad_barrier", "arrives at the mbarrier .* have come already", "released_too_often", _TOO_OFTEN),
         Row("race", "bulk load started by .* writes .* which the bulk load of", "released_too_often", _TOO_OFTEN),

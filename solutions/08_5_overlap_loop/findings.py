@@ -3,6 +3,7 @@
 import re
 
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.hopper.findings import POLLS
 
 # kinds of findings, what the sentence holds, code, advice
 _ROWS = (
@@ -15,6 +16,7 @@ _ROWS = (
      "Either no tile comes in that phase, or the producer cannot go on: check the stage, the parity, and that each "
      "consumer releases each tile once."),
 )  # fmt: skip
+_ASKED = POLLS[0].pattern
 _OVERWRITTEN = r"bulk load started by .* writes .*which the wgmma of"
 _UNLANDED = r"reads .*which the bulk load of .* writes"
 
@@ -28,6 +30,9 @@ def explain(fault, found, _evidence):
     found : CaseEvidence, its case; a race in it may be the cause of a deadlock or of an arrival too many
     """
     message = _named(fault.message, found)
+    asked = _race(found, _ASKED)
+    if asked is not None:
+        return _said(POLLS[0].code, asked, found, POLLS[0].advice)
     early = _race(found, _OVERWRITTEN)
     if early is not None and fault.kind in ("deadlock", "race"):
         advice = "A stage is released once by each consumer, when the product that reads it is done."

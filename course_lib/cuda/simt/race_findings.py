@@ -24,6 +24,8 @@ _UNORDERED = {
     ),
 }
 
+_REFUSED = " The thread's last mbarrier_try_wait_parity had returned false."
+
 
 def _index(triple):
     return "({},{},{})".format(*triple)
@@ -44,6 +46,11 @@ class RaceSentences:
         )
 
     def _race(self, raw, space, other):
+        detail = raw["detail"].removesuffix(" refused")
+        sentence = self._unrefused_race(raw | {"detail": detail}, space, other)
+        return sentence if detail == raw["detail"] else sentence + _REFUSED
+
+    def _unrefused_race(self, raw, space, other):
         sentence = self.async_race(raw, space, other)
         if sentence:
             return sentence

@@ -188,8 +188,8 @@ Turn run_block(Block& block, bool one_round) {
             release_barrier(block);
             progress = true;
         }
-        // As late as possible: a copy lands when no thread can do without it.
-        if (!progress) progress = land_oldest_load(block) || time_out_polls(block);
+        // As late as possible: a copy lands when no thread can do without it, and each poll is told "not yet" before.
+        if (!progress) progress = time_out_polls(block) || land_oldest_load(block);
         if (!progress) {
             for (Fiber& fiber : block.fibers)
                 if (fiber.wait == Wait::ready) return Turn::spinning;

@@ -84,6 +84,16 @@ static std::string agent_text(const Stamp& stamp) {
     return "agent " + std::to_string(kind);
 }
 
+// Whether the current thread asked an mbarrier, was told "not yet" and went on: to what a load of that barrier writes, or to
+// a load of its own.
+static bool ignored_try_wait(const Stamp& other) {
+    if (!current->refused_barrier) return false;
+    if (current->issues_async == 1 + static_cast<int>(AgentKind::tma_load)) return true;
+    if (!is_agent(other.linear) || other.block != current->block->id) return false;
+    const Agent& agent = agent_at(*current->block, other.linear);
+    return agent.kind == static_cast<uint8_t>(AgentKind::tma_load) && agent.owner + 1 == current->refused_barrier;
+}
+
 // threadIdx of a linear thread number; blockIdx of a linear block number.
 static SimtIndex thread_index(unsigned linear) {
     const SimtIndex& size = launch->block;
@@ -119,6 +129,7 @@ size_t report_race(Space space, const Stamp& now, uintptr_t address, unsigned by
     if (other.copied == Copied::landed) finding.detail = "landed";
     if (other.copied == Copied::in_flight) finding.detail = "in flight";
     if (by_agent || other.copied == Copied::mbarrier) finding.detail = agent_text(other);
+    if (space == Space::shared && ignored_try_wait(other)) finding.detail += " refused";
     return report(finding);
 }
 

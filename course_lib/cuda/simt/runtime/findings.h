@@ -30,7 +30,7 @@ struct Finding {
     SimtIndex thread{}, block{}, other_thread{}, other_block{};
     uint64_t address = 0;
     unsigned bytes = 0;
-    std::string detail;  // more for the sentence; its form depends on the kind
+    std::string detail;  // more for the sentence; its form depends on the kind. A race's ends in " refused" after a try_wait
     uintptr_t plain_read = 0;  // of a race between a plain read and an atomic: the read's code address
 };
 

@@ -14,7 +14,7 @@
 namespace simt {
 
 constexpr unsigned MBARRIER_BYTES = 8, MAX_COUNT = (1u << 20) - 1;  // arrivals, bytes; PTX ISA, "mbarrier"
-constexpr unsigned MAX_TIME_OUTS = 64;  // of a block, without any progress in between: the polls are in vain
+constexpr unsigned MAX_TIME_OUTS = 64;  // of a block between two phases: then a copy lands, or the polls are in vain
 
 Mbarrier* mbarrier_at(Block& block, uintptr_t address) {
     uintptr_t offset = address - reinterpret_cast<uintptr_t>(worker->shared_low);
@@ -82,6 +82,7 @@ bool check_mbarrier(uintptr_t address, uintptr_t code, bool by_copy) {
 // The waiting thread goes on: it knows what was released by the last completed phase.
 static void acquire(Fiber& fiber, Mbarrier& barrier) {
     barrier.waited = std::max(barrier.waited, barrier.phase);
+    fiber.refused_barrier = 0;
     if (!launch->checked) return;
     join_known(fiber.known, barrier.known);
     join(fiber.clocks, barrier.clocks);
@@ -182,8 +183,9 @@ static bool wait_for_phase(uintptr_t address, unsigned parity, Wait wait, uintpt
         acquire(self, barrier);
         return true;
     }
-    if (wait == Wait::mbarrier_poll && launch->schedule == Schedule::random && launch->random() % 2) return false;
     self.wait_number = mbarrier_number(*self.block, barrier);
+    if (wait == Wait::mbarrier_poll) self.refused_barrier = self.wait_number + 1;
+    if (wait == Wait::mbarrier_poll && launch->schedule == Schedule::random && launch->random() % 2) return false;
     self.wait_parity = parity & 1;
     self.wait = wait;
     yield_to_scheduler();

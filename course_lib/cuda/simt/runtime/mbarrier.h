@@ -38,7 +38,7 @@ Mbarrier& mbarrier_of(Block& block, unsigned number);
 bool check_mbarrier(uintptr_t address, uintptr_t code, bool by_copy);
 // A copy has landed that `thread` issued at `code`.
 void complete_bytes(Block& block, Mbarrier& barrier, uint64_t bytes, uintptr_t code, unsigned thread);
-bool time_out_polls(Block& block);  // no thread can go on: try_wait gives up. False: none waits in one, or in vain
+bool time_out_polls(Block& block);  // no thread can go on: try_wait gives up. False: none waits in one, or too often
 void report_blocked(Block& block);  // a deadlock: what each group of threads waits for
 void check_mbarriers_at_exit(Block& block);
 

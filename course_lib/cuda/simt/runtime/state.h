@@ -114,6 +114,7 @@ struct Fiber {
     // Of the barrier or collective that the thread waits in. Set by the hook, read by the thread that completes it.
     uintptr_t wait_code = 0;  // its code address
     uint32_t wait_number = 0, wait_parity = 0;  // of the mbarrier or named barrier
+    uint32_t refused_barrier = 0;  // 1 + number of the mbarrier whose try_wait returned false last; 0: waited for since
     int barrier_op = 0, predicate = 0;
     Collective collective = Collective::syncwarp;
     unsigned mask = 0;

@@ -2,7 +2,8 @@
 //
 // A load takes its destination and its source at issue, as accesses of an agent (async_proxy.h), and lands later: global
 // memory is read, shared memory is written and the bytes are counted on the mbarrier at once. Forward and resident land a
-// copy only when no thread of the block can go on, reverse lands it at issue, random at a random time, in any order.
+// copy only when no thread of the block can go on and try_wait has returned false 64 times, reverse lands it at issue,
+// random at a random time, in any order.
 // A store or reduction reads shared memory and writes global memory as late as its thread's wait for the bulk group, or
 // at the end of the block. A block that ends without bulk_wait_group_read or bulk_wait_group is a finding, and so is one
 // that ends before a wait for a load: the PTX ISA does not say that the end of a block waits for them, and its shared

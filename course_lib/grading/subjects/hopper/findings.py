@@ -36,6 +36,10 @@ _WAIT_FIRST = (
     "The bytes land while the thread goes on. Before it touches them it waits for the phase in which they land: on the "
     "barrier that the copy was given, with the parity of this round."
 )
+_ASKED = (
+    "mbarrier_try_wait_parity may return false, however often it was asked before: ask until it returns true, or call "
+    "mbarrier_wait_parity, which does."
+)
 _RELEASED = "by all who read it, and the next load waits for that release"
 SET_UP = (
     Row("bad_barrier", "with no barrier of the block between", "init_not_awaited",
@@ -69,6 +73,7 @@ BYTES = (
     Row("bad_barrier", "expected [\\d,]+ bytes", "wrong_bytes", _BYTES),
     Row("deadlock", "bytes are expected", "wrong_bytes", _BYTES),
 )  # fmt: skip
+POLLS = (Row("race", "mbarrier_try_wait_parity had returned false", "asked_and_went_on", _ASKED),)
 STAGES = (
     Row("race", "^[^:]*: thread .* which the bulk load of .* writes", "read_before_landing", _WAIT_FIRST),
     Row("race", "wgmma of thread .* reads .* which the bulk load of .* writes", "read_before_landing", _WAIT_FIRST),
@@ -87,7 +92,7 @@ STAGES = (
     Row("bad_copy", "no thread waited for this copy", "copy_not_awaited",
         "Every copy that is started is waited for before the block ends."),
 )  # fmt: skip
-ROWS = (*SET_UP, *NAMED, *PRODUCTS, *BYTES, *STAGES)
+ROWS = (*SET_UP, *NAMED, *POLLS, *PRODUCTS, *BYTES, *STAGES)
 
 
 def explainer(rows=ROWS):

@@ -72,7 +72,7 @@ SIMT_OWN_LINE void simt_wgmma_commit();
 SIMT_OWN_LINE void simt_wgmma_wait(unsigned num_groups);  // until at most the last num_groups committed groups are in flight
 
 // mbarriers: 8 bytes of shared memory. A wait returns when the phase of this parity has completed; try_wait also, with 0,
-// when no thread of the block can go on.
+// when no thread of the block can go on, up to 64 times before a copy lands.
 SIMT_OWN_LINE void simt_mbarrier_init(void* barrier, unsigned num_arrivals);
 void simt_mbarrier_init_fence();
 SIMT_OWN_LINE void simt_mbarrier_arrive(void* barrier);
