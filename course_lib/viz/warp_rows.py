@@ -12,24 +12,28 @@ _LANES = 8  # drawn of 32
 _SECTOR_BYTES = 32
 
 
-def row_lanes_picture(lane=2):
-    """A row of scores and a row of acc in fp32: a lane goes along a row of K, then down a column of V.
+def row_lanes_picture(own="q", walked=("K", "V"), result="acc", *, lane=2):
+    """A row of scores and a row of a sum in fp32: a lane goes along a row of one tile, then down a column of another.
 
     Parameters
     ----------
+    own : str, whose row the warp has: "q" in the forward pass and for dQ, "k" for dK and dV
+    walked : (str, str), the tile whose rows give the scores, and the tile whose columns are added up
+    result : str, what the sum is called
     lane : int, 0 to 7; its numbers are filled
     """
+    what = "key" if own == "q" else "query"
     figure = Picture(
         8.4,
         3.5,
-        f"One query row of a warp, drawn with {_LANES} of 32 lanes. Scores: lane {lane} multiplies the row of q with "
-        f"row {lane} of the tile of K and gets the score of key {lane}. The weights of all lanes meet in a row of "
-        f"shared memory. Sum: lane {lane} multiplies all weights with column {lane} of the tile of V and gets column "
-        f"{lane} of acc.",
+        f"One row of {own} in a warp, drawn with {_LANES} of 32 lanes. Scores: lane {lane} multiplies it with row "
+        f"{lane} of the tile of {walked[0]} and gets the score of {what} {lane}. The weights of all lanes meet in a "
+        f"row of shared memory. Sum: lane {lane} multiplies all weights with column {lane} of the tile of {walked[1]} "
+        f"and gets column {lane} of {result}.",
     )
     scores, sums = figure.subplots(1, 2)
-    _draw_score_lanes(scores, lane)
-    _draw_sum_lanes(sums, lane)
+    _draw_score_lanes(scores, lane, own, walked[0], what)
+    _draw_sum_lanes(sums, lane, walked[1], result)
     return figure
 
 
@@ -52,28 +56,28 @@ def _strip(axes, corner, marked, colour, *, down=False):
         label(axes, (x + 0.5, y + 0.5), str(number), size=8)
 
 
-def _draw_score_lanes(axes, lane):
-    """q above K, and the scores to the right, one a lane."""
+def _draw_score_lanes(axes, lane, own, walked, what):
+    """The warp's row above the tile, and the scores to the right, one a lane."""
     box(axes, (0, 0), _LANES, 1, facecolor=LIGHT_ORANGE, edgecolor=INK, linewidth=0.8)
-    label(axes, (4, 0.5), "the row of q: read by all lanes", size=8)
+    label(axes, (4, 0.5), f"the row of {own}: read by all lanes", size=8)
     _grid(axes, (0, 2), lane, rows=True)
-    label(axes, (4, 10.6), "tile of K: a row is a key", size=8.5)
+    label(axes, (4, 10.6), f"tile of {walked}: a row is a {what}", size=8.5)
     _strip(axes, (10.6, 2), lane, LIGHT_BLUE, down=True)
-    label(axes, (11.1, 10.6), "scores,\none a lane", size=8.5)
+    label(axes, (11.1, 11.0), "scores,\none a lane", size=8.5)
     arrow(axes, (8.1, 2.5 + lane), (10.5, 2.5 + lane))
-    canvas(axes, (-0.3, 13), (11.5, -0.3), title=f"scores: lane {lane} goes along row {lane} of K")
+    canvas(axes, (-0.3, 12.6), (11.8, -0.3), title=f"scores: lane {lane} goes along row {lane} of {walked}")
 
 
-def _draw_sum_lanes(axes, lane):
-    """Weights beside V, and acc below, one column a lane."""
+def _draw_sum_lanes(axes, lane, walked, result):
+    """Weights beside the tile, and the result below, one column a lane."""
     _strip(axes, (0, 0), None, LIGHT_BLUE, down=True)
     label(axes, (0.6, 9.0), "weights, in shared\nmemory: read\nby all lanes", size=8, va="top")
     _grid(axes, (3.4, 0), lane, rows=False)
-    label(axes, (11.7, 4), "tile of V", size=8.5, ha="left")
+    label(axes, (11.7, 4), f"tile of {walked}", size=8.5, ha="left")
     _strip(axes, (3.4, 10), lane, LIGHT_ORANGE)
-    label(axes, (11.7, 10.5), "acc,\none a lane", size=8.5, ha="left")
+    label(axes, (11.7, 10.5), f"{result},\none a lane", size=8.5, ha="left")
     arrow(axes, (3.9 + lane, 8.1), (3.9 + lane, 9.9), shrinkA=0, shrinkB=0)
-    canvas(axes, (-1.8, 14.4), (11.5, -0.3), title=f"sum: lane {lane} goes down column {lane} of V")
+    canvas(axes, (-1.8, 14.4), (11.8, -0.3), title=f"sum: lane {lane} goes down column {lane} of {walked}")
 
 
 def operand_picture(lane=5):

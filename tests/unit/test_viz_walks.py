@@ -77,3 +77,9 @@ def test_the_registers_of_a_lane_are_those_of_the_kernels():
 def test_owners_go_over_the_tiles_that_see_them():
     text = viz.gradient_owners_picture(4).alt_text
     assert "keys of tile 3" in text and "tiles 3 to 4" in text and "tiles 1 to 3" in text
+
+
+def test_the_lanes_of_a_row_are_named_after_the_kernel():
+    forward, backward = viz.row_lanes_picture(), viz.row_lanes_picture("k", ("Q", "dO"), "dV")
+    assert "row 2 of the tile of K and gets the score of key 2" in forward.alt_text
+    assert "score of query 2" in backward.alt_text and "column 2 of dV" in backward.alt_text
