@@ -95,14 +95,13 @@ def test_the_first_use_of_a_word_leads_to_the_glossary(root, number):
             assert linked and linked.start() <= used.end(), used[0]
 
 
-@pytest.mark.parametrize("stem", CHAPTERS)
-def test_a_chapter_ends_with_a_recap(root, stem):
-    lectures = (root / "chapters" / f"{stem}.md").read_text(encoding="utf-8").partition('+++ {"part": "exercises"}')[0]
-    recap = lectures.strip().split("\n\n")[-1]
-    for words in (
-        r"^\*\*Recap\.\*\* \*What chang",
-        r"\*What .*cost.*\*:",
-        r"\*What limits .*\*:",
-        r"\*What comes next\*:",
-    ):
-        assert re.search(words, recap), words
+def test_a_lecture_ends_with_a_recap(chapter):
+    for lecture in chapter.lectures:
+        recap = lecture.cells[-1].source.strip().split("\n\n")[-1]
+        for words in (
+            r"^\*\*Recap\.\*\* \*What chang",
+            r"\*What .*cost.*\*:",
+            r"\*What limits .*\*:",
+            r"\*What comes next\*:",
+        ):
+            assert re.search(words, recap), (lecture.stem, words)
