@@ -18,7 +18,7 @@ FRONT_PAGE = "[Front page](../README.md)"
 @dataclass(frozen=True)
 class Stop:
     number: str  # of the chapter
-    title: str  # "06 FlashAttention-1"; a lecture's own where a chapter has several
+    title: str  # "06 FlashAttention-1"; where a chapter has several lectures, "09a Split the keys"
     stem: str | None  # None of a chapter that is not written
 
     def __str__(self):
@@ -33,10 +33,17 @@ def stops(root):
         number = path.name[:2]
         titles = lecture_titles(path.stem, split_parts(path.read_text(encoding="utf-8"))[1])
         for stem, title in titles.items():
-            written.append(Stop(number, planned.get(number, title) if len(titles) == 1 else title, stem))
+            written.append(Stop(number, planned.get(number, title) if len(titles) == 1 else _short(title), stem))
     numbers = {stop.number for stop in written}
     rest = [Stop(number, title, None) for number, title in planned.items() if number not in numbers]
     return sorted(written + rest, key=lambda stop: stop.number)
+
+
+def _short(title):
+    """ "09a Split the keys" of the title "09a Flash-Decoding: split the keys"."""
+    label, _, words = title.partition(" ")
+    words = words.partition(": ")[2] or words
+    return f"{label} {words[0].upper()}{words[1:]}"
 
 
 def lines(number, has_exercises, stops):

@@ -11,7 +11,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from course_lib.book.chapters import read_chapter
 from course_lib.book.notebooks import build
-from course_lib.book.outline import chapter_files
+from course_lib.book.outline import ROOT, chapter_files
 
 expect.set_options(timeout=20_000)  # milliseconds; two cores may be busy with other tests
 CHAPTER = next(path for path in chapter_files() if path.stem.startswith("03_"))
@@ -24,6 +24,8 @@ WRONG = (
     ("03.1", "def merge(m_a, l_a, m_b, l_b):\n    return torch.maximum(m_a, m_b), l_a + l_b", "first wrong element"),
     ("03.2", CUDA_TYPO, "line 3"),
 )
+
+NEXT = "Next: [the exercises](../exercises.ipynb) · [Front page](../README.md)"
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,12 @@ def lab(chapter, tmp_path_factory):
     (lecture,) = chapter.lectures.values()
     nbformat.write(lecture, folder / "lecture.ipynb")
     nbformat.write(chapter.exercises, folder / "exercises.ipynb")
+    for name in ("notebooks/links.ipynb", "chapters/glossary.md", "README.md"):
+        (folder / name).parent.mkdir(exist_ok=True)
+    links = nbformat.v4.new_markdown_cell(f"{NEXT}\n\na [barrier](../chapters/glossary.md#barrier)")
+    nbformat.write(nbformat.v4.new_notebook(cells=[links], metadata=lecture.metadata), folder / "notebooks/links.ipynb")
+    (folder / "chapters/glossary.md").write_text((ROOT / "chapters/glossary.md").read_text())
+    (folder / "README.md").write_text("# The course\n")
     server = Server(folder, tmp_path_factory.mktemp("state"))
     yield server
     server.close()
@@ -129,3 +137,19 @@ def test_a_cuda_cell_is_edited_as_cpp(open_notebook):
 
 def _mime_types(notebook):
     return notebook.page.evaluate("jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.mimeType)")
+
+
+def test_links_land_on_the_word_the_front_page_and_the_next_notebook(open_notebook):
+    notebook = open_notebook("notebooks/links.ipynb")
+    page = notebook.page
+    page.get_by_role("link", name="barrier", exact=True).click()
+    word = page.locator('.jp-MarkdownViewer [data-jupyter-id="barrier"]')
+    expect(word).to_be_in_viewport(timeout=30_000)
+    expect(page.locator('.jp-MarkdownViewer [data-jupyter-id="acc"]')).not_to_be_in_viewport()
+    page.screenshot(path=notebook.artifacts / "glossary-barrier.png")
+    page.locator(".lm-TabBar-tab", has_text="links.ipynb").click()
+    page.get_by_role("link", name="Front page").click()
+    expect(page.locator(".jp-MarkdownViewer h1", has_text="The course")).to_be_visible(timeout=30_000)
+    page.locator(".lm-TabBar-tab", has_text="links.ipynb").click()
+    page.get_by_role("link", name="the exercises").click()
+    expect(page.locator(".lm-TabBar-tab.lm-mod-current", has_text="exercises.ipynb")).to_be_visible(timeout=30_000)

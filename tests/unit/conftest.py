@@ -107,7 +107,7 @@ def other():
 SECOND = """\
 +++ {"part": "lecture", "stem": "42b_more"}
 
-# 42b Add more numbers
+# 42b Adding: add more numbers
 
 ```{code-cell} ipython3
 print(2 + 3)

@@ -155,7 +155,7 @@ def test_several_lectures_become_a_notebook_each_and_exercises_stay_one(tiny_cou
     names = ["notebooks/42a_two.ipynb", "notebooks/42b_more.ipynb"]
     assert list(again.files()) == [*names, "exercises/42_exercises.ipynb", "solutions/42_solutions.ipynb"]
     first, second = map(texts, again.lectures.values())
-    assert [cell.source for cell in second] == ["# 42b Add more numbers", "print(2 + 3)"]
+    assert [cell.source for cell in second] == ["# 42b Adding: add more numbers", "print(2 + 3)"]
     assert [cell.id for cell in first[1:]] == [cell.id for cell in texts(lecture(built))[1:]]
     assert texts(again.exercises) == texts(built.exercises) and texts(again.solutions) == texts(built.solutions)
 
@@ -166,7 +166,7 @@ def test_several_lectures_become_a_notebook_each_and_exercises_stay_one(tiny_cou
         (', "stem": "42a_two"', "", "lecture a has no stem, and others have one"),
         ("42b_more", "42c_more", "lecture b is called '42c_more'; .*42b_"),
         ("42b_more", "42b More", "lecture b is called '42b More'"),
-        ("# 42b", "# 42", "the title of 42b_more is '42 Add more numbers'; expected a first heading '# 42b …'"),
+        ("# 42b", "# 42", "the title of 42b_more is '42 Adding: add more numbers'; expected a first heading '# 42b …'"),
     ],
 )
 def test_lectures_without_their_names_are_refused(tiny_course, split, old, new, why):

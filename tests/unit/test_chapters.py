@@ -20,7 +20,7 @@ CHAPTERS = sorted(path.stem for path in (Path(__file__).parents[2] / "chapters")
 MAX_LINES, MEDIAN_LINES = 15, 10  # of a code cell, and of a quotation
 MAX_PNG_BYTES, MIN_ALT_LETTERS, MIN_PICTURES = 120_000, 40, 3  # CONTRIBUTING.md
 WORDS = ("warp", "lane", "engine", "barrier")  # in verdicts or ledgers before the chapter that explains them
-GLOSSARY = "(../chapters/glossary.md)"
+GLOSSARY = "(../chapters/glossary.md#{word})"
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_the_first_use_of_a_word_leads_to_the_glossary(root, number):
     plain = re.sub(r"^```.*?^```|^#+ .*?$|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
     for word in WORDS:
         used = re.search(rf"[^\n]{{0,40}}\b{word}s?\b[^\n]{{0,40}}", plain, re.IGNORECASE)
-        linked = re.search(rf"\[\**{word}s?\**\]{re.escape(GLOSSARY)}", plain, re.IGNORECASE)
+        linked = re.search(rf"\[\**{word}s?\**\]{re.escape(GLOSSARY.format(word=word))}", plain, re.IGNORECASE)
         if used:
             assert linked and linked.start() <= used.end(), used[0]
 

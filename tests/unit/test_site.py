@@ -94,19 +94,6 @@ def test_a_notebook_page_says_how_to_run_it_and_leads_to_its_exercises(tmp_path)
     assert "toctree" not in exercises.cells[-1].source + lecture.cells[-1].source
 
 
-def test_the_glossary_becomes_terms():
-    text = sources.glossary(
-        "# Glossary\n\nIntroduction.\n\n**acc**: a sum. [07]\n\n**bank (of memory)**: a part. [01]\n"
-    )
-    assert text.startswith("# Glossary\n\nIntroduction.\n\n````{glossary}\nacc\n  a sum. [07]\n\nbank (of")
-
-
-def test_every_entry_of_the_glossary_is_a_term():
-    text = (ROOT / "chapters" / "glossary.md").read_text()
-    entries = [line for line in text.splitlines() if line.startswith("**")]
-    assert sources.glossary(text).count("\n  ") == len(entries) > 50
-
-
 def test_every_page_of_docs_is_in_the_table_of_contents():
     pages = {f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")}
     assert pages <= {*sources.REFERENCE, *sources.PROJECT}

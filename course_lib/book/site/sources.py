@@ -3,17 +3,16 @@
 Links between pages stay as they are, since the folders are. Added are a table of contents, a note on every notebook
 page that says how to run it, and glossary entries that can be linked to.
 
-May import: outline, navigation, chapters, guesses, pages, matplotlib.
+May import: outline, navigation, chapters, glossary, guesses, pages, matplotlib.
 """
 
-import re
 import shutil
 from pathlib import Path
 
 import matplotlib
 import nbformat
 
-from .. import guesses, navigation
+from .. import glossary, guesses, navigation
 from ..chapters import read_chapter
 from ..outline import chapter_files, exercises_name, lecture_name
 from ..pages import PICTURES
@@ -25,7 +24,6 @@ REFERENCE = (
 )
 PROJECT = ("docs/chapters", "docs/hosted", "kernels_cu/README", "benchmarks/README", "CONTRIBUTING")
 MATH_FONT = ("STIXGeneral.ttf", "LICENSE_STIX")  # matplotlib brings it
-_ENTRY = re.compile(r"^\*\*(.+?)\*\*: (.*)$", re.MULTILINE)
 
 
 def collect(target, root):
@@ -42,9 +40,14 @@ def collect(target, root):
         shutil.copy(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name, target / "_static" / name)
     readme = (root / "README.md").read_text(encoding="utf-8")
     _write(target / "index.md", readme + contents(navigation.stops(root)))
-    _write(target / "chapters" / "glossary.md", glossary((root / "chapters" / "glossary.md").read_text("utf-8")))
+    text = (root / "chapters" / "glossary.md").read_text(encoding="utf-8")
+    _write(target / "chapters" / "glossary.md", glossary.on_the_site(text))
+    words = glossary.entries(text)
     for chapter in chapters:
         for name, notebook in chapter_pages(chapter, root).items():
+            for cell in notebook.cells:
+                if cell.cell_type == "markdown":
+                    cell.source = glossary.links_on_the_site(cell.source, words)
             _write(target / name, nbformat.writes(notebook))
 
 
@@ -98,14 +101,6 @@ def run_note(name, other):
         f"`make lab`, then open `{name}`. {state}\n\n"
         f"{{download}}`Download the notebook </{name}>` · [Without Linux](../docs/hosted.md){link}\n````\n"
     )
-
-
-def glossary(text):
-    """The glossary with every entry as a term that pages and the search can point to."""
-    head, _, _ = text.partition("\n**")
-    entries = [(word, meaning) for word, meaning in _ENTRY.findall(text)]
-    lines = [f"{word}\n  {meaning}\n" for word, meaning in entries]
-    return f"{head.rstrip()}\n\n````{{glossary}}\n" + "\n".join(lines) + "````\n"
 
 
 def alt_texts(folder):
