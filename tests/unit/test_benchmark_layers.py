@@ -1,9 +1,10 @@
 """The case files of the small kernels: every variant of a dry run is right; a wrong one is told from a right one."""
 
+import pytest
 import torch
 from benchmark_dry_runs import dry_rows
 
-from benchmarks import norm
+from benchmarks import activation, norm, rope
 from benchmarks.harness.layers import in_place, relative_error
 
 
@@ -14,6 +15,12 @@ def test_norms(tmp_path):
         for step, op in (("01", "rms_norm"), ("02", "layer_norm"), ("03", "add_rms_norm"))
         for language in ("cuda", "triton")
     }
+
+
+@pytest.mark.parametrize("case", [activation, rope], ids=lambda case: case.__name__)
+def test_others(case, tmp_path):
+    rows = dry_rows(case, tmp_path)
+    assert {row["language"] for row in rows} == {"cuda", "triton", "torch"}
 
 
 def test_what_works_in_place_is_checked_by_its_first_call():

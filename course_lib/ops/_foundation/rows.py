@@ -99,3 +99,27 @@ def row_grid(num_rows, shape):
     """(grid, threads of a block) for macros of `row_shape`."""
     rows = shape["ROWS_PER_BLOCK"]
     return (ceil_div(num_rows, rows),), shape["THREADS_PER_ROW"] * rows
+
+
+ELEMENT_THREADS = 256  # of a block whose threads need nothing of each other
+
+
+def element_shape(x, width, *, chunks):
+    """Macros as those of `row_shape` for kernels that visit each number alone: `chunks` accesses a thread, or one where
+    there are too few for all threads of the card."""
+    num_accesses = x.shape[1] // width
+    narrow = num_accesses <= 32
+    threads = power_of_two(num_accesses, least=1) if narrow else min(ELEMENT_THREADS, 32 * ceil_div(num_accesses, 32))
+    fills = x.shape[0] * num_accesses >= 2048 * slots(x, chunks)
+    return {
+        "VEC": width,
+        "THREADS_PER_ROW": threads,
+        "ROWS_PER_BLOCK": max(1, ELEMENT_THREADS // threads),
+        "CHUNKS": min(chunks, ceil_div(num_accesses, threads)) if fills else 1,
+    }
+
+
+def element_grid(num_rows, num_cols, shape):
+    """(grid, threads of a block) for macros of `element_shape`: row groups, pieces of a row."""
+    rows, threads = shape["ROWS_PER_BLOCK"], shape["THREADS_PER_ROW"]
+    return (ceil_div(num_rows, rows), ceil_div(num_cols, shape["VEC"] * threads * shape["CHUNKS"])), threads * rows

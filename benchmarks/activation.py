@@ -1,0 +1,127 @@
+"""Time tanh-GELU and the gated product of SwiGLU, forward and backward, beside torch, torch.compile, FlashInfer, Liger.
+
+    python3 -m benchmarks.activation --out benchmarks/results/h200/activation.csv
+    python3 -m benchmarks.activation --dry      tiny sizes on a CPU, to try the script
+
+`gbps` counts each number once: SwiGLU reads gate and up, the halves of one tensor, and writes half as much. Everything
+runs from CUDA graphs, in turns, and is checked against float64 before it is timed.
+"""
+
+import sys
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+
+from benchmarks.harness import Benchmark, main
+from benchmarks.harness.layers import NAMES, VALUES, Layer, installed, poisoned, relative_error
+from course_lib.ops import activation as ops
+from course_lib.reference import activation as reference
+
+SIZES = ((8, 14336), (128, 14336), (65536, 1024), (8192, 11008), (8192, 14336))
+DRY_SIZES = ((3, 256),)
+CHECKED_ROWS = 64
+TOLERANCE = {"bfloat16": 2e-2}
+
+
+def loads(dry):
+    sizes = [dict(zip(("num_rows", "num_cols"), size, strict=True)) for size in (DRY_SIZES if dry else SIZES)]
+    return [{"op": op} | size | {"dtype": "bfloat16"} for op in OPS for size in sizes]
+
+
+def torch_gelu(gate):
+    return (F.gelu(gate, approximate="tanh"),)
+
+
+def torch_swiglu(both):
+    gate, up = both.chunk(2, dim=-1)
+    return (F.silu(gate) * up,)
+
+
+def torch_swiglu_backward(d_out, both):
+    """The formula, written with tensors."""
+    gate, up = both.chunk(2, dim=-1)
+    s = torch.sigmoid(gate)
+    return (torch.cat((d_out * up * (s * (1 + gate * (1 - s))), d_out * gate * s), dim=-1),)
+
+
+def gelu_tanh(layer, both, d_out):
+    """Tanh-GELU of the gate, contiguous."""
+    x = both.chunk(2, dim=-1)[0].contiguous()
+    for language in ("cuda", "triton"):
+        layer.ours("01_gelu_tanh", language, partial(poisoned, ops.plan_gelu_tanh(x, language=language)))
+    layer.torch("F.gelu", lambda: partial(torch_gelu, x))
+    layer.compiled(torch_gelu, x)
+
+
+def swiglu(layer, both, d_out):
+    """silu(gate) * up of the halves of one tensor."""
+    for language in ("cuda", "triton"):
+        layer.ours("02_swiglu", language, partial(poisoned, ops.plan_swiglu(both, language=language)))
+    layer.torch("F.silu, mul", lambda: partial(torch_swiglu, both))
+    layer.compiled(torch_swiglu, both)
+    layer.installed("flashinfer", "flashinfer", "silu_and_mul", both)
+
+    def liger():
+        forward = installed("liger_kernel.ops.swiglu", "swiglu_forward")
+        gate, up = (half.contiguous() for half in both.chunk(2, dim=-1))  # it takes contiguous tensors
+        return lambda: (forward(gate, up)[-1],)
+
+    layer.peer("liger", liger)
+
+
+def swiglu_backward(layer, both, d_out):
+    """The gradients of both halves, in one tensor."""
+    for language in ("cuda", "triton"):
+        launch = ops.plan_swiglu_backward(d_out, both, language=language)
+        layer.ours("04_swiglu_backward", language, partial(poisoned, launch))
+    layer.torch("formula", lambda: partial(torch_swiglu_backward, d_out, both))
+    layer.compiled(torch_swiglu_backward, d_out, both)
+
+
+OPS = {"gelu_tanh": gelu_tanh, "swiglu": swiglu, "swiglu_backward": swiglu_backward}
+PASSES = {"gelu_tanh": 2, "swiglu": 3, "swiglu_backward": 5}  # how often num_rows * num_cols numbers are moved
+
+
+def wanted(op, both, d_out):
+    """The output of the first rows in float64."""
+    gate, up = both[:CHECKED_ROWS].chunk(2, dim=-1)
+    if op == "gelu_tanh":
+        return reference.gelu_tanh(gate)
+    if op == "swiglu":
+        return reference.swiglu(gate, up)
+    return torch.cat(reference.swiglu_backward(d_out[:CHECKED_ROWS], gate, up), dim=-1)
+
+
+def error_of(outputs, want):
+    """Error of the checked rows."""
+    return relative_error([outputs[0][: len(want)]], [want])
+
+
+def rows_of(load, options):
+    """The rows of one size."""
+    num_rows, num_cols, dtype = load["num_rows"], load["num_cols"], getattr(torch, load["dtype"])
+    both = torch.randn(num_rows, 2 * num_cols, device=options.device).to(dtype)
+    d_out = torch.randn(num_rows, num_cols, device=options.device).to(dtype)
+    num_bytes = PASSES[load["op"]] * d_out.numel() * d_out.element_size()
+    check = partial(error_of, want=wanted(load["op"], both, d_out))
+    layer = Layer(options, num_bytes, check, TOLERANCE[load["dtype"]])
+    OPS[load["op"]](layer, both, d_out)
+    yield from layer.rows(load)
+
+
+BENCHMARK = Benchmark(
+    __doc__,
+    __file__,
+    "medians of CUDA events, graphs, in turns, L2 flushed, middle half in low_us to high_us",
+    keys=("op", *NAMES, "num_rows", "num_cols", "dtype"),
+    values=VALUES,
+    loads=loads,
+    rows=rows_of,
+    shown=("median_us", "gbps", "copy_percent"),
+    quick={"num_rows": (8, 8192), "num_cols": (14336,)},
+    runs=25,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(BENCHMARK))
