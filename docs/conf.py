@@ -1,14 +1,11 @@
 """Sphinx's configuration of the course's site; `make site` copies it beside the collected pages."""
 
 import os
-from pathlib import Path
 
 os.environ["COURSE_ENGINE"] = "cpu"  # the API reference imports the course, which chooses an engine at import
 
 from course_lib.book.site.docstrings import to_rst  # noqa: E402
-from course_lib.book.site.sources import alt_texts  # noqa: E402
 
-HERE = Path(__file__).parent
 REPOSITORY = os.environ.get("COURSE_REPOSITORY", "")  # its address, where the site has one to point to
 
 project = "Attention, kernel by kernel"
@@ -50,16 +47,6 @@ html_theme_options = {
 }
 
 
-def describe_pictures(app, doctree):
-    """Give the pictures of notebook outputs their text alternatives, which myst-nb leaves out."""
-    from docutils import nodes
-
-    for image in doctree.findall(nodes.image):
-        alt = app.config.picture_alts.get(Path(image["uri"]).stem)
-        if alt:
-            image["alt"] = alt
-
-
 def highlight_cuda(app, doctree):
     """Colour the cells that begin with %%cuda as CUDA C++."""
     from docutils import nodes
@@ -95,6 +82,4 @@ def setup(app):
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
     app.connect("autodoc-process-docstring", translate_docstring)
     app.connect("autodoc-skip-member", skip_borrowed)
-    app.add_config_value("picture_alts", alt_texts(HERE), "env", dict)
-    app.connect("doctree-read", describe_pictures)
     app.connect("doctree-read", highlight_cuda)

@@ -10,6 +10,7 @@ import re
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 
 import nbformat
@@ -22,10 +23,12 @@ from .navigation import TAG
 from .outline import ROOT, exercises_name, lecture_name, solutions_name
 
 MAX_PNG_BYTES = 120_000  # one picture
+MAX_PLAYER_BYTES = 100_000  # all frames of a player, and its still picture
 MAX_OUTPUT_BYTES = 1_000_000  # one notebook
 CELL_SECONDS = 300
 _ENVIRONMENT = {"COURSE_ENGINE": "cpu", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_IMAGE = re.compile(r"<img\b[^>]*>")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _SAVED_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -170,25 +173,41 @@ def check_outputs(notebook, name):
 
     Raises
     ------
-    CourseError  a picture above MAX_PNG_BYTES or without alt text, or outputs above MAX_OUTPUT_BYTES in sum
+    CourseError  a picture above MAX_PNG_BYTES or without alt text, a player above MAX_PLAYER_BYTES, or outputs above
+                 MAX_OUTPUT_BYTES in sum
     """
     total = 0
     for number, cell in enumerate(notebook.cells):
         for output in cell.get("outputs", ()):
             data = output.get("data", {"text": output.get("text", "")})
             total += sum(len(str(value)) for value in data.values())
-            if "image/png" in data:
-                _check_picture(data["image/png"], output.metadata, f"{name}, cell {number}")
+            _check_pictures(data, f"{name}, cell {number}")
     if total > MAX_OUTPUT_BYTES:
         raise CourseError(f"{name}: outputs of {total:,} bytes, at most {MAX_OUTPUT_BYTES:,} are kept")
 
 
-def _check_picture(encoded, metadata, where):
-    size = len(base64.b64decode(encoded))
-    if size > MAX_PNG_BYTES:
+def pictures(data):
+    """[(bytes of the picture, alt text)] of each <img> in the HTML of an output's MIME bundle."""
+    found = []
+    for image in _IMAGE.findall(data.get("text/html", "")):
+        encoded, alt = (re.search(pattern, image) for pattern in (r'base64,([^"]*)"', r'alt="([^"]*)"'))
+        found.append((base64.b64decode(encoded[1] if encoded else ""), unescape(alt[1]) if alt else ""))
+    return found
+
+
+def _check_pictures(data, where):
+    """One output's pictures and player."""
+    bare = [(base64.b64decode(data["image/png"]), "")] if "image/png" in data else []
+    for png, alt in [*pictures(data), *bare]:
+        if len(png) > MAX_PNG_BYTES:
+            raise CourseError(
+                f"{where}: a picture of {len(png):,} bytes, at most {MAX_PNG_BYTES:,} are kept; "
+                "draw it smaller or with fewer points"
+            )
+        if not alt:
+            raise CourseError(f"{where}: a picture without alt text; the pictures of course_lib.viz bring theirs")
+    size = len(data.get("text/html", ""))
+    if "data-frames=" in data.get("text/html", "") and size > MAX_PLAYER_BYTES:
         raise CourseError(
-            f"{where}: a picture of {size:,} bytes, at most {MAX_PNG_BYTES:,} are kept; "
-            "draw it smaller or with fewer points"
+            f"{where}: a player of {size:,} bytes, at most {MAX_PLAYER_BYTES:,} are kept; play fewer frames"
         )
-    if not metadata.get("image/png", {}).get("alt"):
-        raise CourseError(f"{where}: a picture without alt text; the pictures of course_lib.viz bring theirs")

@@ -1,8 +1,8 @@
 """Pictures of the course: plain data in, a matplotlib figure with alternative text out.
 
-One module a subject; `style` holds the look and the shared drawing helpers, `widgets` and `widgets_pipeline` add
-ipywidgets on top. May import: matplotlib, numpy; ipywidgets only in those two. No module here knows a kernel, a device
-or torch.
+One module a subject; `style` holds the look, `drawing` the shared helpers. `player` plays frames in the browser,
+`players` has the pictures that it plays, `widgets` those with input from a reader. May import: matplotlib, numpy;
+ipywidgets only in `widgets`. No module here knows a kernel or torch.
 """
 
 import importlib
@@ -27,6 +27,7 @@ _NAMES = {  # module -> the names that it gives to the course
     "page_lookups": ("lookup_picture", "page_lanes_picture", "slot_mapping_picture", "table_walk_picture"),
     "pages": ("pages_frames", "pages_picture"),
     "panels": ("panels_picture", "step_offsets", "swizzle_picture", "swizzled_chunk"),
+    "players": ("actors_explorer", "growth_slider", "pages_player", "ring_player", "tile_loops", "waves_slider"),
     "recorded": ("line_labels", "spans_of_events", "spans_of_rows"),
     "registers": (
         "register_pool_picture",
@@ -59,8 +60,7 @@ _NAMES = {  # module -> the names that it gives to the course
         "row_lanes_picture",
         "store_picture",
     ),
-    "widgets": ("access_explorer", "growth_slider", "pages_player", "stepper", "tile_loops", "waves_slider"),
-    "widgets_pipeline": ("actors_explorer", "ring_player"),
+    "widgets": ("access_explorer", "stepper"),
 }
 # name -> module; a module is imported when one of its names is first used, so that `import course_lib.viz` is light
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

@@ -1,4 +1,4 @@
-"""The look of every figure: a colour-blind safe palette, a white background, small files, alternative text.
+"""The look of every figure: a colour-blind safe palette, a light and a dark look, small files, alternative text.
 
 Palette: M. Okabe, K. Ito, "Color Universal Design", 2008, https://jfly.uni-koeln.de/color/. Colour never carries a
 meaning alone: a hatch, an outline or a word repeats it.
@@ -6,10 +6,12 @@ meaning alone: a hatch, an outline or a word repeats it.
 
 import base64
 import io
+import re
 from contextlib import contextmanager
+from html import escape
 from operator import sub
 
-from matplotlib import rcParams
+from matplotlib import rc_context, rcParams
 from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"
@@ -39,8 +41,18 @@ _NAMED = (
 )
 
 
+# A dark theme inverts brightness and keeps hues; white becomes the dark grey of the page. Where a page drops the style,
+# a picture is as it was drawn, on white.
+_DARK = 'body[data-jp-theme-light="false"],html[data-theme="dark"],body.vscode-dark'
+_STYLE = (
+    "<style>img.course-picture{max-width:100%;height:auto}"
+    f":is({_DARK}) img.course-picture"
+    "{filter:invert(.93) hue-rotate(180deg)!important;background:none!important}</style>"
+)
+
+
 class Picture(Figure):
-    """A matplotlib figure that displays itself in a notebook as a small PNG with alternative text.
+    """A matplotlib figure that displays itself in a notebook as a small picture with alternative text.
 
     Parameters
     ----------
@@ -51,6 +63,11 @@ class Picture(Figure):
     def __init__(self, width, height, alt_text):
         super().__init__(figsize=(width, height), layout="constrained", facecolor="white")
         self.alt_text = alt_text
+
+    @property
+    def css_size(self):
+        """(width, height) on a page, in CSS pixels."""
+        return tuple(round(inches * _CSS_PIXELS_PER_INCH) for inches in self.get_size_inches())
 
     def png(self):
         """PNG bytes without dates or versions: the same data give the same bytes."""
@@ -67,10 +84,27 @@ class Picture(Figure):
         image.save(small, "PNG", optimize=True)
         return small.getvalue()
 
+    def svg(self):
+        """The picture as SVG text whose letters are shapes; the same data give the same text."""
+        buffer = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        with _full_page(), rc_context({"svg.hashsalt": "course", "svg.fonttype": "path"}):
+            self.savefig(buffer, format="svg", metadata=nothing)
+        text = buffer.getvalue()
+        text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+        text = re.sub(r"(?<!scale\()\b(\d+\.\d\d)\d+", r"\1", text)  # hundredths of a point
+        return re.sub(r'<g id="[^"]*">', "<g>", text)  # a number in each name, which no part of the file refers to
+
+    def html(self, part="picture"):
+        """An <img> with alternative text; `part` is its name for a script."""
+        width, height = self.css_size
+        return (
+            f'{_STYLE}<img class="course-picture" data-part="{part}" alt="{escape(self.alt_text)}" width="{width}" '
+            f'height="{height}" src="data:image/png;base64,{base64.b64encode(self.png()).decode()}">'
+        )
+
     def _repr_mimebundle_(self, include=None, exclude=None):
-        width, height = (round(inches * _CSS_PIXELS_PER_INCH) for inches in self.get_size_inches())
-        data = {"image/png": base64.b64encode(self.png()).decode(), "text/plain": self.alt_text}
-        return data, {"image/png": {"alt": self.alt_text, "width": width, "height": height}}
+        return {"text/html": self.html(), "text/plain": self.alt_text}
 
 
 def _exact(palette):

@@ -75,17 +75,24 @@ def test_the_lecture_runs_and_its_stepper_moves(open_notebook):
     assert [cell["errors"] for cell in notebook.cells() if cell["errors"]] == []
     number = next(n for n, cell in enumerate(notebook.cells()) if "viz.stepper(" in cell["source"])
     cell = notebook.locator(number)
-    picture, slider = cell.locator(".widget-image"), cell.locator(".widget-slider .noUi-handle")
+    picture, slider = cell.locator("img.course-picture"), cell.get_by_role("slider", name="tile")
     expect(picture).to_be_visible()
-    sentence = cell.locator(".widget-html-content").last
-    readout = cell.locator(".widget-readout").first
-    first, before, tile = picture.get_attribute("src"), sentence.inner_text(), int(readout.inner_text())
+    sentence, stop = cell.locator("[data-part=sentence]"), cell.locator("output")
+    expect(stop).to_have_text("1 of 4")
+    first, before, alt = picture.get_attribute("src"), sentence.inner_text(), picture.get_attribute("alt")
     slider.focus()
     notebook.page.keyboard.press("ArrowRight")
+    expect(stop).to_have_text("2 of 4")
     expect(picture).not_to_have_attribute("src", first)
-    expect(readout).to_have_text(str(tile + 1))
+    expect(picture).not_to_have_attribute("alt", alt)
     assert before  # the picture's content as a sentence, for readers who cannot see it
     expect(sentence).not_to_have_text(before)
+    notebook.page.keyboard.press("ArrowDown")  # not a shortcut of the notebook's: the slider keeps the key
+    expect(stop).to_have_text("1 of 4")
+    row = cell.get_by_role("textbox", name="row")
+    row.fill("1, 2")
+    row.press("Enter")
+    expect(stop).to_have_text("1 of 1")
     notebook.screenshot("stepper")
 
 

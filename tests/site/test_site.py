@@ -125,7 +125,7 @@ def test_solutions_are_not_on_the_site(pages):
         assert "BEGIN SOLUTION" not in (HTML / f"{name}.html").read_text()
 
 
-def test_widgets_are_still_pictures(pages):
+def test_widgets_are_players(pages):
     cells = [
         cell
         for name in LECTURES
@@ -133,7 +133,7 @@ def test_widgets_are_still_pictures(pages):
         if _WIDGET.search(re.sub(r"<[^>]+>", "", cell.partition('class="cell_output')[0]))
     ]
     assert len(cells) >= 5
-    assert all("<img" in cell.partition('class="cell_output')[2] for cell in cells)
+    assert all('class="course-player"' in cell.partition('class="cell_output')[2] for cell in cells)
     assert not any("widget-view+json" in cell for cell in cells)
 
 
@@ -235,6 +235,18 @@ def test_next_leads_from_the_front_page_through_every_lecture_and_its_exercises(
         name = str(((HTML / name).parent / target[1]).resolve().relative_to(HTML.resolve()))
         seen.append(name)
     assert seen == expected
+
+
+def test_a_player_plays_on_the_site_and_pictures_follow_its_theme(open_page):
+    page, complaints = open_page("notebooks/03_online_softmax.html", scheme="dark")
+    slider, stop = page.get_by_role("slider", name="tile"), page.locator("output").first
+    expect(stop).to_have_text("1 of 4")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    expect(stop).to_have_text("2 of 4")
+    looks = page.locator("img.course-picture").evaluate_all("all => all.map(one => getComputedStyle(one).filter)")
+    assert looks and all(look.startswith("invert(0.93)") for look in looks)
+    assert complaints == []
 
 
 @pytest.mark.parametrize("name", SHOWN)

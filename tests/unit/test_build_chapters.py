@@ -116,20 +116,38 @@ def test_a_lecture_that_raises_is_not_written(tiny_course):
     assert not (tiny_course / "notebooks/42_add.ipynb").exists()
 
 
+def shown(built, html):
+    """The lecture with one output of this HTML."""
+    lecture(built).cells[-1].outputs = [nbformat.v4.new_output("display_data", {"text/html": html})]
+    return lecture(built)
+
+
 def test_a_large_picture_is_refused(built):
     noise = base64.b64encode(bytes(notebooks.MAX_PNG_BYTES + 1)).decode()
-    lecture(built).cells[-1].outputs = [nbformat.v4.new_output("display_data", {"image/png": noise})]
     with pytest.raises(CourseError, match="a picture of 120,001 bytes"):
-        notebooks.check_outputs(lecture(built), "42_add.ipynb")
+        notebooks.check_outputs(shown(built, f'<img alt="noise" src="data:image/png;base64,{noise}">'), "42_add.ipynb")
 
 
 def test_a_picture_needs_alt_text(built):
-    picture = {"image/png": base64.b64encode(b"png").decode()}
-    lecture(built).cells[-1].outputs = [nbformat.v4.new_output("display_data", picture)]
+    picture = base64.b64encode(b"png").decode()
+    bare = [nbformat.v4.new_output("display_data", {"image/png": picture})]  # no front end shows its metadata
+    bare[0].metadata["image/png"] = {"alt": "two bars"}
+    lecture(built).cells[-1].outputs = bare
     with pytest.raises(CourseError, match="without alt text"):
         notebooks.check_outputs(lecture(built), "42_add.ipynb")
-    lecture(built).cells[-1].outputs[0].metadata["image/png"] = {"alt": "two bars"}
-    notebooks.check_outputs(lecture(built), "42_add.ipynb")
+    for alt in ("", ' alt=""'):
+        with pytest.raises(CourseError, match="without alt text"):
+            html = f'<img{alt} src="data:image/png;base64,{picture}">'
+            notebooks.check_outputs(shown(built, html), "42_add.ipynb")
+    html = f'<img alt="two bars, 1 &gt; 0" src="data:image/png;base64,{picture}">'
+    notebooks.check_outputs(shown(built, html), "42_add.ipynb")
+    assert notebooks.pictures({"text/html": html}) == [(b"png", "two bars, 1 > 0")]
+
+
+def test_a_large_player_is_refused(built):
+    html = f'<div data-frames="{"A" * notebooks.MAX_PLAYER_BYTES}"></div>'
+    with pytest.raises(CourseError, match="a player of 100,"):
+        notebooks.check_outputs(shown(built, html), "42_add.ipynb")
 
 
 def test_hidden_input_is_hidden_in_jupyterlab(tiny_course):

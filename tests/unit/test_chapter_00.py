@@ -1,9 +1,8 @@
 """Chapter 00: its pages, its pictures, what it measures with, and the script that made its stored rows."""
 
-import base64
 import csv
-import json
 
+import nbformat
 import pytest
 import torch
 
@@ -11,6 +10,7 @@ from benchmarks import naive_attention
 from benchmarks.harness import main
 from course_lib import measure, viz
 from course_lib.book.chapters import read_chapter
+from course_lib.book.notebooks import pictures as pictures_of
 from course_lib.cli import doctor
 from course_lib.cli.doctor_card import Doctor, short
 from course_lib.grading.exercise import registry
@@ -27,10 +27,9 @@ def chapter(root):
 @pytest.fixture(scope="module")
 def pictures(root):
     """(PNG bytes, alternative text) of the committed lecture."""
-    lecture = json.loads((root / "notebooks" / f"{STEM}.ipynb").read_text(encoding="utf-8"))
+    lecture = nbformat.read(root / "notebooks" / f"{STEM}.ipynb", as_version=4)
     outputs = [output for cell in lecture["cells"] for output in cell.get("outputs", ())]
-    shown = [output for output in outputs if "image/png" in output.get("data", {})]
-    return [(base64.b64decode(o["data"]["image/png"]), o["metadata"]["image/png"]["alt"]) for o in shown]
+    return [picture for output in outputs for picture in pictures_of(output.get("data", {}))]
 
 
 def markdown(chapter, part):
@@ -82,15 +81,12 @@ def test_the_growing_matrix_tells_its_bytes(seq_len):
     assert ("64 MiB, 16 times as much" in words) == (seq_len == 4096)
 
 
-def test_the_slider_draws_each_size_once():
-    widget = pytest.importorskip("course_lib.viz.widgets").Growth((512, 1024), 1024, 64)
-    first = widget.picture.value
-    widget.slider.value = 512
-    assert widget.picture.value != first and "N = 512" in widget.words.value
-    widget.slider.value = 1024
-    assert widget.picture.value == first and len(widget.frames) == 2
-    bundle, metadata = widget.box._repr_mimebundle_()
-    assert "image/png" in bundle and "to scale" in metadata["image/png"]["alt"]
+def test_the_slider_says_each_size():
+    player = viz.growth_slider((512, 1024), start=1024)
+    (frames,) = player.tracks.values()
+    assert [frame.stop for frame in frames] == ["512", "1,024"] and player.start == 1
+    assert all(f"N = {frame.stop}" in frame.sentence for frame in frames)
+    assert "to scale" in player.still.alt_text
 
 
 def test_waiting_is_what_arithmetic_leaves():

@@ -24,15 +24,11 @@ def test_the_animation_counts_what_the_kernel_counts(num_q, num_kv, head_dim, bl
     assert [(step.kv_tile, step.q_tile) for step in steps] == sorted((step.kv_tile, step.q_tile) for step in steps)
 
 
-def test_the_widget_plays_every_step_and_has_a_still_picture():
-    from course_lib.viz.widgets import TileLoops
-
-    widget = TileLoops(viz.loop_steps(4, 6, 2, 2, 2))
-    assert widget.slider.max == widget.play.max == 6
-    before = widget.picture.value
-    widget.slider.value = 5
-    assert widget.picture.value != before and "K/V tile 3 of 3, Q tile 1 of 2" in widget.words.value
-    assert "Four moments" in widget.box.still.alt_text and len(widget.box.still.png()) < 60_000
+def test_the_player_has_every_step_and_a_still_picture():
+    player = viz.tile_loops(4, 6, 2, 2, 2)
+    (frames,) = player.tracks.values()
+    assert len(frames) == 6 and "K/V tile 3 of 3, Q tile 1 of 2" in frames[4].sentence
+    assert frames[4].stop == "5 of 6" and "Four moments" in player.still.alt_text
 
 
 def test_the_memory_curve_says_where_it_ends():

@@ -1,6 +1,5 @@
 """Every picture has alternative text, a white background and a small file; the names of `viz` load on first use."""
 
-import base64
 import io
 import itertools
 
@@ -10,6 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image, ImageColor
 
 from course_lib import viz
+from course_lib.book.notebooks import pictures
 from course_lib.viz.style import BLUE, GREEN, ORANGE, PURPLE
 
 ROW = [1, 3, 2, 0, 5, 4, 1, 2]
@@ -76,13 +76,14 @@ PICTURES = {
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_small_and_have_alternative_text(name):
     picture = PICTURES[name]()
-    data, metadata = picture._repr_mimebundle_()
-    png = base64.b64decode(data["image/png"])
+    data = picture._repr_mimebundle_()
+    ((png, alt),) = pictures(data)
     image = Image.open(io.BytesIO(png))
     assert 1_000 < len(png) < LARGER.get(name, MAX_PNG_BYTES), len(png)
-    assert data["text/plain"] == picture.alt_text == metadata["image/png"]["alt"]
+    assert data["text/plain"] == picture.alt_text == alt
     assert len(picture.alt_text) > 40
-    assert image.width > metadata["image/png"]["width"], "not sharp on a high-density screen"
+    assert f'width="{picture.css_size[0]}"' in data["text/html"]
+    assert image.width > picture.css_size[0], "not sharp on a high-density screen"
     assert image.convert("RGB").getpixel((0, 0)) == (255, 255, 255), "the background is not white"
 
 
@@ -127,7 +128,7 @@ def test_small_marks_keep_their_colour():
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_dark_style_changes_nothing(name):
-    """A picture brings its white ground along: dark text and lines stay on it under any style of matplotlib."""
+    """A picture brings its white ground along, which a dark page inverts: matplotlib's own dark style stays out."""
     light = PICTURES[name]().png()
     with matplotlib.style.context("dark_background"):
         assert PICTURES[name]().png() == light

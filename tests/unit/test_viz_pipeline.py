@@ -324,23 +324,17 @@ def test_the_history_of_a_ring_has_a_box_for_each_phase():
     assert "full[0] completes 2 phases" in picture.alt_text and "full[1] completes 1 phase;" in picture.alt_text
 
 
-def test_widgets_follow_their_controls():
-    pytest.importorskip("ipywidgets", reason="ipywidgets belongs to the notebook environment")
-    from course_lib.viz.widgets_pipeline import PARITIES, Actors, RingPlayer
+def test_the_explorer_shows_the_whole_time_and_its_parts():
+    player = viz.actors_explorer(RUNS, unit="steps")
+    assert list(player.tracks) == list(RUNS) and all(name in player.still.alt_text for name in RUNS)
+    first, *parts = player.tracks["overlap"]
+    assert first.sentence.startswith("Who waits for whom. overlap: ") and first.stop.startswith("0 to ")
+    assert len({frame.sentence for frame in (first, *parts)}) == 5 and parts[-1].stop.endswith(" steps")
 
-    explorer = Actors(RUNS, "steps", "overlap")
-    whole = explorer.picture.value
-    explorer.part.value = (4, 8)
-    assert explorer.picture.value != whole and explorer.words.value.startswith("Who waits for whom. overlap: ")
-    explorer.run.value = "in order"
-    assert "in order: " in explorer.words.value and len(explorer.frames) == 3
-    assert all(name in explorer.box.still.alt_text for name in RUNS)
 
-    player = RingPlayer(3, 2, 2)
-    player.slider.value = 5
-    assert "starts the copy of tile 0" in player.words.value
-    player.parities.value = list(PARITIES)[1]
-    assert player.slider.value == 1 and player.slider.max == 5 and "initialises" in player.words.value
-    player.slider.value = 5
-    assert "deadlock" in player.words.value and "34 events" in player.box.still.alt_text
-    assert viz.ring_player().still and viz.actors_explorer(RUNS).still
+def test_the_ring_plays_right_and_wrong_parities():
+    player = viz.ring_player(1)
+    right, early, _ = player.tracks.values()
+    assert "starts the copy of tile 0" in right[4].sentence and right[4].stop == f"5 of {len(right)}"
+    assert len(early) == 5 and "deadlock" in early[-1].sentence
+    assert f"{len(right)} events" in player.still.alt_text

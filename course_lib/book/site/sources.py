@@ -103,22 +103,6 @@ def run_note(name, other):
     )
 
 
-def alt_texts(folder):
-    """Picture (the SHA-256 of its bytes, as myst-nb names files) -> its text alternative, for all notebooks."""
-    import base64
-    import hashlib
-
-    alt_texts = {}
-    for path in Path(folder).glob("*/*.ipynb"):
-        for cell in nbformat.read(path, as_version=4).cells:
-            for output in cell.get("outputs", ()):
-                encoded = output.get("data", {}).get("image/png")
-                if encoded:
-                    alt = output.metadata.get("image/png", {}).get("alt", "")
-                    alt_texts[hashlib.sha256(base64.b64decode(encoded)).hexdigest()] = alt
-    return alt_texts
-
-
 def _write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
