@@ -43,17 +43,13 @@ def test_a_picture_says_who_holds_which_page():
 
 
 def test_the_player_shows_each_state_and_keeps_two_on_a_page():
-    pytest.importorskip("ipywidgets", reason="ipywidgets belongs to the notebook environment")
-    from course_lib.viz.widgets import PagesPlayer
-
-    player = PagesPlayer([("begin", {}), ("a comes", {"a": ((1,), 3)}), ("a grows", {"a": ((1, 0), 5)})], 4, 2, (1, 2))
-    first = player.picture.value
-    player.slider.value = 3
-    assert player.picture.value != first and "a grows: a has 5 tokens on pages 1, 0" in player.words.value
-    assert (
-        "a comes: a has 3 tokens on pages 1; free: 0." in player.box.still.alt_text
-        and "begin" not in player.box.still.alt_text
-    )
+    states = [("begin", {}), ("a comes", {"a": ((1,), 3)}), ("a grows", {"a": ((1, 0), 5)})]
+    player = viz.pages_player(states, 4, 2, still=(1, 2))
+    (frames,) = player.tracks.values()
+    assert frames[0].picture.alt_text != frames[2].picture.alt_text
+    assert "a grows: a has 5 tokens on pages 1, 0" in frames[2].sentence
+    assert "a comes: a has 3 tokens on pages 1; free: 0." in player.still.alt_text
+    assert "begin" not in player.still.alt_text
 
 
 def test_what_the_lecture_says_of_the_trace_is_what_the_simulation_gives():
