@@ -3,7 +3,7 @@
 A line ``+++ {"part": "lecture"}`` or ``+++ {"part": "exercises"}`` starts a part; what precedes the first one is
 lecture. A chapter of several lectures names each: ``+++ {"part": "lecture", "stem": "07b_tensor_core_ladder"}``.
 
-May import: errors, regions, exercises, outline, navigation.
+May import: errors, regions, exercises, outline, navigation, reading.
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from pathlib import Path
 import jupytext
 
 from ..errors import CourseError
-from . import exercises, navigation
+from . import exercises, navigation, reading
 from .outline import ROOT, lecture_titles, split_parts
 from .regions import expand_includes
 
@@ -99,7 +99,9 @@ def chapter_from(stem, text, root=ROOT):
         notebook = jupytext.reads(header + body, fmt="md:myst")
         cells = [_cell(raw, part, root) for raw in notebook.cells if raw.source.strip()]
         (exercise_cells if part == "exercises" else lectures[named or stem]).extend(cells)
-    read = tuple(Lecture(name, titles[name], tuple(cells)) for name, cells in lectures.items())
+    read = tuple(
+        Lecture(name, titles[name], tuple(reading.with_time(cells, stem[:2], root))) for name, cells in lectures.items()
+    )
     return Chapter(stem, read, tuple(exercise_cells))
 
 

@@ -16,7 +16,7 @@ from ..outline import ROOT
 from . import chapter_map, front, ladder
 from .claims import claims
 from .evidence import counters_table, engines_table, kills_table, mutants_table, verdicts_table
-from .overview import chapters_table, short_cuts, support_table
+from .overview import chapters_table, reading_table, short_cuts, support_table
 from .promises import promises_table
 from .speed import speed_table
 from .verdict import verdict_card
@@ -24,7 +24,7 @@ from .verdict import verdict_card
 # page -> marker -> function of the repository's root
 PAGES = {
     "README.md": {"verdict": verdict_card, "chapters": chapters_table, "claims": claims},
-    "docs/chapters.md": {"short cuts": short_cuts},
+    "docs/chapters.md": {"short cuts": short_cuts, "reading": reading_table},
     "docs/grader.md": {"kills": kills_table, "verdicts": verdicts_table},
     "docs/machine.md": {"mutants": mutants_table, "counters": counters_table, "engines": engines_table},
     "docs/promises.md": {"promises": promises_table},

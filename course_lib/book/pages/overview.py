@@ -3,15 +3,16 @@
 Titles and prerequisites come from chapters/plan.csv, the state from the files that exist, the support matrix from
 the headers of the kernel files, which the compile gates hold to their word.
 
-May import: errors, outline, chapters, exercises, cuda.steps, triton.aot.
+May import: errors, outline, chapters, exercises, reading, grading.exercise, cuda.steps, triton.aot.
 """
 
 import re
 from pathlib import Path
 
 from ...cuda.steps import needs, steps, support
+from ...grading.exercise import registry
 from ...triton import aot
-from .. import exercises
+from .. import exercises, reading
 from ..chapters import read_chapter
 from ..outline import chapter_files, exercises_name, lecture_name, plan
 
@@ -37,11 +38,11 @@ def markdown_table(head, rows):
 
 
 def chapters_table(root):
-    """One row a chapter, in order: written ones with links to their notebooks, the others as planned."""
+    """One row a chapter, in order: written ones with links to their notebooks, others as planned; then the hours."""
     titles = {row["number"]: row["title"] for row in plan(root)}
     rows = {number: (number, title, "planned") for number, title in titles.items()}
-    for path in chapter_files(root):
-        chapter = read_chapter(path, root)
+    written = _written(root)
+    for chapter, _ in written:
         exercises = sum(cell.exercise is not None for cell in chapter.exercises)
         links = _reading(chapter)
         if exercises:
@@ -49,7 +50,36 @@ def chapters_table(root):
         several = len(chapter.lectures) > 1
         title = titles[chapter.number] if several else chapter.lectures[0].title.partition(" ")[2]
         rows[chapter.number] = (chapter.number, title, " · ".join(links))
-    return markdown_table(("", "Chapter", ""), [rows[number] for number in sorted(rows)])
+    return markdown_table(("", "Chapter", ""), [*(rows[number] for number in sorted(rows)), _hours(written)])
+
+
+def reading_table(root):
+    """One row a lecture: its words, its lines of code, its minutes, and those of the exercises of its chapter."""
+    rows = []
+    for chapter, minutes in _written(root):
+        for lecture in chapter.lectures:
+            extent = reading.extent(lecture.cells)
+            title = f"[{lecture.title}](../{lecture_name(lecture.stem)})"
+            rows.append((title, f"{extent.words:,}", extent.code_lines, extent.minutes, minutes))
+            minutes = ""  # said once, beside the first lecture
+    return markdown_table(("lecture", "words", "lines of code", "minutes", "exercises, minutes"), rows) if rows else ""
+
+
+def _hours(written):
+    """The last row of the chapters: the hours of all that is written."""
+    lectures = sum(reading.extent(lecture.cells).minutes for chapter, _ in written for lecture in chapter.lectures)
+    exercises = sum(minutes for _, minutes in written)
+    words = f"written so far: about {lectures / 60:.0f} hours of lectures and {exercises / 60:.0f} of exercises"
+    return ("", words, "[each](docs/chapters.md#how-long-it-takes)")
+
+
+def _written(root):
+    """(chapter, minutes of its exercises) of every written chapter."""
+    tasks = registry.documents(root)
+    return [
+        (chapter, sum(task.minutes for name, task in tasks.items() if name.startswith(f"{chapter.number}.")))
+        for chapter in (read_chapter(path, root) for path in chapter_files(root))
+    ]
 
 
 def _reading(chapter):
