@@ -29,7 +29,8 @@ color:#fff;font-weight:700;letter-spacing:.03em;border-radius:5px;padding:.08rem
 & .notstarted{background:var(--none)}
 & .notverifiedhere{background:var(--ask)}
 & .name{font-weight:600}
-& .dot{display:none}
+& .apart{display:none}
+& .hints:focus{outline:none}
 & .facts{margin-left:auto;color:var(--faint);font-size:.92em}
 & .body{padding:.3rem .9rem .7rem}
 & p{margin:.45rem 0;color:inherit}
@@ -71,8 +72,8 @@ max-height:26rem;line-height:1.35;}
 & .key{display:inline-flex;align-items:center;gap:.35em;margin-right:1.2em}
 & .key svg{margin:0}
 """
-# between the parts of a head line, for readers of the bare text; the style sheet sets the parts apart and hides it
-SEPARATOR = '<span class="dot"> · </span>'
+# for readers of the bare text; the style sheet sets the parts apart and hides these
+SEPARATOR, COLON = (f'<span class="apart">{mark}</span> ' for mark in (" ·", ":"))
 STYLE = f"<style>{_RULES.replace('&', '.course-card' * 3)}</style>"
 
 

@@ -4,7 +4,7 @@ May import: card, error_map, error_map_svg, states, summary.
 """
 
 from . import error_map, error_map_svg, summary
-from .card import SEPARATOR, card, escape, folded, inline, paragraphs, span, table
+from .card import COLON, SEPARATOR, card, escape, folded, inline, paragraphs, span, table
 from .states import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
 
 
@@ -92,7 +92,7 @@ def _open_hints(exercise, shown, total):
     )
     name = escape(exercise)
     button = f'<b class="next-hint" data-exercise="{name}" data-shown="{len(shown)}">Next hint</b>'
-    how = f'{button}: <code>hint("{name}")</code> here, or <code>course hint {name}</code> in a terminal.'
+    how = f'{button}{COLON}<code>hint("{name}")</code> here, or <code>course hint {name}</code> in a terminal.'
     return (
         f'<div class="hints">{texts}<p class="faint">{how if len(shown) < total else "These are all hints."}</p></div>'
     )
