@@ -9,6 +9,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import nbformat
+from nbformat.sign import NotebookNotary
+
 EXTENSION = Path(__file__).resolve().parents[2] / "course_lib" / "labextension"
 TOKEN = "browser-test"
 
@@ -26,6 +29,7 @@ class Server:
             *("--LabApp.expose_app_in_browser=True", "--LabApp.news_url="),
             f"--LabApp.extra_labextensions_path={_extension(state)}",
         ]
+        self.folder, self.state = folder, state
         self.log = open(state / "jupyterlab.log", "w")
         self.process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=self.log, stderr=self.log, start_new_session=True
@@ -44,6 +48,10 @@ class Server:
                     pass  # half written, or not listening yet
             time.sleep(0.1)
         raise AssertionError(f"JupyterLab did not start; see {self.log.name}")
+
+    def trust(self, path):
+        """Sign a notebook, as `make lab` does with all of the course, so that its cards are shown at the first open."""
+        NotebookNotary(data_dir=str(self.state / "data")).sign(nbformat.read(path, as_version=4))
 
     def close(self):
         self.process.terminate()
@@ -68,12 +76,16 @@ class Page:
 
     def __init__(self, page, server, name, artifacts):
         self.page, self.name, self.artifacts = page, name, artifacts
-        page.goto(f"{server.url}lab/tree/{name}?token={TOKEN}&reset", wait_until="domcontentloaded")
+        self.address = f"{server.url}lab/tree/{name}?token={TOKEN}&reset"
+        self.reload()
+
+    def reload(self):
+        """Open the notebook afresh, as it is on disk, and wait for its kernel."""
+        page = self.page
+        page.goto(self.address, wait_until="domcontentloaded")
         page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
         page.wait_for_function("window.jupyterapp && jupyterapp.shell.currentWidget?.content?.widgets?.length > 0")
-        page.wait_for_function(  # the kernel is there and idle
-            "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'", timeout=60_000
-        )
+        page.wait_for_function(_IDLE, timeout=60_000)
 
     def command(self, name):
         self.page.evaluate("name => jupyterapp.commands.execute(name)", name)
@@ -88,7 +100,7 @@ class Page:
         return self.page.evaluate(_CELLS)
 
     def find(self, **wanted):
-        """The number of the only cell whose tag, or whose exercise id and tag, agree."""
+        """The number of the only cell whose source or tags hold what is wanted, and whose exercise id agrees."""
         found = [
             number
             for number, cell in enumerate(self.cells())
@@ -114,18 +126,25 @@ class Page:
 
     def run(self, number, seconds=60):
         """Run one cell with Shift+Enter and wait until it is done; returns its outputs as text."""
-        before = self.cells()[number]["count"]
+        self.page.evaluate(_WATCH_RUN, number)
         self.locator(number).locator(".cm-content").click()
         self.page.keyboard.press("Shift+Enter")
-        self.page.wait_for_function(_RAN_AGAIN, arg=[number, before], timeout=seconds * 1000)
+        self.page.wait_for_function(_RAN, timeout=seconds * 1000)
         return self.text(number)
 
     def text(self, number):
         """What a cell put out, as text."""
         return "\n".join(self.cells()[number]["outputs"])
 
+    def restart(self):
+        """Restart the kernel from the menu and wait until it is idle."""
+        self.page.evaluate("() => { jupyterapp.commands.execute('kernelmenu:restart'); }")  # it waits for the answer
+        self.page.locator(".jp-Dialog .jp-mod-accept").click()
+        self.page.wait_for_selector(".jp-Dialog", state="detached")
+        self.page.wait_for_function(_IDLE, timeout=60_000)
+
     def screenshot(self, label):
-        self.page.screenshot(path=self.artifacts / f"{self.name.removesuffix('.ipynb')}-{label}.png")
+        self.page.screenshot(path=self.artifacts / f"{Path(self.name).stem}-{label}.png")
 
 
 _CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.map(cell => ({
@@ -133,7 +152,6 @@ _CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.map(cell => ({
     source: cell.model.sharedModel.getSource(),
     tags: cell.model.getMetadata('tags') || [],
     exercise: cell.model.getMetadata('exercise') || null,
-    count: cell.model.executionCount ?? null,
     errors: (cell.model.outputs?.toJSON() || []).filter(o => o.output_type === 'error').map(o => o.evalue),
     outputs: (cell.model.outputs?.toJSON() || []).map(o =>
         [o.text, o.data?.['text/plain'], o.evalue].flat().filter(Boolean).join('')),
@@ -147,8 +165,17 @@ _ALL_RAN = """() => {
     return idle && (failed || code.every(c => c.model.executionCount));
 }"""
 
-_RAN_AGAIN = """([number, before]) => {
-    const panel = jupyterapp.shell.currentWidget;
-    const count = panel.content.widgets[number].model.executionCount;
-    return count && count !== before && panel.sessionContext.session.kernel.status === 'idle';
+_IDLE = "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+
+_WATCH_RUN = """number => {
+    const { model } = jupyterapp.shell.currentWidget.content.widgets[number];
+    window.ran = false;
+    const seen = (_, { name, newValue }) => {
+        if (name !== 'executionCount' || !newValue) return;
+        window.ran = true;
+        model.stateChanged.disconnect(seen);
+    };
+    model.stateChanged.connect(seen);
 }"""
+
+_RAN = f"window.ran && {_IDLE}"
