@@ -8,9 +8,9 @@ from . import decode
 from .attention import AttentionCost
 from .copying import copy_task_losses
 from .hierarchy import levels_table, memory_levels, steps_table
-from .ladder import counter_table, instruction_table, keys_read, ladder_rates, outside_products, rung_table, spoken
+from .ladder import counter_table, instruction_table, keys_read, ladder_rates, outside_products, rung_table
 from .memory import peak_bytes
-from .results import Results, read_results
+from .results import Results, read_results, spoken
 from .roofline import attainable_tflops, limiting_resource, ridge_intensity, tile_cycles
 from .tables import Table, shape_table, traffic_table
 from .timing import Timing, median_time

@@ -5,18 +5,11 @@ May import: results, tables, the standard library.
 
 import math
 
-from .results import Results
+from .results import Results, spoken
 from .tables import Table
 
 _SM_REGISTERS, _SM_SHARED_BYTES, _BLOCK_SHARED_BYTES = 65_536, 233_472, 1024  # of an H100 or H200; the last: reserved
 _COLUMNS = ("head_dim", "causal", "median_us", "tflops", "ratio_to_sdpa_flash")
-
-
-def spoken(variant):
-    """The name of a step without its family and number: "flash_attention_2/06_lazy_rescale" -> "lazy rescale"."""
-    stem = variant.rpartition("/")[2]
-    number, _, name = stem.partition("_")
-    return (name if number.isdigit() else stem).replace("_", " ")
 
 
 def rung_table(stored, variant, seq_len=4096, dtype="bfloat16"):

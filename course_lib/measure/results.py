@@ -34,6 +34,11 @@ class Results:
         kept = tuple(row for row in self.rows if all(row.get(key) == value for key, value in wanted.items()))
         return Results(self.device, self.family, kept)
 
+    def spoken(self):
+        """The same rows, their variants by speaking names: "06_lazy_rescale" -> "lazy rescale"."""
+        rows = tuple(row | {"variant": spoken(row["variant"])} for row in self.rows)
+        return Results(self.device, self.family, rows)
+
     def table(self, *columns):
         """A Table of the named columns, or one that says that nothing is stored.
 
@@ -98,6 +103,13 @@ class Results:
         """One sentence that says which file has no such rows."""
         path = f"benchmarks/results/{self.device}/{self.family}.csv"
         return f"{path} holds no such rows yet; no number is shown in their place."
+
+
+def spoken(variant):
+    """The name of a step without its family and number: "flash_attention_2/06_lazy_rescale" -> "lazy rescale"."""
+    stem = variant.rpartition("/")[2]
+    number, _, name = stem.partition("_")
+    return (name if number.isdigit() else stem).replace("_", " ")
 
 
 def read_results(device, family, *, root=RESULTS_ROOT):

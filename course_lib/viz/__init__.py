@@ -10,7 +10,13 @@ import importlib
 _NAMES = {  # module -> the names that it gives to the course
     "accumulators": ("accumulator_owner", "accumulator_place", "accumulators_picture", "operand_register"),
     "actors": ("actors_panels", "actors_picture"),
-    "addresses": ("bank_group", "ldmatrix_passes", "ldmatrix_picture", "xor_address_picture"),
+    "addresses": (
+        "bank_group",
+        "ldmatrix_lanes_picture",
+        "ldmatrix_passes",
+        "ldmatrix_picture",
+        "xor_address_picture",
+    ),
     "bar_charts": ("bytes_bars", "rate_bars", "tile_cycles_bars", "time_bars", "waiting_bars"),
     "chapter_map": ("course_map",),
     "decode": ("card_picture", "group_picture", "keys_of_splits", "splits_picture"),
@@ -21,6 +27,7 @@ _NAMES = {  # module -> the names that it gives to the course
     "line_charts": ("curves", "roofline", "split_curves"),
     "loops": ("loop_orders_picture", "loop_picture", "loop_step_picture", "loop_steps"),
     "matmul": ("fragments_picture", "order_picture", "product_picture", "tile_order", "tiles_read"),
+    "matmul_threads": ("register_tile_picture", "shared_tile_picture", "stage_contents", "stages_picture"),
     "mbarrier": ("MbarrierModel", "ring_steps"),
     "memory": ("Access", "lanes_picture", "levels_picture"),
     "page_contents": ("byte_steps_picture", "layouts_picture", "new_queries_picture"),
@@ -52,6 +59,7 @@ _NAMES = {  # module -> the names that it gives to the course
         "key_walk",
         "key_walk_picture",
         "run_blocks",
+        "travelling_gradient_picture",
     ),
     "warp_rows": (
         "lazy_maximum",

@@ -74,6 +74,32 @@ def _draw_groups(axes, groups, title):
     label(axes, (4, 9.4), "rows in each group of banks; a pass serves one row a group", size=8)
 
 
+def ldmatrix_lanes_picture():
+    """Whose address gives which row of a 16 x 16 fragment: lanes 0 to 15 the left half, lanes 16 to 31 the right."""
+    figure = Picture(
+        7.4,
+        4.3,
+        "ldmatrix_x4 on 16 x 16 numbers, four tiles of 8 x 8. Lane n gives the address of 16 bytes: row n % 16, "
+        "columns 0 to 7 for lanes 0 to 15, columns 8 to 15 for lanes 16 to 31. Tile 0, rows 0 to 7 of the left half, "
+        "goes to a[0] of all lanes, the tile below it to a[1], the right half to a[2] and a[3].",
+    )
+    axes = figure.subplots()
+    looks = ((LIGHT_BLUE, HATCHES[0]), (LIGHT_ORANGE, HATCHES[1]), (LIGHT_GREEN, HATCHES[3]), (PALE, HATCHES[4]))
+    for lane in range(32):
+        colour, hatch = looks[lane // 8]
+        box(axes, (lane // 16 * 8, lane % 16), 8, 1, facecolor=colour, hatch=hatch, edgecolor=GREY, linewidth=0.8)
+        label(axes, (lane // 16 * 8 + 4, lane % 16 + 0.5), f"lane {lane}'s address", size=8, pad=1)
+    for tile in range(4):
+        left, top = tile // 2 * 8, tile % 2 * 8
+        box(axes, (left, top), 8, 8, fill=False, edgecolor=INK, linewidth=1.8)
+        x = -0.3 if tile < 2 else 16.3
+        label(axes, (x, top + 4), f"tile {tile}:\nto a[{tile}]", ha="right" if tile < 2 else "left")
+    label(axes, (4, -0.6), "k 0 to 7: 16 bytes", size=8, color=GREY)
+    label(axes, (12, -0.6), "k 8 to 15: 16 bytes", size=8, color=GREY)
+    canvas(axes, (-3.2, 19.2), (16.3, -1.1))
+    return figure
+
+
 def xor_address_picture():
     """The bits of a swizzled offset, rows of 128 bytes: what a lane computes once and what changes in the loop."""
     fields = (  # lowest bit, bits, words, colour, hatch

@@ -76,8 +76,8 @@ def box(axes, corner, width, height, **look):
 
 def arrow(axes, start, end, *, size=10, **look):
     """Draw an arrow from `start` to `end`, without matplotlib's gaps at its ends if `shrinkA` and `shrinkB` are 0."""
-    look = {"color": INK, "linewidth": 1.2, **look}
-    axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=size, **look))
+    look = {"color": INK, "linewidth": 1.2, "arrowstyle": "-|>", **look}
+    axes.add_patch(FancyArrowPatch(start, end, mutation_scale=size, **look))
 
 
 def label(axes, point, text, *, size=9, pad=None, **look):

@@ -124,6 +124,34 @@ def gradient_owners_picture(num_tiles=4):
     return figure
 
 
+def travelling_gradient_picture(num_tiles=4):
+    """The backward pass of one block with K and V outside: dK and dV of a tile of keys stay, dQ travels.
+
+    Parameters
+    ----------
+    num_tiles : int, tiles of queries and of keys; the causal mask skips those above the diagonal
+    """
+    kept = num_tiles // 4
+    visited = [(q_tile, kept) for q_tile in range(kept, num_tiles)]
+    figure = Picture(
+        6.4,
+        3.6,
+        f"One block, K and V in the outer loop. While the keys of tile {kept + 1} stay on chip, the queries of tiles "
+        f"{kept + 1} to {num_tiles} pass. dK and dV of the keys are added up in registers and stored once; dQ of every "
+        "tile of queries is read, added to and written back each time.",
+    )
+    axes = figure.subplots()
+    _draw_owner(axes, tile_kinds(num_tiles, num_tiles, 1, 1), "K and V stay, Q, dO and dQ pass", visited)
+    end = num_tiles + 0.2
+    for q_tile, _ in visited:
+        arrow(axes, (end + 0.7, q_tile + 0.47), (end, q_tile + 0.47), shrinkA=0, shrinkB=0, arrowstyle="<|-|>")
+        label(axes, (end + 0.85, q_tile + 0.47), "dQ: read, added to, written", size=8.5, ha="left")
+    arrow(axes, (kept + 0.47, end - 0.2), (kept + 0.47, end + 0.35), shrinkA=0, shrinkB=0)
+    label(axes, (kept + 0.47, end + 0.7), "dK, dV of these keys, stored once", size=8.5)
+    axes.set_xlim(-0.9, num_tiles + 5.2)
+    return figure
+
+
 def _draw_owner(axes, kinds, title, visited):
     """The grid of tiles; visited ones numbered in their order."""
     num_tiles = len(kinds)

@@ -83,3 +83,18 @@ def test_the_lanes_of_a_row_are_named_after_the_kernel():
     forward, backward = viz.row_lanes_picture(), viz.row_lanes_picture("k", ("Q", "dO"), "dV")
     assert "row 2 of the tile of K and gets the score of key 2" in forward.alt_text
     assert "score of query 2" in backward.alt_text and "column 2 of dV" in backward.alt_text
+
+
+@pytest.mark.parametrize("num_stages", [2, 3, 4])
+def test_a_stage_is_filled_only_after_its_tile_was_multiplied(num_stages):
+    lines = [viz.stage_contents(num_stages, tile, 8) for tile in range(8)]
+    assert [line[tile % num_stages] for tile, line in enumerate(lines)] == [(t, "multiplied") for t in range(8)]
+    assert all(len(line) == min(num_stages, 8 - tile) for tile, line in enumerate(lines))
+    for line, following in zip(lines, lines[1:], strict=False):
+        assert {number for number, _ in line.values()} - {number for number, _ in following.values()} == {
+            number for number, state in line.values() if state == "multiplied"
+        }
+
+
+def test_a_thread_of_a_register_tile_has_rows_that_are_apart():
+    assert "rows 1, 5, 9 and columns 2, 6, 10" in viz.register_tile_picture(4, 3, (1, 2)).alt_text
