@@ -73,8 +73,8 @@ __device__ __forceinline__ void mask_keys(float (&scores)[KEYS][COLS][4], int li
 // endregion
 
 // region: lazy_softmax_columns
-// lazy_softmax with a head's scores in eight lanes. The first key of the tile must not be masked.
-template <int KEYS, int COLS, int DIMS>
+// lazy_softmax with a head's scores in eight lanes. Without MAY_BE_EMPTY the first key of the tile must not be masked.
+template <bool MAY_BE_EMPTY = false, int KEYS, int COLS, int DIMS>
 __device__ __forceinline__ void lazy_softmax_columns(float (&scores)[KEYS][COLS][4], float (&m)[COLS][2], float (&l)[COLS][2],
                                                      float (&acc)[DIMS][COLS][4], float softmax_scale_log2) {
     bool outgrown = false;
@@ -118,7 +118,8 @@ __device__ __forceinline__ void lazy_softmax_columns(float (&scores)[KEYS][COLS]
         for (int c = 0; c < COLS; ++c) {
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
-                scores[j][c][e] = fast_exp2(scores[j][c][e] * softmax_scale_log2 - m[c][e % 2]);  // a weight, unnormalised
+                const float shift = MAY_BE_EMPTY && m[c][e % 2] == NEG_INF ? 0.0f : m[c][e % 2];  // never -inf minus -inf
+                scores[j][c][e] = fast_exp2(scores[j][c][e] * softmax_scale_log2 - shift);        // a weight, unnormalised
                 l[c][e % 2] += scores[j][c][e];
             }
         }

@@ -1,0 +1,201 @@
+"""The engine: buffers that outlive a step, the plan that fills them, the launch that reads them.
+
+May import: errors, ops._foundation, ops._paged_checks, buffers, schedule, torch.
+"""
+
+import torch
+
+from ...errors import ShapeError, UnsupportedError
+from .._foundation.checks import positive_scale, require_capability, require_rows
+from .._foundation.launch import cuda_launch
+from .._foundation.sizes import ELEMENTS, HEAD_DIMS
+from .._foundation.splits import slots
+from .._paged_checks import pool
+from .buffers import Buffers, packed_masks
+from .schedule import make_schedule
+
+STEM = "engine/01_work_list"
+BLOCKS_PER_SM = 2
+MAX_GROUP = 64
+NUM_WARPS, NUM_STAGES, TILE_KEYS, BLOCK_ROWS = 4, 3, 16, 128  # of the kernel
+BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile with many rows
+PLANNED, SCRATCH = ("block_table", "items", "first_items", "token_parts"), ("part_out", "part_lse", "counters")
+
+
+class AttentionEngine:
+    """Attention of any mix of prefill, append and decode over pages, in one launch.
+
+    Parameters
+    ----------
+    num_heads, num_kv_heads, head_dim : int; head_dim 64 or 128, num_heads a multiple of num_kv_heads, at most 64 times
+    dtype : torch.float16 or torch.bfloat16
+    layout : "NHD", pools (num_pages, page_size, num_kv_heads, head_dim), or "HND"
+    causal : bool; token t of the n new ones of a request with N keys sees the keys up to t + N - n
+    window_left : int or None; of these it sees its own and the last `window_left` before it
+    softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
+    score_mod : str or None, an expression in CUDA C++ of float `score` (times softmax_scale), int `head`, `query` and
+        `key` (positions in the request) and `parameters`: what the softmax takes in its place
+    parameters : tensor or None, float32, contiguous: what `score_mod` reads
+    sinks : tensor or None, (num_heads,), float32: a score without a value that takes part in each row's softmax
+    custom_mask : bool; `plan` is given masks
+    deterministic : bool; a request's bits do not depend on its batch. Without it, its keys are cut as balance asks
+    num_blocks : int or None, blocks of the launch; default 2 an SM
+    device : torch.device
+
+    Attributes
+    ----------
+    schedule : Schedule of the last `plan`, or None
+
+    Raises
+    ------
+    UnsupportedError  sizes, dtypes or a layout that the kernel does not take
+    """
+
+    def __init__(
+        self, num_heads, num_kv_heads, head_dim, *, dtype=torch.bfloat16, layout="NHD", causal=True, window_left=None,
+        softmax_scale=None, score_mod=None, parameters=None, sinks=None, custom_mask=False, deterministic=False,
+        num_blocks=None, device="cpu",
+    ):  # fmt: skip
+        _require_sizes(num_heads, num_kv_heads, head_dim, dtype, window_left)
+        like = torch.empty(1, head_dim, dtype=dtype, device=device)
+        require_capability(like, "the engine needs")
+        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, head_dim
+        self.dtype, self.layout, self.group = dtype, layout, num_heads // num_kv_heads
+        self.causal, self.window_left, self.deterministic = causal, window_left, deterministic
+        self.score_mod, self.parameters, self.sinks, self.custom_mask = score_mod, parameters, sinks, custom_mask
+        self.softmax_scale = positive_scale(like, softmax_scale)
+        self.num_blocks = num_blocks or slots(like, BLOCKS_PER_SM)
+        self.schedule, self._buffers = None, Buffers(like.device)
+
+    def plan(self, cu_seqlens_q, seq_lens, block_table, *, shared=(), masks=None):
+        """Plan a batch; every `run` until the next plan uses it. Launches that a graph has captured use the newest plan.
+
+        Parameters
+        ----------
+        cu_seqlens_q : tensor or list, (batch_size + 1,): where the new tokens of each request begin
+        seq_lens : tensor or list, (batch_size,): keys of each request, its new tokens included
+        block_table : tensor, (batch_size, max_pages), int32: physical page of each ``page_size`` keys
+        shared : sequence of (first request, end request, num_keys): neighbours whose first keys are the same pages;
+            these are then read once for all of them
+        masks : list of bool tensors, (new tokens, keys) of each request, or None; True: the key is visible
+
+        Returns
+        -------
+        schedule : Schedule
+
+        Raises
+        ------
+        ShapeError        lengths, pages or masks that do not belong together
+        UnsupportedError  shared keys beside a window, a score_mod or masks; a captured buffer that would have to grow
+        """
+        cu_seqlens_q, seq_lens = _on_host(cu_seqlens_q), _on_host(seq_lens)
+        self._require_plan(seq_lens, block_table, shared, masks)
+        self.schedule = schedule = make_schedule(
+            cu_seqlens_q, seq_lens, num_kv_heads=self.num_kv_heads, group=self.group, num_blocks=self.num_blocks,
+            causal=self.causal, window_left=self.window_left, shared=shared, deterministic=self.deterministic,
+        )  # fmt: skip
+        self._num_tokens, self._longest = int(cu_seqlens_q[-1]), max(seq_lens, default=0)
+        self._max_pages = block_table.shape[1]
+        for name in ("items", "first_items", "token_parts"):
+            self._buffers.fill(name, torch.from_numpy(getattr(schedule, name)).reshape(-1))
+        self._buffers.fill("block_table", block_table.reshape(-1))
+        if masks is not None:
+            self._buffers.fill("mask_bits", packed_masks(masks, cu_seqlens_q, seq_lens))
+        rows = schedule.num_parts * self.num_heads
+        self._buffers.grow("part_out", rows * self.head_dim, torch.float32)
+        self._buffers.grow("part_lse", rows, torch.float32)
+        self._buffers.grow("counters", self._num_tokens * self.num_kv_heads, torch.int32)
+        return schedule
+
+    def run(self, q, k_pages, v_pages):
+        """Attention of the planned batch.
+
+        Parameters
+        ----------
+        q : tensor, (total_q, num_heads, head_dim): the new tokens of all requests, one request after the other
+        k_pages, v_pages : tensors, pools of the engine's layout, which hold the new tokens already
+
+        Returns
+        -------
+        out : tensor, shape and dtype of `q`, contiguous; zero for a row that sees nothing
+        lse : tensor, (total_q, num_heads), float32, natural log, sinks included; -inf for a row that sees nothing
+
+        Raises
+        ------
+        ShapeError  no plan yet, or tensors that do not fit it
+        """
+        launch = self.launch(q, k_pages, v_pages)
+        launch.run()
+        return launch.outputs
+
+    def launch(self, q, k_pages, v_pages):
+        """The launch that `run` would make, with fresh outputs (out, lse), not yet run."""
+        strides, page_size = self._require_run(q, k_pages, v_pages)
+        out, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), q.new_empty(q.shape[:2], dtype=torch.float32)
+        arguments = (
+            q, k_pages, v_pages, *self._buffers.named(PLANNED), out, lse, *self._buffers.named(SCRATCH), self.parameters,
+            *self._buffers.named(("mask_bits",)), self.sinks, self.num_heads, page_size, self._max_pages, *q.stride()[:2],
+            *strides, self.softmax_scale, int(self.causal), -1 if self.window_left is None else self.window_left,
+        )  # fmt: skip
+        rows, ring = BLOCK_ROWS + 2 * BLOCK_N[self.head_dim], NUM_WARPS * NUM_STAGES * 2 * TILE_KEYS
+        return cuda_launch(
+            STEM, (self.num_blocks,), 32 * NUM_WARPS, arguments, (out, lse), defines=self._defines(),
+            shared_bytes=max(rows, ring) * self.head_dim * 2,
+        )  # fmt: skip
+
+    def _defines(self):
+        defines = {"HEAD_DIM": self.head_dim, "ELEMENT": ELEMENTS[self.dtype], "GROUP": self.group}
+        mask = {"CUSTOM_MASK": 1} if self.custom_mask else {}
+        return defines | mask | ({"SCORE_MOD": f"({self.score_mod})"} if self.score_mod else {})
+
+    def _require_plan(self, seq_lens, block_table, shared, masks):
+        if shared and (self.window_left is not None or self.score_mod or self.custom_mask):
+            raise UnsupportedError(
+                "shared keys are seen by every token as they are: no window, score_mod or custom_mask with them."
+            )
+        if block_table.ndim != 2 or block_table.shape[0] != len(seq_lens) or block_table.dtype != torch.int32:
+            raise ShapeError(
+                f"block_table is {block_table.dtype} {tuple(block_table.shape)}; "
+                f"expected int32 ({len(seq_lens)}, max_pages)."
+            )
+        if (masks is None) == self.custom_mask:
+            came = "missing" if masks is None else "given"
+            raise ShapeError(f"masks are {came}; the engine has custom_mask={self.custom_mask}.")
+
+    def _require_run(self, q, k_pages, v_pages):
+        """(strides of the pools, page_size) after every check."""
+        if self.schedule is None:
+            raise ShapeError("the engine has no plan; call plan(cu_seqlens_q, seq_lens, block_table) first.")
+        strides, page_size, num_kv_heads = pool(k_pages, v_pages, self.layout)
+        wanted = (self._num_tokens, self.num_heads, self.head_dim)
+        if q.shape != wanted or q.dtype != self.dtype:
+            raise ShapeError(f"q is {q.dtype} {tuple(q.shape)}; the plan asks for {self.dtype} {wanted}.")
+        if (num_kv_heads, k_pages.shape[-1]) != (self.num_kv_heads, self.head_dim):
+            raise ShapeError(
+                f"the pools have {num_kv_heads} heads of {k_pages.shape[-1]}; "
+                f"the engine has {self.num_kv_heads} of {self.head_dim}."
+            )
+        require_rows("q", q, k_pages)
+        room = self._max_pages * page_size
+        if self._longest > room:
+            raise ShapeError(
+                f"a request has {self._longest} keys, and {self._max_pages} pages of {page_size} hold {room}."
+            )
+        return strides, page_size
+
+
+def _require_sizes(num_heads, num_kv_heads, head_dim, dtype, window_left):
+    if head_dim not in HEAD_DIMS or dtype not in ELEMENTS:
+        raise UnsupportedError(f"head_dim={head_dim}, {dtype}; the engine takes 64 or 128, float16 or bfloat16.")
+    if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:
+        raise UnsupportedError(
+            f"num_heads={num_heads}, num_kv_heads={num_kv_heads}; expected a multiple, at most {MAX_GROUP} times."
+        )
+    if window_left is not None and window_left < 0:
+        raise UnsupportedError(
+            f"window_left={window_left}; expected None, or how many keys before its own a token sees."
+        )
+
+
+def _on_host(lengths):
+    return lengths.tolist() if isinstance(lengths, torch.Tensor) else [int(length) for length in lengths]
