@@ -26,7 +26,7 @@ from course_lib import device
 
 CASES = (
     "softmax", "access", "bandwidth", "naive_attention", "flash_attention_1", "loop_order", "matmul", "decode",
-    "decode_splits", "decode_graphs", "page_sizes", "paged_prefill", "flash_attention", "flash_attention_3",
+    "decode_splits", "decode_graphs", "page_sizes", "paged_prefill", "engine", "flash_attention", "flash_attention_3",
     "flash_attention_3_backward", "norm", "activation", "rope",
 )  # fmt: skip
 COUNTERS = (

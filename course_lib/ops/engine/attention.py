@@ -68,7 +68,7 @@ class AttentionEngine:
         self.schedule, self._buffers = None, Buffers(like.device)
 
     def plan(self, cu_seqlens_q, seq_lens, block_table, *, shared=(), masks=None):
-        """Plan a batch; every `run` until the next plan uses it. Launches that a graph has captured use the newest plan.
+        """Plan a batch; every `run` until the next plan uses it, and so do launches that a graph has captured.
 
         Parameters
         ----------
@@ -132,10 +132,11 @@ class AttentionEngine:
         """The launch that `run` would make, with fresh outputs (out, lse), not yet run."""
         strides, page_size = self._require_run(q, k_pages, v_pages)
         out, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), q.new_empty(q.shape[:2], dtype=torch.float32)
+        window = -1 if self.window_left is None else self.window_left
+        planned, scratch, bits = (self._buffers.named(names) for names in (PLANNED, SCRATCH, ("mask_bits",)))
         arguments = (
-            q, k_pages, v_pages, *self._buffers.named(PLANNED), out, lse, *self._buffers.named(SCRATCH), self.parameters,
-            *self._buffers.named(("mask_bits",)), self.sinks, self.num_heads, page_size, self._max_pages, *q.stride()[:2],
-            *strides, self.softmax_scale, int(self.causal), -1 if self.window_left is None else self.window_left,
+            q, k_pages, v_pages, *planned, out, lse, *scratch, self.parameters, *bits, self.sinks, self.num_heads,
+            page_size, self._max_pages, *q.stride()[:2], *strides, self.softmax_scale, int(self.causal), window,
         )  # fmt: skip
         rows, ring = BLOCK_ROWS + 2 * BLOCK_N[self.head_dim], NUM_WARPS * NUM_STAGES * 2 * TILE_KEYS
         return cuda_launch(

@@ -1,11 +1,11 @@
 """The plan of a batch: which rows and keys make an item of work, and which block does which items.
 
-An item is some packed query rows (a token's query heads of one key-value head are neighbours) and a range of the keys
-that they see. Keys that are many are cut into several items for the same rows, whose parts the last of them merges; keys
-that several requests share are an item for the rows of all of them. Items are dealt out largest first, each to the block
-that has least so far.
+An item is some packed query rows (a token's query heads of one key-value head are neighbours) and some of the keys
+that they see. Keys that are many are cut into several items for the same rows, whose parts the last of them merges;
+keys that several requests share are an item for the rows of all of them. Items are dealt out largest first, each to
+the block that has least so far.
 
-May import: errors, numpy.
+May import: errors, ops._foundation, numpy.
 """
 
 import heapq
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import ShapeError
+from .._foundation.sizes import ceil_div
 
 ITEM_INTS = 12  # of kernels_cu/common/work_item.cuh
 BLOCK_ROWS = 128  # rows of an item, at most
@@ -134,7 +135,7 @@ def _batch(cu_seqlens_q, seq_lens, shared):
 def _own_tiles(batch, group, causal, window_left):
     """One row a tile of a request's tokens: request, first token, rows, first and end key, position, narrow, shared."""
     tokens_of_tile = BLOCK_ROWS // group
-    num_tiles = -(-batch.num_tokens // tokens_of_tile)
+    num_tiles = ceil_div(batch.num_tokens, tokens_of_tile)
     request = np.repeat(np.arange(len(batch.seq_lens)), num_tiles)
     ordinal = np.arange(len(request)) - np.repeat(np.cumsum(num_tiles) - num_tiles, num_tiles)
     first = ordinal * tokens_of_tile  # the tile's first token in its request
@@ -173,14 +174,15 @@ def _balanced_chunk(tiles, heads_a_block):
     share = _tile_cost(tiles[:, 4] - tiles[:, 3], tiles[:, 2], narrow).sum() * heads_a_block
     if narrow.all():
         share /= NARROW_COST
-    return max(MIN_KEYS, int(-(-share // KEY_STEP)) * KEY_STEP)
+    return max(MIN_KEYS, int(ceil_div(share, KEY_STEP)) * KEY_STEP)
 
 
 def _items(tiles, num_kv_heads, group, chunk_keys, batch):
     """(items, token_parts): each tile for each key-value head, cut into ranges of at most chunk_keys keys."""
     keys = tiles[:, 4] - tiles[:, 3]
-    step = np.maximum(KEY_STEP, -(-(-(-keys // np.maximum(1, -(-keys // chunk_keys)))) // KEY_STEP) * KEY_STEP)
-    splits = np.maximum(1, -(-keys // step))  # all about the same
+    splits = np.maximum(1, ceil_div(keys, chunk_keys))
+    step = np.maximum(1, ceil_div(ceil_div(keys, splits), KEY_STEP)) * KEY_STEP  # all about the same
+    splits = np.maximum(1, ceil_div(keys, step))
     first_part, token_parts = _parts(tiles, splits, group, batch)
     of = np.repeat(np.arange(len(tiles)), splits * num_kv_heads)  # the tile of each item
     within = np.arange(len(of)) - np.repeat(
@@ -227,7 +229,7 @@ def _parts(tiles, splits, group, batch):
 
 def _tile_cost(keys, rows, narrow):
     """What rows and keys cost a block, in keys of an item with all its rows."""
-    busy = 0.4 + 0.6 * (-(-rows // 32) * 32 / BLOCK_ROWS)  # warps without rows only copy
+    busy = 0.4 + 0.6 * (ceil_div(rows, 32) * 32 / BLOCK_ROWS)  # warps without rows only copy
     return np.where(narrow, NARROW_COST * (keys + OVERHEAD[1]), busy * keys + OVERHEAD[0])
 
 

@@ -1,0 +1,97 @@
+"""Attention of mixed batches by FlashInfer, on the same pools and tables as the course's engine.
+
+    PEERS      name -> function(case) that gives a function without arguments, or raises
+
+May import: torch, decode_peers, and the peers inside functions.
+"""
+
+import torch
+
+from .decode_peers import _workspace
+
+
+def _paged(case):
+    """(indptr of tokens, indptr of pages, pages, keys in the last page), as FlashInfer takes them, on the device."""
+    needed = [-(-keys // case.page_size) for keys in case.keys]
+    pages = torch.cat([row[:count] for row, count in zip(case.table, needed, strict=True)]).contiguous()
+    last = torch.tensor([(keys - 1) % case.page_size + 1 for keys in case.keys], dtype=torch.int32)
+    indptr = torch.tensor([0, *needed]).cumsum(0).int()
+    return torch.tensor(case.starts).int().cuda(), indptr.cuda(), pages.cuda(), last.cuda()
+
+
+def _heads(case):
+    return case.q.shape[1], case.k_pages.shape[2], case.q.shape[2]
+
+
+def decode(case):
+    """Batch decode on tensor cores: one token a request."""
+    from flashinfer import BatchDecodeWithPagedKVCacheWrapper
+
+    if set(case.new) != {1}:
+        raise RuntimeError("takes one token a request")
+    _, indptr, pages, last = _paged(case)
+    wrapper = BatchDecodeWithPagedKVCacheWrapper(_workspace(), "NHD", use_tensor_cores=True, backend="fa2")
+    wrapper.plan(
+        indptr, pages, last, *_heads(case), case.page_size, q_data_type=case.q.dtype, kv_data_type=case.q.dtype,
+        window_left=-1 if case.window is None else case.window,
+    )  # fmt: skip
+    return lambda: (wrapper.run(case.q, (case.k_pages, case.v_pages)),)
+
+
+def prefill(case, backend):
+    """Batch prefill, which takes every mix."""
+    from flashinfer import BatchPrefillWithPagedKVCacheWrapper
+
+    wrapper = BatchPrefillWithPagedKVCacheWrapper(_workspace(), "NHD", backend=backend)
+    wrapper.plan(
+        *_paged(case), *_heads(case), case.page_size, causal=True, q_data_type=case.q.dtype, kv_data_type=case.q.dtype,
+        window_left=-1 if case.window is None else case.window,
+    )  # fmt: skip
+    return lambda: (wrapper.run(case.q, (case.k_pages, case.v_pages)),)
+
+
+def mixed(case):
+    """The mixed-batch API: one persistent launch."""
+    from flashinfer import BatchAttention
+
+    if case.window is not None:
+        raise RuntimeError("has no window")
+    starts, indptr, pages, _ = _paged(case)
+    num_heads, num_kv_heads, head_dim = _heads(case)
+    wrapper = BatchAttention(kv_layout="NHD")
+    wrapper.plan(
+        starts, indptr, pages, torch.tensor(case.keys).int().cuda(), num_heads, num_kv_heads, head_dim, head_dim,
+        case.page_size, causal=True, q_data_type=case.q.dtype, kv_data_type=case.q.dtype,
+    )  # fmt: skip
+    return lambda: wrapper.run(case.q, (case.k_pages, case.v_pages))
+
+
+def cascade(case):
+    """Two levels: the pages that all requests share, and those of each."""
+    from flashinfer import MultiLevelCascadeAttentionWrapper
+
+    if len(case.shared) != 1 or case.shared[0][:2] != (0, len(case.keys)):
+        raise RuntimeError("is for a prefix that all requests share")
+    shared = case.shared[0][2] // case.page_size
+    needed = [-(-keys // case.page_size) - shared for keys in case.keys]
+    own = torch.cat([row[shared : shared + count] for row, count in zip(case.table, needed, strict=True)])
+    last = torch.tensor([(keys - 1) % case.page_size + 1 for keys in case.keys], dtype=torch.int32)
+    starts = torch.tensor(case.starts).int()
+    wrapper = MultiLevelCascadeAttentionWrapper(2, _workspace(), "NHD")
+    wrapper.plan(
+        [starts[[0, -1]].cuda(), starts.cuda()],
+        [torch.tensor([0, shared]).int().cuda(), torch.tensor([0, *needed]).cumsum(0).int().cuda()],
+        [case.table[0, :shared].contiguous().cuda(), own.contiguous().cuda()],
+        [torch.tensor([case.page_size]).int().cuda(), last.cuda()],
+        *_heads(case), case.page_size, causal=True, q_data_type=case.q.dtype, kv_data_type=case.q.dtype,
+    )  # fmt: skip
+    return lambda: (wrapper.run(case.q, (case.k_pages, case.v_pages)),)
+
+
+PEERS = {
+    "flashinfer_decode": decode,
+    "flashinfer_prefill_fa2": lambda case: prefill(case, "fa2"),
+    "flashinfer_prefill_fa3": lambda case: prefill(case, "fa3"),
+    "flashinfer_mixed": mixed,
+    "flashinfer_cascade": cascade,
+}
