@@ -69,6 +69,12 @@ def _is_fp8(operand):
     return isinstance(data, np.ndarray) and data.dtype == np.uint8 and operand.dtype.scalar.name.startswith("fp8")
 
 
+def _is_narrow(operand):
+    """False for most operands, after one look: it may hold bfloat16 or fp8 where it holds bits of their size."""
+    data = getattr(operand, "data", None)
+    return data is not None and type(data) is np.ndarray and data.dtype.char in "HB"
+
+
 def correct(interpreter):
     """Replace the interpreter's arithmetic and casts, once. `interpreter` is the module triton.runtime.interpreter."""
     builder = interpreter.InterpreterBuilder
@@ -92,6 +98,8 @@ def _widened(original, operation, interpreter):
     handle, tl = interpreter.TensorHandle, interpreter.tl
 
     def compute(self, *operands, **options):
+        if not any(map(_is_narrow, operands)):
+            return original(self, *operands, **options)
         if operation != "dot" and any(_is_fp8(x) for x in operands):
             raise UnsupportedError(
                 f"{operation} on fp8 has no meaning on the GPU either: cast to float32 first, x.to(tl.float32)."

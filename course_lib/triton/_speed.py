@@ -1,17 +1,21 @@
-"""Caches for repeated work of Triton's interpreter, together more than half of its time.
+"""Caches and short cuts for repeated work of Triton's interpreter, together most of its time.
 
 May import: nothing of the course.
 """
 
 import dataclasses
+import inspect
 
 
 def improve(interpreter):
     """Apply all of them, once. `interpreter` is the module triton.runtime.interpreter."""
     _cache_dtypes(interpreter)
+    _remember_builtins(interpreter)
     _patch_once(interpreter)
     _cache_shapes(interpreter.tl.core)
     _compute_once(interpreter.interpreter_builder)
+    _unwrap_at_once(interpreter.tl.core)
+    _meet_at_once(interpreter)
 
 
 def _cache_dtypes(module):
@@ -25,6 +29,50 @@ def _cache_dtypes(module):
         return cache[name]
 
     module._get_np_dtype = get_np_dtype
+
+
+def _remember_builtins(module):
+    """Remember which names of a module are builtins, and what a launch replaces each by.
+
+    A launch walks over every name of the language to find them, and a call then goes through two wrappers, the one that
+    adds `_semantic` and the one that asks for it. A member that was replaced in between is looked at anew.
+    """
+    is_builtin, inner_of = module.tl.core.is_builtin, _unwrapped(module.tl.core)
+    names, replaced = {}, {}
+
+    def replacement(member):
+        inner = inner_of(member)
+
+        def call(*args, **kwargs):
+            kwargs["_semantic"] = module.interpreter_semantic
+            return inner(*args, **kwargs)
+
+        return call
+
+    def patch_builtin(package, builder, scope):
+        key = package, len(vars(package))
+        if key not in names:
+            names[key] = [name for name, member in inspect.getmembers(package) if is_builtin(member)]
+        for name in names[key]:
+            member = getattr(package, name)
+            if not is_builtin(member):
+                continue
+            if member not in replaced:
+                replaced[member] = replacement(member)
+            scope.set_attr(package, name, replaced[member])
+
+    if hasattr(module, "_LangPatchScope"):  # else this version patches the language by other means
+        module._patch_builtin = patch_builtin
+
+
+def _unwrapped(core):
+    """A function from a builtin of the language to what it calls once it has seen `_semantic`."""
+    code = core.builtin(lambda: None).__code__
+
+    def inner_of(member):
+        return member.__wrapped__ if getattr(member, "__code__", None) is code else member
+
+    return inner_of
 
 
 def _patch_once(module):
@@ -75,12 +123,12 @@ def _cache_block_types(core):
 
     def init(self, element_ty, shape):
         sizes = tuple(shape)
-        if any(type(size) is not int for size in sizes):  # 16.0 == 16 as a key, and must be rejected
-            return make(self, element_ty, shape)
-        key = element_ty.name, sizes
+        key = element_ty.name, sizes, tuple(map(type, sizes))  # 16.0 == 16 as a key, and must be rejected
         if key not in cache:
             make(self, element_ty, shape)
-            cache[key] = {name: value for name, value in vars(self).items() if name != "element_ty"}
+            if set(key[2]) == {int}:
+                cache[key] = {name: value for name, value in vars(self).items() if name != "element_ty"}
+            return
         self.element_ty = element_ty
         self.__dict__.update(cache[key])
 
@@ -92,7 +140,7 @@ def _cache_tensor_shapes(core):
     parts = {"handle", "shape", "numel", "type", "dtype"}
 
     def init(self, handle, type):  # noqa: A002  (the names of the original)
-        sizes = tuple(type.shape) if isinstance(type, core.block_type) else ()
+        sizes = tuple(_values(type.shape)) if isinstance(type, core.block_type) else ()
         if sizes not in cache:
             make(self, handle, type)
             if vars(self).keys() == parts:
@@ -100,6 +148,89 @@ def _cache_tensor_shapes(core):
             return
         self.handle, self.type, self.dtype = handle, type, type.scalar
         self.numel, values, kind = cache[sizes]
-        self.shape = core.tuple(values, kind)
+        self.shape = shape = core.tuple.__new__(core.tuple)  # what its __init__ does, without looking at `kind`
+        shape.values, shape.type = values.copy(), kind
 
     core.tensor.__init__ = init
+
+
+def _values(shape):
+    """A shape of the language as a list."""
+    return getattr(shape, "values", shape)
+
+
+def _unwrap_at_once(core):
+    """What is no constexpr and holds none is returned as it is; the language asks four questions first."""
+    unwrap, plain = core._unwrap_if_constexpr, (int, float, bool, str, type(None), core.tensor, core.dtype)
+
+    def unwrap_if_constexpr(value):
+        kind = type(value)
+        if kind in plain:
+            return value
+        return value.value if kind is core.constexpr else unwrap(value)
+
+    core._unwrap_if_constexpr = unwrap_if_constexpr
+
+
+def _meet_at_once(interpreter):
+    """Two operands of one type and one shape are what they are; two shapes of one rank need one look.
+
+    The language compares types and shapes by its own tuples, whose every comparison makes new ones: more work than the
+    arithmetic of a small tile. What is not covered here, and what must be refused, goes the language's own way.
+    """
+    semantic, core = interpreter.interpreter_semantic, interpreter.tl.core
+    semantic.broadcast_impl_value = _broadcast(semantic, core)
+    semantic.binary_op_type_checking_impl = _checked(semantic, core)
+
+
+def _broadcast(semantic, core):
+    meet, builder = semantic.broadcast_impl_value, semantic.builder
+
+    def widened(one, sizes):
+        kind = core.block_type(one.type.scalar, sizes)
+        if one.type.is_block():
+            return core.tensor(builder.create_broadcast(one.handle, sizes), kind)
+        return core.tensor(builder.create_splat(kind, one.handle), kind)
+
+    def broadcast(lhs, rhs):
+        left = _values(lhs.type.shape) if lhs.type.is_block() else None
+        right = _values(rhs.type.shape) if rhs.type.is_block() else None
+        if left == right:
+            return lhs, rhs
+        if left is None or right is None:
+            return (lhs, widened(rhs, left)) if right is None else (widened(lhs, right), rhs)
+        both = [b if a == 1 else a for a, b in zip(left, right, strict=False)]
+        if len(left) != len(right) or any(b != 1 and b != n for b, n in zip(right, both, strict=True)):
+            return meet(lhs, rhs)
+        return lhs if left == both else widened(lhs, both), rhs if right == both else widened(rhs, both)
+
+    return broadcast
+
+
+def _checked(semantic, core):
+    check, word = semantic.binary_op_type_checking_impl, range(-(2**31), 2**31)
+    floating, whole = {"fp16", "bf16", "fp32", "fp64"}, {"int32", "int64"}
+
+    def as_tensor(value, other):
+        """A number in the type of the other operand; None where the language must look, or refuse."""
+        if isinstance(value, core.tensor):
+            return value
+        if isinstance(other, core.tensor) and (
+            (other.dtype.name in floating and type(value) in (int, float))
+            or (other.dtype.name in whole and type(value) is int and value in word)
+        ):
+            return semantic.scalar_constant(value, other.dtype)
+        return None
+
+    def checked(lhs, rhs, *options, **named):
+        if named or len(options) > 3:  # the fourth says that it is a division or a remainder
+            return check(lhs, rhs, *options, **named)
+        left, right = as_tensor(lhs, rhs), as_tensor(rhs, lhs)
+        if left is None or right is None:
+            return check(lhs, rhs, *options)
+        moved = options and options[0] and left.dtype.is_ptr() and right.dtype.is_int()  # pointer + offset
+        if moved or (left.dtype is right.dtype and not left.dtype.is_ptr()):
+            return semantic.broadcast_impl_value(left, right)
+        return check(lhs, rhs, *options)
+
+    return checked

@@ -7,6 +7,7 @@ May import: far, numpy, torch.
 """
 
 import copy
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -223,6 +224,8 @@ class Space:
         self.regions = sorted(regions, key=lambda region: region.base)
         self._first = np.array([r.base - r.red_zone for r in self.regions], dtype=np.uint64)
         self._last = np.array([r.base + r.nbytes + r.red_zone for r in self.regions], dtype=np.uint64)
+        self._bases = [r.base for r in self.regions]
+        self._ends = [r.base + r.nbytes for r in self.regions]
 
     def find(self, addresses, size):
         """Sort addresses (uint64) into regions.
@@ -234,6 +237,11 @@ class Space:
         """
         if not len(addresses):
             return [], None
+        if (region := self._only(addresses, size)) is not None:
+            region.refine(size)
+            cells = (addresses - np.uint64(region.base)).view(np.int64) // region.cell_bytes
+            if region.owner is None or region.owner[cells].all():
+                return [(region, self._wide(region, cells, size))], None
         zone = self._zone(addresses)
         bad, pieces = (addresses % np.uint64(size)).astype(bool), []
         for number in np.unique(zone):
@@ -247,9 +255,23 @@ class Space:
             bad[in_zone] |= ~inside
             good = cells[~bad[in_zone]]
             if len(good):
-                wide = size // region.cell_bytes
-                pieces.append((region, good if wide == 1 else (good[:, None] + np.arange(wide)).ravel()))
+                pieces.append((region, self._wide(region, good, size)))
         return pieces, bad if bad.any() else None
+
+    def _only(self, addresses, size):
+        """The region that holds every address, as most accesses have one, all elements aligned; else None."""
+        low, high = int(addresses.min()), int(addresses.max())
+        number = bisect_right(self._bases, low) - 1
+        if number < 0 or high + size > self._ends[number]:
+            return None
+        aligned = not (np.bitwise_or.reduce(addresses) & np.uint64(size - 1))
+        return self.regions[number] if aligned else None
+
+    @staticmethod
+    def _wide(region, cells, size):
+        """Every cell of accesses that begin at `cells`."""
+        wide = size // region.cell_bytes
+        return cells if wide == 1 else (cells[:, None] + np.arange(wide)).ravel()
 
     def explain(self, addresses, size):
         """Yield (tensor name, how many, "x (shape …): the first one is 3 elements past its end") for bad addresses."""

@@ -222,6 +222,6 @@ def count_sectors(addresses):
     if not len(addresses):
         return 0
     sectors = addresses >> _SECTOR_SHIFT
-    if (sectors[1:] >= sectors[:-1]).all():
-        return 1 + int(np.count_nonzero(sectors[1:] != sectors[:-1]))
-    return len(np.unique(sectors))
+    if not (sectors[1:] >= sectors[:-1]).all():
+        sectors.sort()  # several times faster than np.unique
+    return 1 + int(np.count_nonzero(sectors[1:] != sectors[:-1]))

@@ -1,5 +1,9 @@
 """What the interpreter is spared changes nothing that a kernel sees: shapes, refusals, the arithmetic of integers."""
 
+import itertools
+import sys
+
+import numpy as np
 import pytest
 import torch
 import triton
@@ -51,3 +55,54 @@ def test_integers_wrap_as_on_a_gpu():
     out = torch.zeros(8, dtype=torch.int32)
     wrap_kernel[(1,)](x, out, 4)
     assert torch.equal(out[:4], x + x) and torch.equal(out[4:], x * 3 - 1)
+
+
+SHAPES = (None, [4], [1], [4, 1], [1, 8], [4, 8], [8, 4])
+NUMBERS = (0, 3, -1, 2**31, 2**40, True, 0.5, -2.0, 1e-45, float("inf"))
+
+
+def _operands():
+    interpreter = sys.modules["triton.runtime.interpreter"]
+    others = (tl.float16, tl.bfloat16, tl.int1, tl.int64, tl.uint32, tl.pointer_type(tl.float32))
+    for kind in (tl.float32, tl.int32, *others):
+        for shape in SHAPES[:2] if kind in others else SHAPES:
+            data = np.ones(shape or [1], interpreter._get_np_dtype(kind))
+            yield tl.tensor(interpreter.TensorHandle(data, kind), kind if shape is None else tl.block_type(kind, shape))
+    yield from NUMBERS
+
+
+def _met(semantic, lhs, rhs, options):
+    """What two operands become, or the sentence of the refusal."""
+    try:
+        met = semantic.binary_op_type_checking_impl(lhs, rhs, *options)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return [
+        (str(one.type), [int(n) for n in one.shape], str(one.handle.dtype), one.handle.data.tolist()) for one in met
+    ]
+
+
+@pytest.mark.parametrize("options", [(), (True, True), (True, False), (False, False, True, True)])
+def test_operands_meet_as_in_the_language(options):
+    interpreter = sys.modules["triton.runtime.interpreter"]
+    own, quick = tl.semantic.TritonSemantic(interpreter.interpreter_builder), interpreter.interpreter_semantic
+    scope = interpreter._patch_lang(shapes_kernel.fn)
+    try:
+        for lhs, rhs in itertools.product(_operands(), _operands()):
+            assert _met(quick, lhs, rhs, options) == _met(own, lhs, rhs, options), (lhs, rhs)
+    finally:
+        scope.restore()
+
+
+def test_a_builtin_that_an_exercise_replaces_is_the_replaced_one(monkeypatch):
+    out = torch.zeros(32)
+    shapes_kernel[(1,)](out, 4, 8)
+
+    def refuse(*_args, **_kwargs):
+        raise ValueError("off limits")
+
+    monkeypatch.setattr(tl, "arange", refuse)
+    with pytest.raises(Exception, match="off limits"):
+        shapes_kernel[(1,)](out, 4, 8)
+    monkeypatch.undo()
+    shapes_kernel[(1,)](out, 4, 8)

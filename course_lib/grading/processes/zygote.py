@@ -11,6 +11,7 @@ May import: child, child_cuda, torch, each after the start.
 """
 
 import ctypes
+import gc
 import json
 import os
 import select
@@ -272,6 +273,7 @@ def main(descriptor, engine, root):
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     builder = _preload(engine)
+    gc.freeze()  # what is loaded now is no garbage: a child need not look through it, and so copies fewer pages
     while True:
         request, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 3)
         if not request:
