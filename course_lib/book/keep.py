@@ -72,6 +72,20 @@ def merge(built, existing, shipped=None):
     return notebook
 
 
+def divided(existing, built):
+    """`existing` in as many notebooks as `built` has, each with the cells that continue in that one.
+
+    A cell that is in none of `built`, the learner's own or one that is gone, stays with the cell that it followed.
+    """
+    homes = {_key(cell): number for number, notebook in reversed([*enumerate(built)]) for cell in notebook.cells}
+    parts = [nbformat.from_dict({**existing, "cells": []}) for _ in built]
+    home = 0
+    for cell in existing.cells:
+        home = homes.get(_key(cell), home)
+        parts[home].cells.append(cell)
+    return parts
+
+
 def _with_keys(cells):
     """(cell, key, whether it is an addition) of each cell.
 

@@ -1,7 +1,8 @@
 """`course update`: the newest chapters and kernels, by git; what the learner wrote into the notebooks stays.
 
 Only what the course changed since is touched. A notebook in which the learner worked is copied to work/kept/ first;
-then it is the course's new one with the learner's answers, predictions, notes and added cells (book/keep.py).
+then it is the course's new one with the learner's answers, predictions, notes and added cells (book/keep.py). Work
+follows a notebook to its new name, and a lecture that was divided into its parts.
 
 May import: errors, grading.records.work, book.
 """
@@ -132,8 +133,9 @@ def _replace(root, notebooks, files, say):
     """Copy what is the learner's, take the course's newest commit, and write the merged notebooks."""
     from ..book import keep
 
-    now = {name: _now_called(root, name) for name in notebooks}
-    merged = {now[name]: _merged(root, name, now[name], state, say) for name, state in notebooks.items()}
+    merged = {}
+    for name, state in notebooks.items():
+        merged |= _merged(root, name, state, say)
     for name, state in files.items():
         _back_up(root, name, state, say)
     before = {name: (root / name).read_bytes() for name in [*notebooks, *files] if (root / name).is_file()}
@@ -150,28 +152,26 @@ def _replace(root, notebooks, files, say):
             (root / name).write_bytes(data)
         raise
     for name, text in merged.items():
-        if text is not None:
-            keep.write_atomic(root / name, text)
+        keep.write_atomic(root / name, text)
 
 
 def _now_called(root, name):
-    """Return what the newest course calls a notebook, or None: it is gone, or was divided.
+    """Return what the newest course calls a notebook: one name, several if it was divided, none if it is gone.
 
-    A notebook whose name is gone is the one that its folder has of the same chapter, and did not have before.
+    A notebook whose name is gone is continued in those of its folder and chapter that were not there before.
     """
     folder, _, file = name.partition("/")
     listed = ("ls-tree", "--name-only", "-z")
     before, newest = (set(_list(_git(root, *listed, commit, f"{folder}/"))) for commit in ("HEAD", "@{upstream}"))
     if name in newest:
-        return name
-    added = [one for one in newest - before if one.startswith(f"{folder}/{file[:2]}")]
-    return added[0] if len(added) == 1 else None
+        return [name]
+    return sorted(one for one in newest - before if one.startswith(f"{folder}/{file[:2]}"))
 
 
-def _merged(root, name, now, state, say):
-    """Return the course's new notebook with the learner's work in it, or None where the course's is right as it is.
+def _merged(root, name, state, say):
+    """Return {name: text} of the course's new notebooks with the learner's work of the notebook `name` in them.
 
-    `now` is what the newest course calls the notebook `name`, or None.
+    There are none where the course's are right as they are.
     """
     import nbformat
 
@@ -180,19 +180,21 @@ def _merged(root, name, now, state, say):
     path = root / name
     if not path.exists():
         _back_up(root, name, state, say)
-        return None
-    new = now and _git(root, "show", f"@{{upstream}}:{now}")
+        return {}
     shipped = nbformat.reads(_git(root, "show", f"HEAD:{name}"), as_version=4)
     try:
         existing = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
         if " " in state and _cells(existing) == _cells(shipped):
-            return None
+            return {}
     except Exception:  # not a notebook any more: a save that was cut off
         existing = None
     _back_up(root, name, state, say)
-    if not new or existing is None or path.parent.name == "solutions":
-        return None
-    return nbformat.writes(keep.merge(nbformat.reads(new, as_version=4), existing, shipped)) + "\n"
+    names = _now_called(root, name)
+    if not names or existing is None or path.parent.name == "solutions":
+        return {}
+    new = [nbformat.reads(_git(root, "show", f"@{{upstream}}:{one}"), as_version=4) for one in names]
+    parts = zip(names, new, keep.divided(existing, new), strict=True)
+    return {one: nbformat.writes(keep.merge(built, part, shipped)) + "\n" for one, built, part in parts}
 
 
 def _cells(notebook):

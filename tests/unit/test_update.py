@@ -114,17 +114,26 @@ def updated(clone, **options):
     return count, said
 
 
-def test_a_lecture_that_was_divided_goes_and_the_learners_copy_is_kept(course, clone, split):
-    worked_in(clone / LECTURE)
-    kept = worked_in(clone / EXERCISES)
-    split()
-    rebuilt(course)
+PREDICT = "```{code-cell} ipython3\n:tags: [predict]\n%s = None\n```"
+EXERCISES_PART = '+++ {"part": "exercises"}'
+LECTURE_PART = '+++ {"part": "lecture", "stem": "%s"}\n\n# %s'
+
+
+def test_work_in_a_lecture_that_was_divided_is_in_its_parts(course, tmp_path_factory, monkeypatch):
+    more = f"Then this.\n\n{PREDICT % 'late'}\n\n{EXERCISES_PART}"
+    rebuilt(course, ("Read this first.", f"Read this first.\n\n{PREDICT % 'early'}"), (EXERCISES_PART, more))
+    clone = cloned(course, tmp_path_factory.mktemp("learner"), monkeypatch)
+    kept = worked_in(clone / LECTURE)
+    parts = [("# 42", LECTURE_PART % ("42a_two", "42a")), ("Then", LECTURE_PART % ("42b_more", "42b More\n\nThen"))]
+    rebuilt(course, *parts)
     assert updated(clone)[0] == 1
     assert sorted(path.name for path in (clone / "notebooks").iterdir()) == ["42a_two.ipynb", "42b_more.ipynb"]
-    assert all(text in "\n".join(sources(clone / EXERCISES)) for text in kept)
-    _, copy = kept_copies(clone)
-    assert copy.name.startswith("notebooks-42_add") and "added = 1" in sources(copy)
-    assert changed_notebooks(clone) == [EXERCISES]
+    first, second = (sources(clone / f"notebooks/{stem}.ipynb") for stem in ("42a_two", "42b_more"))
+    early, late, note, added, last = kept
+    assert [text for text in (early, note, added) if first.count(text) != 1 or text in second] == []
+    assert [text for text in (late, last) if second.count(text) != 1 or text in first] == []
+    (copy,) = kept_copies(clone)
+    assert copy.name.startswith("notebooks-42_add") and set(kept) - {note} <= set(sources(copy))
 
 
 def test_work_follows_a_notebook_to_its_new_name(course, tmp_path_factory, monkeypatch):

@@ -66,40 +66,36 @@ def chapter_pages(chapter, root):
     """Name -> page of a chapter's lectures and exercises; the exercises are the page after the last lecture."""
     lectures = [lecture_name(lecture.stem) for lecture in chapter.lectures]
     if not chapter.exercises:
-        return {name: page(name, None, root) for name in lectures}
+        return {name: page(name, root) for name in lectures}
     exercises = exercises_name(chapter.number)
-    pages = {name: page(name, exercises, root) for name in lectures}
+    pages = {name: page(name, root) for name in lectures}
     tree = _toctree([f"Exercises </{exercises.removesuffix('.ipynb')}>"])
     last = pages[lectures[-1]]
     last.cells.append(nbformat.v4.new_markdown_cell(tree.strip(), id=f"contents-{chapter.number}"))
-    return pages | {exercises: page(exercises, lectures[0], root)}
+    return pages | {exercises: page(exercises, root)}
 
 
-def page(name, other, root):
-    """The notebook `name` as a page, with a note on how to run it; `other` as in `run_note`."""
+def page(name, root):
+    """The notebook `name` as a page, with a note on how to run it."""
     notebook = nbformat.read(root / name, as_version=4)
     notebook.cells = [guesses.fold_on_page(cell) for cell in notebook.cells]
     first = next(cell for cell in notebook.cells if cell.source.startswith("# "))
     title, _, rest = first.source.partition("\n")
-    first.source = f"{title}\n\n{run_note(name, other)}\n{rest}"
+    first.source = f"{title}\n\n{run_note(name)}\n{rest}"
     for cell in notebook.cells:
         if navigation.TAG in cell.metadata.get("tags", ()):
             cell.source = navigation.on_the_site(cell.source)
     return notebook
 
 
-def run_note(name, other):
-    """A box that says how to open the notebook `name` in JupyterLab.
-
-    `other` is the name of a lecture's exercises, or of the exercises' first lecture, or None.
-    """
+def run_note(name):
+    """A box that says how to open the notebook `name` in JupyterLab."""
     lecture = name.startswith("notebooks/")
     state = "Its outputs are those of a run on a CPU." if lecture else "Write your answers there, not here."
-    link = f" · [{'Exercises' if lecture else 'Lecture'} of this chapter](../{other})" if other else ""
     return (
         "````{admonition} Open in JupyterLab\n:class: tip run-note\n\n"
         f"`make lab`, then open `{name}`. {state}\n\n"
-        f"{{download}}`Download the notebook </{name}>` · [Without Linux](../docs/hosted.md){link}\n````\n"
+        f"{{download}}`Download the notebook </{name}>` · [Without Linux](../docs/hosted.md)\n````\n"
     )
 
 
