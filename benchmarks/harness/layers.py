@@ -3,13 +3,15 @@
 A kernel that only moves data cannot beat a copy of the bytes that it must read and write. Few rows fit in no such rule:
 there the times themselves are compared.
 
-May import: the standard library, torch, variants.
+May import: the standard library, torch, course_lib.measure, variants.
 """
 
 import importlib
 from functools import partial
 
 import torch
+
+from course_lib import measure
 
 from .variants import Variants
 
@@ -19,7 +21,7 @@ COPY = ("copy", "torch")
 
 
 class Layer:
-    """The variants of one load that moves `num_bytes` at least; times are those of CUDA graphs.
+    """The variants of one load that moves `num_bytes` at least.
 
     Parameters
     ----------
@@ -27,11 +29,13 @@ class Layer:
     num_bytes : int, the fewest bytes that the layer reads and writes together
     error_of : function of a variant's outputs, giving its error against float64
     limit : float, the largest allowed error
+    graphs : bool; times are those of CUDA graphs
+    weigh : bool; rows have the column peak_megabytes, what a call allocates beside what there was
     """
 
-    def __init__(self, options, num_bytes, error_of, limit):
+    def __init__(self, options, num_bytes, error_of, limit, *, graphs=True, weigh=False):
         self.options, self.num_bytes, self.error_of, self.limit = options, num_bytes, error_of, limit
-        self.variants = Variants(options, graphs=True)
+        self.variants, self.weigh = Variants(options, graphs=graphs), weigh
         if not options.dry:
             torch.compiler.reset()  # the shapes of each load are compiled anew
         half = torch.empty(max(1, num_bytes // 2), dtype=torch.int8, device=options.device)
@@ -49,7 +53,7 @@ class Layer:
         """A peer that may be missing; not asked for in a dry run."""
         if not self.options.dry:
             columns = {"variant": variant, "language": "peer"}
-            self.variants.add(columns, prepare, self.error_of, self.limit, optional=True)
+            self.variants.add(columns, lambda: refusing(refusing(prepare)()), self.error_of, self.limit, optional=True)
 
     def installed(self, variant, module, name, *arguments):
         """A function of an installed package that returns one tensor; `name` may have dots."""
@@ -65,7 +69,11 @@ class Layer:
 
     def _speed(self, row, median_ms, times):
         share = 100 * times[COPY].median_ms / median_ms
-        return {"gbps": f"{self.num_bytes / median_ms / 1e6:.0f}", "copy_percent": f"{share:.1f}"}
+        columns = {"gbps": f"{self.num_bytes / median_ms / 1e6:.0f}", "copy_percent": f"{share:.1f}"}
+        if self.weigh:
+            call = self.variants.calls[row["variant"], row["language"]]
+            columns["peak_megabytes"] = f"{measure.peak_bytes(call, on_gpu=True) / 1e6:.1f}"
+        return columns
 
 
 def relative_error(outputs, wants):
@@ -86,6 +94,18 @@ def installed(module, name):
     except AttributeError as error:
         raise ImportError(f"{module} has no {name}") from error
     return found
+
+
+def refusing(call):
+    """`call`, with a TypeError as a RuntimeError: a peer of another version takes other arguments, and gets a note."""
+
+    def run():
+        try:
+            return call()
+        except TypeError as error:
+            raise RuntimeError(str(error)) from error
+
+    return run
 
 
 def in_tuple(call, *arguments):

@@ -75,14 +75,18 @@ def access_width(num_cols, *tensors):
     return width
 
 
+def few_rows(x):
+    """Whether there are fewer than two rows for each multiprocessor."""
+    return x.shape[0] < 2 * slots(x, 1)
+
+
 def row_shape(x, width, *, chunks=CHUNKS, max_threads=MAX_THREADS):
     """Macros that say how threads share the rows of `x`: {"VEC", "THREADS_PER_ROW", "ROWS_PER_BLOCK", "CHUNKS"}.
 
     Many rows: each thread keeps up to `chunks` accesses under way, and a narrow row has part of a warp. Few rows, fewer
     than two for each multiprocessor: as many threads as a row has accesses, since only they can hide its latency.
     """
-    num_rows, num_accesses = x.shape[0], x.shape[1] // width
-    few = num_rows < 2 * slots(x, 1)
+    num_accesses, few = x.shape[1] // width, few_rows(x)
     if num_accesses <= 32:
         threads = power_of_two(num_accesses, least=1)
     else:
