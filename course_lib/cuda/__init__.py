@@ -24,6 +24,7 @@ __all__ = [
     "launch_count",
     "load",
     "tensor_map",
+    "with_edits",
     "without_line",
 ]
 
@@ -78,6 +79,30 @@ def without_line(kernel, words):
         raise ValueError(f"no line of {kernel.name} contains {words!r}; its text is in kernel.source")
     lines[number] = ""
     return compile("\n".join(lines), kernel.name, defines=kernel.defines)
+
+
+def with_edits(kernel, *edits):
+    """Compile a kernel again with parts of its text replaced.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    edits : pairs (old, new) of str; each `old` is once in the text
+
+    Returns
+    -------
+    edited : Kernel
+
+    Raises
+    ------
+    ValueError  an `old` that is not once in the text
+    """
+    source = kernel.source
+    for old, new in edits:
+        if source.count(old) != 1:
+            raise ValueError(f"{old!r} is {source.count(old)} times in {kernel.name}; it must be there once")
+        source = source.replace(old, new)
+    return compile(source, kernel.name, defines=kernel.defines)
 
 
 def load(path, name=None, *, defines=None):

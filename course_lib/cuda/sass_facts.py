@@ -53,6 +53,13 @@ class Facts:
         return {"registers": self.registers, "spill_bytes": self.spill_bytes, **self.counts}
 
 
+def opcode_counts(compiled: AsCompiled, *names: str) -> dict:
+    """{name: how many instructions of the machine code have this opcode}, without modifiers: "R2UR", "IMAD"."""
+    lines = (line.split() for line in compiled.machine_instructions())
+    found = Counter(words[words[0].startswith("@")].split(".")[0] for words in lines)
+    return {name: found[name] for name in names}
+
+
 def facts(compiled: AsCompiled) -> Facts:
     """Count what `kernel.as_compiled("sm_90a")` holds of COUNTED.
 

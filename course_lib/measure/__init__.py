@@ -8,7 +8,16 @@ from . import decode
 from .attention import AttentionCost
 from .copying import copy_task_losses
 from .hierarchy import levels_table, memory_levels, steps_table
-from .ladder import counter_table, instruction_table, keys_read, ladder_rates, outside_products, rung_table
+from .ladder import (
+    counter_table,
+    gain_table,
+    instruction_table,
+    keys_read,
+    ladder_rates,
+    load_counts,
+    outside_products,
+    rung_table,
+)
 from .memory import peak_bytes
 from .results import Results, read_results, spoken
 from .roofline import attainable_tflops, limiting_resource, ridge_intensity, tile_cycles
@@ -24,11 +33,13 @@ __all__ = [
     "copy_task_losses",
     "counter_table",
     "decode",
+    "gain_table",
     "instruction_table",
     "keys_read",
     "ladder_rates",
     "levels_table",
     "limiting_resource",
+    "load_counts",
     "median_time",
     "memory_levels",
     "outside_products",

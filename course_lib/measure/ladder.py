@@ -20,6 +20,51 @@ def rung_table(stored, variant, seq_len=4096, dtype="bfloat16"):
     return Table(table.columns, table.rows, caption=f"{spoken(variant)}, {stored.device.upper()}, {seq_len:,} tokens")
 
 
+def gain_table(stored, new, old, lengths=(1024, 2048, 4096, 8192, 16384)):
+    """A Table: how many times as fast one rung is as another, by length, with 16,384 tokens in total.
+
+    Parameters
+    ----------
+    stored : Results of one data type, forward
+    new, old : str, as in the column "variant"
+    lengths : sequence of int; the last column is the rate at the longest
+
+    Returns
+    -------
+    Table of both head widths, with and without the causal mask
+    """
+
+    def rows_of(name):
+        return {
+            (row["head_dim"], row["causal"], row["seq_len"]): row
+            for row in stored.where(variant=name, language="cuda").rows
+        }
+
+    before, after = rows_of(old), rows_of(new)
+    rows = []
+    for head_dim, causal in ((128, 0), (128, 1), (64, 0), (64, 1)):
+        sizes = [(head_dim, causal, length) for length in lengths]
+        times = (f"{before[size]['median_us'] / after[size]['median_us']:.2f}" for size in sizes)
+        rows.append((head_dim, "causal" if causal else "full", *times, f"{after[sizes[-1]]['tflops']:.0f}"))
+    columns = ("d", "mask", *(f"N = {length:,}" for length in lengths), "TFLOP/s, longest")
+    return Table(columns, tuple(rows), caption=f"{spoken(new)}: times as fast as {spoken(old)}")
+
+
+def load_counts(launches):
+    """A Table of what the SIMT machine counts of launches: global loads, reads of shared memory, their bytes.
+
+    Parameters
+    ----------
+    launches : dict, title -> launch with `profile`
+    """
+    rows = []
+    for title, launch in launches.items():
+        report = launch.profile()
+        loads, reads = report.global_load, report.shared_load
+        rows.append((title, loads.requests, loads.bytes, reads.requests, reads.bytes))
+    return Table(("rung", "global loads", "bytes", "reads of shared memory", "bytes read there"), tuple(rows))
+
+
 def counter_table(stored, variants, *columns, **where):
     """A Table of counters, a row for each of `variants` by its speaking name.
 

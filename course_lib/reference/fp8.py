@@ -169,6 +169,22 @@ def errors(seq_len=2048, head_dim=128, num_heads=2, seed=0):
     return found
 
 
+def errors_by_outlier_size(sizes, seq_len=256, head_dim=128, seed=0):
+    """{name of VARIANTS: [(size, root mean square error)]}; one number of 1,000 gets another, size times as large."""
+    generator = torch.Generator().manual_seed(seed)
+    points = {name: [] for name in VARIANTS}
+    for size in sizes:
+        normal, extra, where = (
+            draw((3, 1, 1, seq_len, head_dim), generator=generator) for draw in (torch.randn, torch.randn, torch.rand)
+        )
+        q, k, v = normal + size * extra * (where < 1e-3)
+        exact = attention.attention(q, k, v)
+        for name, (block_scales, rotation) in VARIANTS.items():
+            out, _ = attention_fp8(q, k, v, block_scales=block_scales, rotation=rotation)
+            points[name].append((size, (out - exact).square().mean().sqrt().item()))
+    return points
+
+
 def _float16(q, k, v):
     """Float16 inputs, weights and result; float32 sums, as in the kernels."""
     scores = q.float() @ k.float().transpose(-1, -2) * q.shape[-1] ** -0.5
