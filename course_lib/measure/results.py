@@ -105,11 +105,15 @@ class Results:
         return f"{path} holds no such rows yet; no number is shown in their place."
 
 
+_ACRONYMS = ("fp8", "tma")  # as words of a file's name
+
+
 def spoken(variant):
     """The name of a step without its family and number: "flash_attention_2/06_lazy_rescale" -> "lazy rescale"."""
     stem = variant.rpartition("/")[2]
     number, _, name = stem.partition("_")
-    return (name if number.isdigit() else stem).replace("_", " ")
+    words = (name if number.isdigit() else stem).split("_")
+    return " ".join(word.upper() if word in _ACRONYMS else word for word in words)
 
 
 def read_results(device, family, *, root=RESULTS_ROOT):
