@@ -101,6 +101,19 @@ def test_hint_shows_all_that_are_open():
     assert "1. " in str(second) and "2 of 3 open" in str(second) and "Hint 2 of 3." in second._repr_html_()
 
 
+def test_a_measurement_without_a_guess_says_what_to_do():
+    shown = predictions.compare("03.none", bytes=4)._repr_html_()
+    assert "No guess was kept as 03.none when this ran. Make yours, then run this cell again." in shown
+    predictions.predict("03.none", bytes=3)
+    assert "No guess was kept" not in predictions.compare("03.none", bytes=4)._repr_html_()
+
+
+def test_an_output_says_for_jupyterlab_whether_the_guess_is_made():
+    made = [predictions.predict("03.open", bytes=value)._repr_mimebundle_()[1]["guess"] for value in (None, 3)]
+    assert made == [{"key": "03.open", "made": False}, {"key": "03.open", "made": True}]
+    assert predictions.compare("03.open", bytes=4)._repr_mimebundle_() == ({}, {})
+
+
 def test_predictions_are_kept_and_compared():
     predictions.predict("03.bytes", three=16, two=None)
     predictions.predict("03.bytes", three=32, two=64)

@@ -49,23 +49,23 @@ class Prediction:
 
     def _repr_html_(self):
         if self.measured:
-            title, head = "Your guess and the measurement", ["", "your guess", "measured", ""]
-            rows, numeric, note = self.rows(), (1, 2), ""
+            title, head, numeric = "Your guess and the measurement", ["", "your guess", "measured", ""], (1, 2)
+            rows = self.rows()
         else:
-            title, head, numeric, note = (
-                "Your guess",
-                ["", "your guess", ""],
-                (1,),
-                f"<p class=faint>{self._note()}</p>",
-            )
+            title, head, numeric = "Your guess", ["", "your guess", ""], (1,)
             rows = [(name, guess, word) for name, guess, _, word in self.rows()]
         body = table(head, [[escape(cell) for cell in row] for row in rows], numeric=numeric)
+        note = f"<p class=faint>{escape(self._note())}</p>" if self._note() else ""
         return card(span("name", title) + SEPARATOR + span("facts", self.key), body + note, f"{title}: {self.key}")
 
     def _note(self):
+        """What to do next; empty when there is nothing to do."""
+        if self.measured:
+            unkept = f"No guess was kept as {self.key} when this ran. Make yours, then run this cell again."
+            return "" if self.guess else unkept
         still_open = [name for name, value in self.guess.items() if value is None]
         if still_open:
-            return f"Still open: {escape(', '.join(still_open))}. Put a number or a word in place of None."
+            return f"Still open: {', '.join(still_open)}. Put a number or a word in place of None."
         return "Kept. You will see it again beside the measurement."
 
 

@@ -73,7 +73,7 @@ max-height:26rem;line-height:1.35;}
 & .key svg{margin:0}
 """
 # for readers of the bare text; the style sheet sets the parts apart and hides these
-SEPARATOR, COLON = (f'<span class="apart">{mark}</span> ' for mark in (" ·", ":"))
+SEPARATOR, COLON, LEGEND = (f'<span class="apart">{mark}</span> ' for mark in (" ·", ":", "Its squares:"))
 STYLE = f"<style>{_RULES.replace('&', '.course-card' * 3)}</style>"
 
 

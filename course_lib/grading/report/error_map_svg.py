@@ -4,7 +4,7 @@ May import: card, error_map.
 """
 
 from . import error_map as data
-from .card import escape
+from .card import LEGEND, escape
 
 _MOST_ROWS, _MOST_COLS = 64, 96
 _WIDTH, _HEIGHT = 560, 360  # pixels that the squares may take
@@ -39,7 +39,7 @@ def render(verdict):
     summary = data.map_summary(verdict)
     picture = (
         f'<svg role="img" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" '
-        f'aria-label="{escape(summary)}"><title>{escape(summary)}</title>{" ".join(parts)}</svg>'
+        f'aria-label="{escape(summary)}"><desc>Numbers at its axes: </desc>{" ".join(parts)}</svg>'
     )
     caption = f"<p><span class=lead>Where it is wrong.</span> {escape(summary)}</p>"
     return f"{caption}\n{picture}\n" + _legend(levels, steps, down or across)
@@ -113,4 +113,4 @@ def _legend(levels, steps, has_lines):
         notes.append(f"One square is {steps[0]} x {steps[1]} elements and shows the worst of them.")
     if has_lines:
         notes.append("Lines are tile borders; numbers count the elements of the output.")
-    return f"<p class=faint>{' '.join(keys)}{'<br>' if notes else ''} {' '.join(notes)}</p>"
+    return f"<p class=faint>{LEGEND}{' '.join(keys)}{'<br>' if notes else ''} {' '.join(notes)}</p>"
