@@ -104,3 +104,15 @@ def test_a_lecture_ends_with_a_recap(chapter):
             r"\*What comes next\*:",
         ):
             assert re.search(words, recap), (lecture.stem, words)
+
+
+def test_a_lecture_folds_its_comparisons_until_the_guess_is_made(chapter):
+    for lecture in chapter.lectures:
+        asked = [key for cell in lecture.cells for key in re.findall(r'^predict\("([^"]+)"', cell.source, re.MULTILINE)]
+        compared = [
+            (key, cell.metadata.get("after_guess", ""))
+            for cell in lecture.cells
+            for key in re.findall(r'\bcompare\(\s*"(\d\d\.\w+)"', cell.source)
+        ]
+        assert sorted(asked) == sorted(key for key, _ in compared), lecture.stem
+        assert [key for key, waits_for in compared if key not in waits_for.split()] == [], lecture.stem
