@@ -40,9 +40,11 @@ def page_and_offset(case, slot):
 
 
 def explain(fault, case, evidence):
-    """Diagnosis of an access out of bounds in a late case, or None."""
-    if fault.kind != "out_of_bounds" or not case.case.late:
+    """Diagnosis of an access out of bounds in a late case, or where the strides of a page were not used, or None."""
+    if fault.kind != "out_of_bounds":
         return None
+    if not case.case.late:
+        return _by_layout(fault, case, evidence)
     begin = f"Right where slots and addresses are small. In the case {case.case.name!r}"
     if case.case.options.get("any_negative"):
         token = case.case.options["not_stored"][0]
@@ -55,6 +57,20 @@ def explain(fault, case, evidence):
         "int32_overflow",
         f"{begin} token 0 belongs to slot {slot:,}, number {slot * stride:,} of the pool: more than 32 bits hold. The "
         f"strides are long long, so that pages, slots and addresses can be. ({fault.message})",
+        fault.line,
+    )
+
+
+def _by_layout(fault, case, evidence):
+    """Right only where a page is page_size slots long and its slots are rows of all heads."""
+    others = [each for each in evidence.failing() if each.comparisons]
+    if case.case.options.get("far") != "slots" or not others or not all(o.case.options.get("hnd") for o in others):
+        return None
+    return Diagnosis(
+        "layout_ignored",
+        "Right where slots follow each other through the whole pool (NHD), wrong with heads before slots: there the "
+        "next slot is one row further, and the next page not page_size times that. Divide the slot into a page and an "
+        f"offset in it, and take each with its own stride. ({fault.message})",
         fault.line,
     )
 
