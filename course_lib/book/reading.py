@@ -4,7 +4,8 @@ The rule: WORDS_A_MINUTE of the text, answers that are folded included, and SECO
 not empty, in cells and in listings. Minutes are rounded to five.
 
 A line ``@time`` of a lecture becomes its **Time**, with the minutes of the chapter's exercises from their task.md;
-``@time 07.1 07.2`` names those that build on this lecture of several. More text may follow on the line.
+``@time 07.1 07.2`` names those that build on this lecture of several, and ``@time none`` says that none does. More text
+may follow on the line.
 
 May import: grading.exercise (documents only).
 """
@@ -17,7 +18,7 @@ from ..grading.exercise import registry
 WORDS_A_MINUTE, SECONDS_A_LINE = 200, 10
 _LISTING = re.compile(r"^(`{3,}|~{3,})[^\n]*\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _NOT_READ = re.compile(r"</?[a-z]+[^<>\n]*>|\]\([^)]*\)")  # tags, and where links lead
-_TIME = re.compile(r"^@time((?: \d\d\.\d+)*)(.*)$", re.MULTILINE)
+_TIME = re.compile(r"^@time( none|(?: \d\d\.\d+)*)(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ def with_time(cells, number, root):
 
     def filled(match):
         named = match[1].split()
+        if named == ["none"]:
+            return sentence(minutes, [], []) + match[2]
         return sentence(minutes, [tasks[name] for name in named or tasks], named) + match[2]
 
     return [replace(cell, source=_TIME.sub(filled, cell.source)) if cell.kind == "markdown" else cell for cell in cells]

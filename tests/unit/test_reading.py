@@ -70,6 +70,13 @@ def test_the_line_is_filled_in_and_its_other_words_stay(tiny_course):
     assert "\n**Time** about 5 minutes here. Read this first." in lecture.cells[0].source
 
 
+def test_a_lecture_on_which_no_exercise_builds_says_its_own_minutes(tiny_course):
+    path = tiny_course / "chapters/42_add.md"
+    path.write_text(path.read_text().replace("Read this first.", "@time none"))
+    (lecture,) = read_chapter(path, tiny_course).lectures
+    assert "\n**Time** about 5 minutes here." in lecture.cells[0].source
+
+
 @pytest.mark.parametrize("path", chapter_files(), ids=lambda path: path.stem)
 def test_minutes_are_in_no_chapter_by_hand_and_every_exercise_belongs_to_a_lecture(path):
     text = path.read_text(encoding="utf-8").partition('+++ {"part": "exercises"}')[0]
