@@ -18,6 +18,7 @@ from nbformat.v4 import new_markdown_cell
 
 from .notebooks import fingerprint
 
+WAIVED = "waived_guesses"  # a notebook's metadata: the guesses that JupyterLab's extension no longer waits for
 _BUILT_ID = re.compile(r"c\d\d-([0-9a-f]{12}|answer-\d\d-\d+)(-\d+)?")
 
 
@@ -47,6 +48,8 @@ def merge(built, existing, shipped=None):
     it: it tells a note from a text that the course has changed since.
     """
     notebook = nbformat.from_dict(built)
+    if WAIVED in existing.metadata:
+        notebook.metadata[WAIVED] = existing.metadata[WAIVED]
     cells = {_key(cell): cell for cell in notebook.cells}
     originals = {_key(cell): cell for cell in shipped.cells} if shipped else {}
     texts = {cell.source: cell.id for cell in notebook.cells}

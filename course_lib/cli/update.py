@@ -199,7 +199,10 @@ def _merged(root, name, state, say):
 
 def _cells(notebook):
     """Return what a notebook says, without outputs, execution counts and what an editor stores beside them."""
-    return [(cell.cell_type, cell.source, cell.get("attachments")) for cell in notebook.cells]
+    from ..book import keep
+
+    cells = [(cell.cell_type, cell.source, cell.get("attachments")) for cell in notebook.cells]
+    return cells, notebook.metadata.get(keep.WAIVED)
 
 
 def _back_up(root, name, state, say):

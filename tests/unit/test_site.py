@@ -77,7 +77,7 @@ def test_a_notebook_page_says_how_to_run_it_and_leads_to_its_exercises(tmp_path)
     cells = [
         nbformat.v4.new_markdown_cell(f"Previous: 41 · {links}", metadata={"tags": ["navigation"]}),
         nbformat.v4.new_markdown_cell("# 42 Add\n\nText."),
-        nbformat.v4.new_code_cell("1 + 1"),
+        nbformat.v4.new_code_cell("1 + 1", metadata={"after_guess": "42.sum"}),
     ]
     for folder, stem in (("notebooks", "42a_add"), ("notebooks", "42b_more"), ("exercises", "42_exercises")):
         (tmp_path / folder).mkdir(exist_ok=True)
@@ -89,6 +89,7 @@ def test_a_notebook_page_says_how_to_run_it_and_leads_to_its_exercises(tmp_path)
     assert lecture.cells[0].source == "Previous: 41 · [Front page](../index.md)"
     assert first.startswith("# 42 Add\n\n````{admonition} Open in JupyterLab") and first.endswith("\nText.")
     assert "open `notebooks/42a_add.ipynb`" in first
+    assert lecture.cells[2].metadata["tags"] == ["hide-output"]
     assert last.startswith("```{toctree}") and "Exercises </exercises/42_exercises>" in last
     assert "open `exercises/42_exercises.ipynb`" in exercises.cells[1].source
     assert "toctree" not in exercises.cells[-1].source + lecture.cells[-1].source

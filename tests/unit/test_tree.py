@@ -84,6 +84,7 @@ def test_lectures_are_committed_with_outputs_and_solutions_without(built, root):
             notebook = nbformat.read(root / name, as_version=4)
             was_run = any(cell.get("outputs") for cell in notebook.cells)
             assert was_run == name.startswith("notebooks/"), name
+            assert keep.WAIVED not in notebook.metadata or modified(root / name, root), name
 
 
 def test_committed_notebooks_name_no_folder_of_the_machine_that_ran_them(built, root):

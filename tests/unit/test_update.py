@@ -178,6 +178,16 @@ def test_what_the_learner_wrote_stays_through_three_updates(course, clone):
     assert updated(clone) == (0, [])
 
 
+def test_a_guess_that_was_waived_stays_waived(course, clone):
+    notebook = read(clone / LECTURE)
+    notebook.metadata["waived_guesses"] = ["42.bytes"]
+    nbformat.write(notebook, clone / LECTURE)
+    rebuilt(course, ("Read this first.", "Read."))
+    updated(clone)
+    assert read(clone / LECTURE).metadata["waived_guesses"] == ["42.bytes"]
+    assert "Read." in "\n".join(sources(clone / LECTURE))
+
+
 def test_every_notebook_of_the_course_keeps_its_learner(root, tmp_path, monkeypatch):
     course = tmp_path / "course"
     course.mkdir()
