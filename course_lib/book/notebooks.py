@@ -31,6 +31,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _IMAGE = re.compile(r"<img\b[^>]*>")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _SAVED_METADATA = {
+    "course": "attention-kernel-by-kernel",  # course_lib/labextension looks for it
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {
         "name": "python",

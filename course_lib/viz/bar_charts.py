@@ -50,7 +50,7 @@ def time_bars(times, *, roof=None, title="", unit="us"):
     figure = Picture(7.5, 0.5 * len(times) + 1.3, f"Time by kernel. {alt_text}.{limit}")
     axes = figure.subplots()
     for row, (name, value) in enumerate(times.items()):
-        axes.barh(name, value, color=SERIES[row % 5], hatch=HATCHES[row % 5], height=0.62, **_OUTLINE)
+        axes.barh(name, value, color=BLUE, height=0.62, **_OUTLINE)
         _value(axes, value, row, f"{value:.3g}")
     if roof is not None:
         _ceiling(axes, roof, "memory roof")
@@ -65,7 +65,7 @@ def rate_bars(rates, *, marked=(), lines=None, title="", unit="TFLOP/s"):
     Parameters
     ----------
     rates : dict, name -> rate in `unit`, or None where nothing was measured (left out)
-    marked : names that are drawn in another colour and hatch, e.g. the libraries among the course's own
+    marked : names of what is there for comparison, such as libraries; drawn in another colour and hatch
     lines : dict, name -> rate of a ceiling, at most three
     """
     rates, lines = {name: rate for name, rate in rates.items() if rate is not None}, lines or {}
@@ -76,7 +76,9 @@ def rate_bars(rates, *, marked=(), lines=None, title="", unit="TFLOP/s"):
     axes = figure.subplots()
     for row, (name, rate) in enumerate(rates.items()):
         series = int(name in marked)
-        axes.barh(name, rate, color=SERIES[series], hatch=HATCHES[series], height=0.66, **_OUTLINE)
+        entry = "for comparison" if series and not axes.get_legend_handles_labels()[0] else None
+        look = {"color": SERIES[series], "hatch": HATCHES[series], "height": 0.66}
+        axes.barh(name, rate, label=entry, **look, **_OUTLINE)
         _value(axes, rate, row, f"{rate:.0f}")
     for dashes, (name, rate) in zip(_CEILING_DASHES, lines.items(), strict=False):
         _ceiling(axes, rate, name, dashes)

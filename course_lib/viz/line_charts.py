@@ -181,8 +181,11 @@ def roofline(machine, points, *, peak_tflops, memory_gbps):
     low, high = min([ridge, *intensities]) / 8, max([ridge, *intensities]) * 8
     axes.plot([low, ridge], [low * memory_gbps / 1000, peak_tflops], color=BLUE, linewidth=2)
     axes.plot([ridge, high], [peak_tflops, peak_tflops], color=ORANGE, linewidth=2, linestyle=(0, (6, 2)))
-    axes.text(ridge / 1.15, peak_tflops * 1.5, "memory bandwidth limits", ha="right", fontsize=9, color=INK)
-    axes.text(ridge * 1.15, peak_tflops * 1.5, "arithmetic limits", ha="left", fontsize=9, color=INK)
+    for x, side, words in (
+        (ridge / 1.15, "right", "memory bandwidth limits"),
+        (ridge * 1.15, "left", "arithmetic limits"),
+    ):
+        axes.text(x, 0.03, words, ha=side, fontsize=9, color=INK, transform=axes.get_xaxis_transform())
     for number, (name, (intensity, reached)) in enumerate(points.items()):
         height = min(peak_tflops, intensity * memory_gbps / 1000) if reached is None else reached
         look = {"color": SERIES[number % 5], "markersize": 8, "markeredgecolor": INK}
@@ -205,4 +208,4 @@ def _point_label(intensity, on_the_roof, intensities):
     crowded = any(intensity < other < _NEAR * intensity for other in intensities)
     if not crowded:
         return {"xytext": (9, -11), "ha": "left"}
-    return {"xytext": (0, -25), "ha": "center"} if on_the_roof else {"xytext": (-9, 5), "ha": "right"}
+    return {"xytext": (0, 8), "ha": "center"} if on_the_roof else {"xytext": (-9, 5), "ha": "right"}

@@ -14,6 +14,7 @@ _PART_LOOKS = tuple(
     {"color": colour, "hatch": hatch} for colour, hatch in zip((BLUE, ORANGE, GREEN, PURPLE), HATCHES, strict=False)
 )
 _ORDER_LOOKS = ({"color": ORANGE, "hatch": "///"}, {"color": BLUE, "hatch": ""})
+_KEY = "hatched: this step · grey: done · thick outline: stays on chip"
 _PAIR_WIDTHS = (1, 1, 1.35)  # of the two grids and their bars
 
 
@@ -87,7 +88,7 @@ def _steps_q_outside(rows, keys, row_bytes, _itemsize):
 
 def loop_step_picture(steps, number):
     """The grid and the bytes at one step; `number` counts from 0."""
-    figure = Picture(7.5, 2.9, steps[number].sentence())
+    figure = _loops_figure(7.5, 3.1, steps[number].sentence())
     grid, bars = figure.subplots(1, 2, width_ratios=(1, 1.4))
     _draw_grid(grid, steps[number], number)
     _draw_bytes(bars, steps, number)
@@ -99,7 +100,7 @@ def loop_picture(steps):
     last = len(steps) - 1
     numbers = sorted({0, min(steps[0].num_q_tiles - 1, last), min(steps[0].num_q_tiles, last), last})
     alt_text = " ".join(steps[number].sentence() for number in numbers)
-    figure = Picture(7.8, 4.2, f"Four moments of the two loops on the grid of tiles. {alt_text}")
+    figure = _loops_figure(7.8, 4.4, f"Four moments of the two loops on the grid of tiles. {alt_text}")
     axes = figure.subplots(2, len(numbers), squeeze=False, height_ratios=(1.2, 1))
     for column, number in enumerate(numbers):
         _draw_grid(axes[0][column], steps[number], number)
@@ -115,7 +116,7 @@ def loop_orders_picture(pair, number):
     pair : two lists of LoopStep of the same length: K and V outside, Q outside
     number : int, from 0
     """
-    figure = Picture(8.4, 2.9, both_sentences(pair, number))
+    figure = _loops_figure(8.4, 3.1, both_sentences(pair, number))
     _draw_pair(figure.subplots(1, 3, width_ratios=_PAIR_WIDTHS), pair, number)
     return figure
 
@@ -125,7 +126,7 @@ def loop_orders_still(pair):
     last = len(pair[0]) - 1
     numbers = sorted({min(pair[0][0].num_q_tiles, last), last})
     alt_text = " ".join(f"Step {number + 1}. {both_sentences(pair, number)}" for number in numbers)
-    figure = Picture(8.4, 2.9 * len(numbers), f"Two orders of the same loops. {alt_text}")
+    figure = _loops_figure(8.4, 2.9 * len(numbers), f"Two orders of the same loops. {alt_text}")
     rows = figure.subplots(len(numbers), 3, squeeze=False, width_ratios=_PAIR_WIDTHS)
     for row, number in zip(rows, numbers, strict=True):
         _draw_pair(row, pair, number)
@@ -143,6 +144,13 @@ def _draw_pair(row, pair, number):
         _draw_grid(axes, steps[number], number)
         axes.set_title(f"{name}, step {number + 1}", fontsize=9, color=INK, loc="left")
     _draw_both_bytes(row[2], pair, number)
+
+
+def _loops_figure(width, height, alt_text):
+    """A Picture with the key of the grids under it."""
+    figure = Picture(width, height, alt_text)
+    figure.supxlabel(_KEY, fontsize=8, color=GREY)
+    return figure
 
 
 def _draw_grid(axes, step, number):

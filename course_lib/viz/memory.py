@@ -174,6 +174,6 @@ def _name_lanes_axes(axes, num_rows, access, title):
         axes.set_yticks([row + 0.5 for row in steps], [f"word {WORDS * row}" for row in steps])
     axes.xaxis.tick_top()
     axes.set_title(f"{title}   {access.sentence()}", fontsize=9, color=INK, loc="left")
-    key = "a number is a lane · 8× means that eight lanes want this word · "
-    outline = "outline: a sector that travels" if access.space == "global" else "outline: the busiest bank"
+    key = "a number is a lane · orange, 8×: eight lanes want this word · pale, outlined: "
+    outline = "a sector that travels" if access.space == "global" else "the busiest bank"
     axes.set_xlabel(key + outline, fontsize=7.5, color=GREY)

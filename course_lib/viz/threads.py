@@ -3,6 +3,8 @@
 May import: style, drawing, matplotlib.
 """
 
+from matplotlib.lines import Line2D
+
 from .drawing import arrow, box, canvas, label
 from .style import BLUE, GREY, INK, ORANGE, PALE, SERIES, Picture
 
@@ -85,30 +87,55 @@ FUSION = (
     ),
     ("one kernel", (("fused", ("x",), ("out",)),)),
 )
+ONE_A_ROW = ("m", "l")  # one number a row; all other tensors of FUSION have E bytes
+_ACROSS = 3.2  # from one kernel to the next
 
 
 def fusion_picture(variants=FUSION):
-    """What each kernel reads from and writes to global memory, one panel a variant.
+    """What each kernel reads from and writes to global memory, one panel a variant, and the sum in tensors of E bytes.
 
     Parameters
     ----------
-    variants : sequence of (title, sequence of (kernel, names it reads, names it writes))
+    variants : sequence of (title, sequence of (kernel, names it reads, names it writes)); ONE_A_ROW names what is small
     """
+    sums = [sum(len(_large(names)) for _, *both in kernels for names in both) for _, kernels in variants]
     alt_text = "; ".join(
-        f"{title}: {', '.join(_traffic(*kernel) for kernel in kernels)}" for title, kernels in variants
+        f"{title}, {passes} E in sum: {', '.join(_traffic(*kernel) for kernel in kernels)}"
+        for (title, kernels), passes in zip(variants, sums, strict=True)
     )
-    most = max(len(kernels) for _, kernels in variants)
-    figure = Picture(8.4, 0.8 * most + 0.7, f"Traffic through global memory. {alt_text}.")
-    for axes, (title, kernels) in zip(figure.subplots(1, len(variants)), variants, strict=True):
-        canvas(axes, (0, 10), (-most + 0.05, 0.35), title=title)
-        for number, (kernel, reads, writes) in enumerate(kernels):
-            y = -number - 0.25
-            _cell(axes, 3.4, y - 0.3, kernel, face=PALE, edge=INK, width=3.2, height=0.6)
-            _arrow(axes, (1.9, y), (3.3, y), color=BLUE)
-            _arrow(axes, (6.7, y), (8.1, y), color=ORANGE, linestyle="dashed")
-            label(axes, (1.8, y), ", ".join(reads), size=9.5, ha="right")
-            label(axes, (8.2, y), ", ".join(writes), size=9.5, ha="left")
+    figure = Picture(8.4, 2.6, f"Traffic through global memory, E bytes for x. {alt_text}.")
+    widths = [len(kernels) * _ACROSS for _, kernels in variants]
+    panels = figure.subplots(1, len(variants), width_ratios=widths)
+    for axes, (title, kernels), passes, width in zip(panels, variants, sums, widths, strict=True):
+        canvas(axes, (-0.1, width), (-0.1, 3.5), title=f"{title}: {passes} E")
+        box(axes, (0, 0), width - 0.2, 0.7, facecolor=PALE, edgecolor=INK)
+        label(axes, (width / 2 - 0.1, 0.35), "global memory")
+        for number, kernel in enumerate(kernels):
+            _draw_kernel(axes, number * _ACROSS, *kernel)
+    handles = [
+        Line2D([], [], color=BLUE, label="read"),
+        Line2D([], [], color=ORANGE, linestyle="dashed", label="written"),
+    ]
+    words = "m and l: one number a row, not counted"
+    look = {"fontsize": 9, "frameon": False, "ncols": 3, "labelcolor": INK}
+    figure.legend(handles=[*handles, Line2D([], [], linestyle="none", label=words)], loc="outside lower center", **look)
     return figure
+
+
+def _large(names):
+    return [name for name in names if name not in ONE_A_ROW]
+
+
+def _draw_kernel(axes, left, kernel, reads, writes):
+    """A kernel above the memory, what it reads on the way up and what it writes on the way down."""
+    _cell(axes, left + 0.1, 2.8, kernel, face="white", edge=INK, width=2.8, height=0.65)
+    for x, names, ends, look in (
+        (left + 0.7, reads, (0.75, 2.75), {"color": BLUE}),
+        (left + 2.2, writes, (2.75, 0.75), {"color": ORANGE, "linestyle": "dashed"}),
+    ):
+        lines = [f"{name}: E" if name not in ONE_A_ROW else name for name in names]
+        _arrow(axes, (x, ends[0]), (x, ends[1]), **look)
+        label(axes, (x, 1.75), "\n".join(lines), size=9, pad=1.0)
 
 
 def _traffic(kernel, reads, writes):

@@ -206,6 +206,38 @@ def test_the_lecture_runs_and_its_stepper_moves(open_notebook):
     row.press("Enter")
     expect(stop).to_have_text("1 of 1")
     notebook.screenshot("stepper")
+    _follows_the_theme(notebook, number)
+    _has_short_lines(notebook)
+
+
+def _follows_the_theme(notebook, number):
+    """JupyterLab's own dark theme inverts a picture, and its light theme does not."""
+    looks = "one => getComputedStyle(one).filter"
+    picture = notebook.locator(number).locator("img.course-picture")
+    assert picture.evaluate(looks) == "none"
+    for theme, look in (("JupyterLab Dark", "invert(0.93) hue-rotate(180deg)"), ("JupyterLab Light", "none")):
+        notebook.page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', { theme })", theme)
+        notebook.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=theme)
+        assert notebook.locator(number).locator("img.course-picture").evaluate(looks) == look
+        notebook.screenshot(f"stepper-{theme.split()[1].lower()}")
+
+
+def _has_short_lines(notebook):
+    """At most about 100 characters in a line of text on a wide screen; code takes all the width."""
+    notebook.page.set_viewport_size({"width": 1920, "height": 1000})
+    notebook.locator(0)
+    lengths = notebook.page.evaluate(_LINE_LENGTHS)
+    assert max(lengths) <= 105 and max(lengths) > 60, lengths
+    code = notebook.page.locator(".jp-Notebook .jp-CodeCell .jp-InputArea-editor").first
+    assert code.bounding_box()["width"] > 1200
+
+
+_LINE_LENGTHS = """() => [...document.querySelectorAll('.jp-MarkdownCell .jp-RenderedMarkdown > p')].map(text => {
+    const range = document.createRange();
+    range.selectNodeContents(text);
+    const tops = [...range.getClientRects()].map(line => Math.round(line.bottom / 10));
+    return text.textContent.length / new Set(tops).size;
+})"""
 
 
 def test_exercises_go_from_not_started_to_fail_to_pass(open_notebook, chapter):

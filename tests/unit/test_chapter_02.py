@@ -26,4 +26,6 @@ def test_pictures_say_in_words_what_they_show():
     assert "element 4: thread 0 of block 1" in viz.who_picture([0, 0, 0, 0, 1], [0, 1, 2, 3, 0]).alt_text
     tree = viz.tree_picture([[1, 3, 2, 0], [3, 3, 2, 0], [6, 3, 2, 0]]).alt_text
     assert "stride 2: elements 0 to 1" in tree and "giving 6." in tree
-    assert "row_divide reads weights and l and writes out" in viz.fusion_picture().alt_text
+    fusion = viz.fusion_picture().alt_text
+    assert "row_divide reads weights and l and writes out" in fusion
+    assert "three kernels, 5 E in sum" in fusion and "one kernel, 2 E in sum" in fusion

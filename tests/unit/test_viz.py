@@ -8,14 +8,16 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image, ImageColor
 
-from course_lib import viz
+from course_lib import measure, viz
 from course_lib.book.notebooks import pictures
+from course_lib.device import KNOWN_GPUS
 from course_lib.viz.style import BLUE, GREEN, ORANGE, PURPLE
 
 ROW = [1, 3, 2, 0, 5, 4, 1, 2]
 MAX_PNG_BYTES = 60_000
 LARGER = {"accumulators": 100_000, "operand": 100_000}  # 256 numbers on four hatches
 SWEEP = [{"batch_size": 1, "seq_len": 1024, "num_splits": s, "median_us": 9 / s, "chosen": int(s == 4)} for s in (1, 4)]
+INTENSITY_01 = {"softmax": 0.83, "decode": 1, "attention, scores in memory": 62, "matrix product": 1365, "one": 2048}
 PICTURES = {
     "sweeps": viz.sweeps_picture,
     "walk": lambda: viz.walk_picture(viz.walk(ROW, 2)),
@@ -28,6 +30,16 @@ PICTURES = {
     "split curves": lambda: viz.split_curves(SWEEP),
     "roofline": lambda: viz.roofline("a GPU", {"a": (0.8, None), "b": (0.8, 1.5)}, peak_tflops=60, memory_gbps=4000),
     "tile map": lambda: viz.tile_map_picture(52, 60, 16, 8),
+    "chip": lambda: viz.chip_picture(KNOWN_GPUS["H100"], measure.memory_levels("H100")),
+    "chip, a small card": lambda: viz.chip_picture(KNOWN_GPUS["T4"], measure.memory_levels("T4")),
+    "fusion": viz.fusion_picture,
+    "rates": lambda: viz.rate_bars({"01_a": 100, "cuDNN": 500}, marked=("cuDNN",), lines={"peak": 989}),
+    "roofline of 01": lambda: viz.roofline(
+        "H200",
+        {name: (value, None) for name, value in INTENSITY_01.items()},
+        peak_tflops=989,
+        memory_gbps=4800,
+    ),
     "card": lambda: viz.card_picture({"no split": 32, "in four": 128, "in eight": 256}),
     "splits": lambda: viz.splits_picture([11, 6, 0], 4, 3),
     "group": lambda: viz.group_picture(4),

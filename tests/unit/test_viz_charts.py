@@ -66,3 +66,20 @@ def test_every_batch_size_has_a_panel_with_one_ring_a_line():
     assert sum(line.get_linestyle() == ":" for line in shown[0].lines) == 1  # one floor is known
     assert len(figure.axes) == 4
     assert 1_000 < len(figure.png()) < 60_000
+
+
+def test_names_on_the_roofline_sit_at_their_marks():
+    """Within 30 points of the mark, even where two marks are close."""
+    intensities = {"softmax": 0.83, "decode": 1, "scores in memory": 62, "matrix product": 1365, "one kernel": 2048}
+    points = {name: (value, None) for name, value in intensities.items()}
+    axes = viz.roofline("H200", points, peak_tflops=989, memory_gbps=4800).axes[0]
+    names = [text for text in axes.texts if text.get_text() in points]
+    assert len(names) == len(points) and all(max(map(abs, text.xyann)) < 20 for text in names)
+
+
+def test_the_legend_names_what_is_there_for_comparison():
+    def entries(marked):
+        figure = viz.rate_bars({"a": 1, "b": 2, "c": 3}, marked=marked)
+        return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+    assert entries(("b", "c")) == ["for comparison"] and entries(()) == []

@@ -2,7 +2,8 @@
 
 import pytest
 
-from course_lib import measure
+from course_lib import measure, viz
+from course_lib.device import KNOWN_GPUS
 from course_lib.viz.memory import Access, lanes_picture, levels_picture
 
 
@@ -50,3 +51,10 @@ def test_an_unknown_rate_is_a_dash_or_says_so():
     by_card = dict(zip(table.columns, row, strict=True))
     assert by_card["L4"] is None and by_card["H200"] == pytest.approx(5.8, rel=0.02)
     assert "not published" in levels_picture(measure.memory_levels("H100"), "H100").alt_text
+
+
+def test_the_chip_has_the_numbers_of_the_card():
+    words = viz.chip_picture(KNOWN_GPUS["H100"], measure.memory_levels("H100"))
+    for part in ("132 SMs", "50 MiB", "80 GB, 3,350 GB/s", "256 KiB", "228 KiB", "29 cycles", "64 warps"):
+        assert part in words.alt_text, part
+    assert len(words.axes[0].patches) > 132 + 4 * 32

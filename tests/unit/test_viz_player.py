@@ -36,9 +36,8 @@ def unpack(text):
 
 
 def test_frames_come_back_as_they_were_drawn():
-    player = viz.tile_loops(4, 6, 2, 2, 2)
-    (frames,) = unpack(player.html()).values()
-    (drawn,) = player.tracks.values()
+    (frames,) = unpack(viz.tile_loops(4, 6, 2, 2, 2).html()).values()
+    (drawn,) = viz.tile_loops(4, 6, 2, 2, 2).tracks.values()
     assert frames == [(one.picture.svg().rstrip("\n"), one.picture.alt_text, one.sentence) for one in drawn]
 
 

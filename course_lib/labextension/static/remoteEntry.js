@@ -1,9 +1,10 @@
-// A prebuilt extension of JupyterLab 4, written by hand, so that nobody needs node. It has three plugins:
+// A prebuilt extension of JupyterLab 4, written by hand, so that nobody needs node. It has four plugins:
 //
 // cuda-cells   cells that begin with %%cuda are edited as C++: colours, indentation on Enter and Ctrl+/ are those of
 //              JupyterLab's own C++ mode
 // guess-first  what answers a prediction is folded until the guess is made, or waived with "Show me anyway"
 // next-hint    the words "Next hint" of a verdict card become a button that asks the kernel for the next hint
+// short-lines  text of the course's notebooks has lines of at most about 100 characters, however wide the window
 //
 // JupyterLab loads this file, calls init() with the modules that it shares, then get("./extension"), and activates
 // the plugins.
@@ -198,6 +199,17 @@
     new MutationObserver(() => makeButtons(panel)).observe(panel.content.node, { childList: true, subtree: true });
   }
 
+  // short-lines. Tables, code and pictures keep the room that they need.
+
+  const TEXT = "p, ul, ol, dl, blockquote, details";
+  const LINES_STYLE = `
+    .course-notebook .jp-MarkdownCell .jp-RenderedMarkdown > :is(${TEXT}) { max-width: 46em; }
+    .course-notebook .jp-MarkdownCell .jp-RenderedMarkdown > table { margin-left: 0; }`;
+
+  function shortLines(panel) {
+    panel.context.ready.then(() => panel.toggleClass("course-notebook", panel.model.getMetadata("course") === NAME));
+  }
+
   async function plugins() {
     const { INotebookTracker, NotebookActions } = await sharedModule("@jupyterlab/notebook");
     const plugin = (id, description, open, start = () => {}) => ({
@@ -211,14 +223,16 @@
         tracker.widgetAdded.connect((_, panel) => open(panel));
       },
     });
+    const addStyle = textContent => document.head.append(element("style", { textContent }));
     const startGuesses = () => {
-      document.head.append(element("style", { textContent: GUESS_STYLE }));
+      addStyle(GUESS_STYLE);
       NotebookActions.executed.connect((_, { notebook, cell, success }) => foldAgain(notebook, cell, success));
     };
     return [
       plugin("cuda-cells", "Edits cells that begin with %%cuda as C++.", cudaCells),
       plugin("guess-first", "Folds what answers a prediction until the guess is made.", guessFirst, startGuesses),
       plugin("next-hint", "Adds a button for the next hint to verdict cards.", hintButtons),
+      plugin("short-lines", "Keeps the course's text narrow enough to read.", shortLines, () => addStyle(LINES_STYLE)),
     ];
   }
 
