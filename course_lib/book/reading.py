@@ -27,9 +27,12 @@ class Extent:
     code_lines: int
 
     @property
+    def exact_minutes(self):
+        return self.words / WORDS_A_MINUTE + self.code_lines * SECONDS_A_LINE / 60
+
+    @property
     def minutes(self):
-        exact = self.words / WORDS_A_MINUTE + self.code_lines * SECONDS_A_LINE / 60
-        return max(5, 5 * round(exact / 5))
+        return max(5, 5 * round(self.exact_minutes / 5))
 
 
 def extent(cells):

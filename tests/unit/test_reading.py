@@ -10,6 +10,7 @@ from course_lib.book.chapters import Cell, read_chapter
 from course_lib.book.outline import chapter_files
 from course_lib.book.pages import overview
 
+MAX_WORDS, MAX_MINUTES = 3500, 60  # of a lecture
 MARKDOWN = """\
 # 42 Add
 
@@ -75,6 +76,16 @@ def test_a_lecture_on_which_no_exercise_builds_says_its_own_minutes(tiny_course)
     path.write_text(path.read_text().replace("Read this first.", "@time none"))
     (lecture,) = read_chapter(path, tiny_course).lectures
     assert "\n**Time** about 5 minutes here." in lecture.cells[0].source
+
+
+@pytest.mark.parametrize("path", chapter_files(), ids=lambda path: path.stem)
+def test_no_lecture_is_longer_than_an_hour(path):
+    for lecture in read_chapter(path).lectures:
+        extent = reading.extent(lecture.cells)
+        assert extent.words <= MAX_WORDS and extent.exact_minutes <= MAX_MINUTES, (
+            f"{lecture.stem}: {extent.words:,} words and {extent.code_lines} lines of code are "
+            f"{extent.exact_minutes:.0f} minutes; at most {MAX_WORDS:,} words and {MAX_MINUTES} minutes: divide it"
+        )
 
 
 @pytest.mark.parametrize("path", chapter_files(), ids=lambda path: path.stem)
