@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from benchmarks.harness import Benchmark, main
 from benchmarks.harness.layers import NAMES, VALUES, Layer, in_place, installed, poisoned, relative_error
 from course_lib.ops import norm as ops
+from course_lib.ops import norm_backward
 from course_lib.reference import norm as reference
 
 SIZES = ((8, 4096), (128, 4096), (65536, 1024), (16384, 4096), (8192, 8192), (4096, 16384))
@@ -81,7 +82,52 @@ def add_rms_norm(layer, x, residual, weight):
     layer.peer("flashinfer", flashinfer)
 
 
-OPS = {"rms_norm": rms_norm, "layer_norm": layer_norm, "add_rms_norm": add_rms_norm}
+def rms_norm_backward(layer, x, d_out, weight):
+    """The gradients of RMSNorm; those of torch by autograd, which keeps what it needs."""
+    for language in ("cuda", "triton"):
+        launch = norm_backward.plan_rms_norm_backward(d_out, x, weight, eps=EPS, language=language)
+        layer.ours("04_rms_norm_backward", language, partial(poisoned, launch))
+    add_autograd(layer, torch_rms_norm, d_out, x, weight)
+    if layer.options.dry:
+        return
+    layer.peer("liger", lambda: gradients(liger_rms_norm(), d_out, x, weight))
+
+
+def layer_norm_backward(layer, x, d_out, weight):
+    """The gradients of LayerNorm; the weight's values are the bias as well."""
+    for language in ("cuda", "triton"):
+        launch = norm_backward.plan_layer_norm_backward(d_out, x, weight, eps=EPS, language=language)
+        layer.ours("05_layer_norm_backward", language, partial(poisoned, launch))
+    add_autograd(layer, torch_layer_norm, d_out, x, weight, weight.clone())
+
+
+def liger_rms_norm():
+    """Liger's RMSNorm with its gradient, not in place."""
+    apply = installed("liger_kernel.ops.rms_norm", "LigerRMSNormFunction.apply")
+    return lambda x, weight: (apply(x, weight, EPS, 0.0, "llama", False),)
+
+
+def add_autograd(layer, function, d_out, *leaves):
+    """torch's gradients of a function, eager and compiled."""
+    layer.torch("autograd", lambda: gradients(function, d_out, *leaves))
+    layer.peer("torch.compile", lambda: gradients(torch.compile(function, dynamic=False), d_out, *leaves))
+
+
+def gradients(function, d_out, *leaves):
+    """The function that gives the gradients of all leaves from a graph that is kept: the backward pass alone."""
+    leaves = [leaf.detach().clone().requires_grad_() for leaf in leaves]
+    (out,) = function(*leaves)
+    return lambda: torch.autograd.grad(out, leaves, d_out, retain_graph=True)
+
+
+OPS = {
+    "rms_norm": rms_norm,
+    "layer_norm": layer_norm,
+    "add_rms_norm": add_rms_norm,
+    "rms_norm_backward": rms_norm_backward,
+    "layer_norm_backward": layer_norm_backward,
+}
+PASSES = {"add_rms_norm": 4, "rms_norm_backward": 3, "layer_norm_backward": 3}  # over all numbers; else 2
 
 
 def wanted(op, x, residual, weight):
@@ -91,8 +137,11 @@ def wanted(op, x, residual, weight):
         return (reference.rms_norm(x, weight, EPS),)
     if op == "layer_norm":
         return (reference.layer_norm(x, weight, weight, EPS),)
-    out, total = reference.add_rms_norm(x, residual, weight, EPS)
-    return out, total.double()
+    if op == "add_rms_norm":
+        out, total = reference.add_rms_norm(x, residual, weight, EPS)
+        return out, total.double()
+    backward = reference.rms_norm_backward if op == "rms_norm_backward" else reference.layer_norm_backward
+    return (backward(residual, x, weight, EPS)[0],)
 
 
 def rows_of(load, options):
@@ -101,16 +150,16 @@ def rows_of(load, options):
     x, residual = (torch.randn(shape, device=options.device).to(dtype) for _ in range(2))
     weight = torch.randn(load["num_cols"], device=options.device).to(dtype)
     wants = wanted(load["op"], x, residual, weight)
-    copies = 4 if load["op"] == "add_rms_norm" else 2
     check = partial(error_of, wants=wants)
-    layer = Layer(options, copies * x.numel() * x.element_size(), check, TOLERANCE[load["dtype"]])
+    num_bytes = PASSES.get(load["op"], 2) * x.numel() * x.element_size()
+    layer = Layer(options, num_bytes, check, TOLERANCE[load["dtype"]], graphs=not load["op"].endswith("backward"))
     OPS[load["op"]](layer, x, residual, weight)
     yield from layer.rows(load)
 
 
 def error_of(outputs, wants):
-    """Error of the checked rows."""
-    return relative_error([output[: len(want)] for output, want in zip(outputs, wants, strict=True)], wants)
+    """Error of the checked rows; gradients of weight and bias, sums over all rows, are tested elsewhere."""
+    return relative_error([output[: len(want)] for output, want in zip(outputs, wants, strict=False)], wants)
 
 
 BENCHMARK = Benchmark(

@@ -100,6 +100,34 @@ __device__ __forceinline__ void from_floats(Chunk<T, NUM>& x, const float (&numb
 }
 // endregion
 
+// Floats in global memory, in accesses of up to 16 bytes; the address is a multiple of that.
+template <int NUM>
+__device__ __forceinline__ void read_floats(float (&numbers)[NUM], const float* source) {
+    constexpr int WIDTH = NUM < 4 ? NUM : 4;
+#pragma unroll
+    for (int i = 0; i < NUM / WIDTH; ++i) {
+        Chunk<float, WIDTH> chunk;
+        float part[WIDTH];
+        read_chunk(chunk, source, i);
+        as_floats(part, chunk);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) numbers[i * WIDTH + j] = part[j];
+    }
+}
+template <int NUM>
+__device__ __forceinline__ void write_floats(float* target, const float (&numbers)[NUM]) {
+    constexpr int WIDTH = NUM < 4 ? NUM : 4;
+#pragma unroll
+    for (int i = 0; i < NUM / WIDTH; ++i) {
+        Chunk<float, WIDTH> chunk;
+        float part[WIDTH];
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) part[j] = numbers[i * WIDTH + j];
+        from_floats(chunk, part);
+        write_chunk(target, i, chunk);
+    }
+}
+
 // region: row_sums
 // The sums of `values` over the ROW_THREADS threads of a row, for all of them. All threads of the block take part; rows
 // are neighbouring groups of threads, a power of two up to 32 or whole warps. reduce_smem (COUNT, warps of the block) is used

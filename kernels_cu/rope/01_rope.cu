@@ -25,22 +25,6 @@
 #define PAIRS (INTERLEAVED ? UNIT / 2 : UNIT)     // whose angles a thread keeps
 static_assert(VEC * sizeof(ELEMENT) <= 16 && (VEC & (VEC - 1)) == 0, "VEC: an access is 2, 4, 8 or 16 bytes");
 
-// region: angles
-template <int COUNT>
-__device__ __forceinline__ void read_angles(float (&angles)[COUNT], const float* source) {
-    constexpr int WIDTH = COUNT < 4 ? COUNT : 4;
-#pragma unroll
-    for (int i = 0; i < COUNT / WIDTH; ++i) {
-        Chunk<float, WIDTH> chunk;
-        float numbers[WIDTH];
-        read_chunk(chunk, source, i);
-        as_floats(numbers, chunk);
-#pragma unroll
-        for (int j = 0; j < WIDTH; ++j) angles[i * WIDTH + j] = numbers[j];
-    }
-}
-// endregion
-
 // Numbers that a thread reads of one head: two units of the two halves, or one unit of neighbours.
 struct Pairs {
     Chunk<ELEMENT, VEC> part[2];
@@ -100,8 +84,8 @@ rope_kernel(const ELEMENT* q, const ELEMENT* k, const POSITION* positions, const
     // region: table
     float cosines[PAIRS], sines[PAIRS];
     const float* angles = cos_sin + static_cast<long long>(positions[token]) * rotary_dim + unit * PAIRS;
-    read_angles(cosines, angles);
-    read_angles(sines, angles + half);
+    read_floats(cosines, angles);
+    read_floats(sines, angles + half);
 #pragma unroll
     for (int j = 0; j < PAIRS; ++j) sines[j] *= direction;
     // endregion

@@ -5,6 +5,7 @@ import torch
 from norm_cases import assert_near, rows, vector
 
 from course_lib.ops import norm as ops
+from course_lib.ops import norm_backward
 from course_lib.reference import norm as reference
 
 LANGUAGES = ("cuda", "triton")
@@ -34,6 +35,25 @@ def test_rows_longer_than_the_registers(dtype):
     residual = x.clone()
     assert_near(ops.add_rms_norm(x, residual, weight)[0], out, dtype)
     assert torch.equal(residual, total)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "size", [(1, 1), (3000, 8), (3000, 96), (2000, 1000), (1000, 4096), (700, 8192), (300, 16384)], ids=str
+)
+def test_gradients(size, dtype, language):
+    x, d_out, d_residual = (rows(*size, dtype, seed=seed, device="cuda") for seed in (0, 1, 2))
+    weight = vector(size[1], dtype, device="cuda")
+    got = norm_backward.rms_norm_backward(d_out, x, weight, d_residual=d_residual, language=language)
+    dx, d_weight = reference.rms_norm_backward(d_out, x, weight, 1e-6)
+    assert_near(got[0], dx + d_residual.double(), dtype)
+    assert_near(got[1], d_weight, dtype)
+    again = norm_backward.rms_norm_backward(d_out, x, weight, d_residual=d_residual, language=language)
+    assert all(torch.equal(a, b) for a, b in zip(got, again, strict=True))
+    got = norm_backward.layer_norm_backward(d_out, x, weight, language=language)
+    for mine, want in zip(got, reference.layer_norm_backward(d_out, x, weight, 1e-5), strict=True):
+        assert_near(mine, want, dtype)
 
 
 def test_in_a_graph():

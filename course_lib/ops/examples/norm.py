@@ -5,6 +5,7 @@ from functools import partial
 import torch
 
 from .. import norm as ops
+from .. import norm_backward
 from . import Example
 from .inputs import random
 
@@ -23,10 +24,18 @@ def examples(device):
             "norm/01_rms_norm": partial(ops.plan_rms_norm, x, weight),
             "norm/02_layer_norm": partial(ops.plan_layer_norm, x, weight, bias),
             "norm/03_add_rms_norm": partial(_add, x, residual, weight),
+            "norm/04_rms_norm_backward": partial(_walk, norm_backward.plan_rms_norm_backward, residual, x, weight),
+            "norm/05_layer_norm_backward": partial(_walk, norm_backward.plan_layer_norm_backward, residual, x, weight),
+            "norm/06_column_sums": partial(norm_backward.column_sums, random(device, 2, 70, num_cols, seed=4), dtype),
         }
         for stem, plan in plans.items():
             for language in ("cuda", "triton"):
                 yield Example(stem, language, partial(plan, language=language), case)
+
+
+def _walk(plan, d_out, x, weight, language):
+    """The first launch of a gradient: three rows in two blocks."""
+    return plan(d_out, x, weight, num_blocks=2, language=language).launches[0]
 
 
 def _add(x, residual, weight, language):

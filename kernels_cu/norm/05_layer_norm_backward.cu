@@ -1,0 +1,167 @@
+// 05_layer_norm_backward — the gradients of LayerNorm: of x at once, of weight and bias as partial sums of each group of threads
+//
+// Idea      the mean is taken out first, then three sums in one reduction; the rest is as in 04
+// Builds on 04_rms_norm_backward. Changed regions: chunk, sums (two reductions), keep (two kept sums).
+// Contract  d_out, x, dx (num_rows, num_cols) ELEMENT, rows contiguous, each with a stride of its own; dx may be d_out
+//           weight (num_cols,) ELEMENT · partial (2, groups, num_cols) float: of the weight, then of the bias
+//           g = d_out * weight, c = x - mean, rstd as in 02: dx = rstd (g - mean(g) - c rstd^2 mean(g c))
+//           d_weight = sum over rows of d_out c rstd, d_bias = sum over rows of d_out
+//           any num_rows, num_cols >= 1; VEC divides num_cols and all strides, every row starts at a multiple of VEC numbers
+//           of what a row has beyond THREADS_PER_ROW * CHUNKS chunks the sums are kept in global memory
+// Launch    grid any number of blocks, which share the rows in turns · block THREADS_PER_ROW * ROWS_PER_BLOCK
+//           no dynamic shared memory · then 06_column_sums over the partial sums
+// Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// Twin      triton_kernels/norm_backward.py: layer_norm_backward_kernel
+// gate: -DELEMENT=__nv_bfloat16 -DVEC=8 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=2
+// gate: -DELEMENT=__half -DVEC=8 -DTHREADS_PER_ROW=512 -DROWS_PER_BLOCK=1 -DCHUNKS=2
+// gate: -DELEMENT=__nv_bfloat16 -DVEC=1 -DTHREADS_PER_ROW=512 -DROWS_PER_BLOCK=1 -DCHUNKS=2
+// gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=16 -DCHUNKS=1
+// Source    J. L. Ba, J. R. Kiros, G. E. Hinton, "Layer Normalization", 2016, equation 4, arXiv:1607.06450
+#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
+#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=2 (of a thread)"
+#endif
+#include "common/row_chunks.cuh"
+CHECK_ROW_MACROS
+typedef Chunk<ELEMENT, VEC> RowChunk;
+
+// region: chunk
+__device__ __forceinline__ float total(const RowChunk& x) {
+    float numbers[VEC], sum = 0.0f;
+    as_floats(numbers, x);
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) sum += numbers[j];
+    return sum;
+}
+
+// sums[0] += c^2, sums[1] += g, sums[2] += g c
+__device__ __forceinline__ void add_sums(float (&sums)[3], const RowChunk& x, const RowChunk& d_out, const RowChunk& weight,
+                                         float mean) {
+    float numbers[VEC], gradients[VEC], scale[VEC];
+    as_floats(numbers, x);
+    as_floats(gradients, d_out);
+    as_floats(scale, weight);
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) {
+        const float centred = numbers[j] - mean, g = gradients[j] * scale[j];
+        sums[0] += centred * centred;
+        sums[1] += g;
+        sums[2] += g * centred;
+    }
+}
+
+// d_out becomes dx, and its shares are added to d_weight and d_bias; shift = rstd mean(g), slope = rstd^3 mean(g c).
+__device__ __forceinline__ void gradient(RowChunk& d_out, float (&d_weight)[VEC], float (&d_bias)[VEC], const RowChunk& x,
+                                         const RowChunk& weight, float mean, float rstd, float shift, float slope) {
+    float numbers[VEC], gradients[VEC], scale[VEC];
+    as_floats(numbers, x);
+    as_floats(gradients, d_out);
+    as_floats(scale, weight);
+#pragma unroll
+    for (int j = 0; j < VEC; ++j) {
+        const float centred = numbers[j] - mean;
+        d_weight[j] += gradients[j] * centred * rstd;
+        d_bias[j] += gradients[j];
+        gradients[j] = gradients[j] * scale[j] * rstd - shift - centred * slope;
+    }
+    from_floats(d_out, gradients);
+}
+// endregion
+
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
+layer_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT* weight, ELEMENT* dx, float* partial,
+                           int num_rows, int num_cols, long long stride_d_out, long long stride_x, long long stride_dx,
+                           float eps) {
+    __shared__ float mean_smem[2][NUM_THREADS / WARP_SIZE];        // (rounds, warps): two rounds, so that none waits for another
+    __shared__ float reduce_smem[2][3 * NUM_THREADS / WARP_SIZE];  // (rounds, sums * warps)
+    const int first = threadIdx.x % THREADS_PER_ROW, group = threadIdx.x / THREADS_PER_ROW;
+    float* partial_row = partial + (static_cast<long long>(blockIdx.x) * ROWS_PER_BLOCK + group) * num_cols;
+    float* partial_bias_row = partial_row + static_cast<long long>(gridDim.x) * ROWS_PER_BLOCK * num_cols;
+    float d_weight[CHUNKS][VEC] = {}, d_bias[CHUNKS][VEC] = {};
+
+    for (int base = blockIdx.x * ROWS_PER_BLOCK, round = 0; base < num_rows; base += gridDim.x * ROWS_PER_BLOCK, ++round) {
+        const long long row = base + group;
+        const int num_chunks = row < num_rows ? num_cols / VEC : 0;  // a row past the last has none, and joins the shuffles
+        const ELEMENT* x_row = x + row * stride_x;
+        const ELEMENT* d_out_row = d_out + row * stride_d_out;
+        ELEMENT* dx_row = dx + row * stride_dx;
+
+        // region: load
+        RowChunk x_reg[CHUNKS], d_reg[CHUNKS], weight_reg[CHUNKS], rest, rest_d, rest_weight;  // rest: beyond the registers
+#pragma unroll
+        for (int i = 0; i < CHUNKS; ++i) {  // all reads are under way before the first number is used
+            const int chunk = first + i * THREADS_PER_ROW;
+            if (chunk < num_chunks) {
+                read_chunk(x_reg[i], x_row, chunk);
+                read_chunk(d_reg[i], d_out_row, chunk);
+                read_chunk(weight_reg[i], weight, chunk);
+            }
+        }
+        // endregion
+
+        // region: sums
+        float mean_sum[1] = {0.0f}, sums[3] = {0.0f, 0.0f, 0.0f};
+#pragma unroll
+        for (int i = 0; i < CHUNKS; ++i) {
+            if (first + i * THREADS_PER_ROW < num_chunks) mean_sum[0] += total(x_reg[i]);
+        }
+#pragma unroll 1
+        for (int chunk = first + CHUNKS * THREADS_PER_ROW; chunk < num_chunks; chunk += THREADS_PER_ROW) {
+            read_chunk(rest, x_row, chunk);
+            mean_sum[0] += total(rest);
+        }
+        row_sums<THREADS_PER_ROW>(mean_sum, mean_smem[round % 2]);
+        const float mean = mean_sum[0] / num_cols;
+#pragma unroll
+        for (int i = 0; i < CHUNKS; ++i) {
+            if (first + i * THREADS_PER_ROW < num_chunks) add_sums(sums, x_reg[i], d_reg[i], weight_reg[i], mean);
+        }
+#pragma unroll 1
+        for (int chunk = first + CHUNKS * THREADS_PER_ROW; chunk < num_chunks; chunk += THREADS_PER_ROW) {
+            read_chunk(rest, x_row, chunk);
+            read_chunk(rest_d, d_out_row, chunk);
+            read_chunk(rest_weight, weight, chunk);
+            add_sums(sums, rest, rest_d, rest_weight, mean);
+        }
+        row_sums<THREADS_PER_ROW>(sums, reduce_smem[round % 2]);
+        const float rstd = rsqrtf(sums[0] / num_cols + eps), shift = rstd * sums[1] / num_cols;
+        const float slope = rstd * rstd * rstd * sums[2] / num_cols;
+        // endregion
+
+        // region: keep
+#pragma unroll
+        for (int i = 0; i < CHUNKS; ++i) {
+            const int chunk = first + i * THREADS_PER_ROW;
+            if (chunk < num_chunks) {
+                gradient(d_reg[i], d_weight[i], d_bias[i], x_reg[i], weight_reg[i], mean, rstd, shift, slope);
+                write_chunk(dx_row, chunk, d_reg[i]);
+            }
+        }
+#pragma unroll 1
+        for (int chunk = first + CHUNKS * THREADS_PER_ROW; chunk < num_chunks; chunk += THREADS_PER_ROW) {
+            float sum[VEC] = {}, bias_sum[VEC] = {};
+            if (round > 0) {  // this thread's own
+                read_floats(sum, partial_row + chunk * VEC);
+                read_floats(bias_sum, partial_bias_row + chunk * VEC);
+            }
+            read_chunk(rest, x_row, chunk);
+            read_chunk(rest_d, d_out_row, chunk);
+            read_chunk(rest_weight, weight, chunk);
+            gradient(rest_d, sum, bias_sum, rest, rest_weight, mean, rstd, shift, slope);
+            write_chunk(dx_row, chunk, rest_d);
+            write_floats(partial_row + chunk * VEC, sum);
+            write_floats(partial_bias_row + chunk * VEC, bias_sum);
+        }
+        // endregion
+    }
+
+    // region: store
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {
+        const int chunk = first + i * THREADS_PER_ROW;
+        if (chunk < num_cols / VEC) {
+            write_floats(partial_row + chunk * VEC, d_weight[i]);
+            write_floats(partial_bias_row + chunk * VEC, d_bias[i]);
+        }
+    }
+    // endregion
+}
