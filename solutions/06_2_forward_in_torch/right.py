@@ -34,10 +34,10 @@ ANSWERS = [
     ),
     Right("half tiles", (("for kv_start in range", "block_n = max(block_n // 2, 1)\n    for kv_start in range"),)),
     Right(
-        "base 2, one row of queries at a time",
+        "base 2, at most four rows of queries at a time",
         (
-            ("range(0, q.shape[0], block_m):", "range(q.shape[0]):"),
-            ("slice(q_start, q_start + block_m)", "slice(q_start, q_start + 1)"),
+            ("range(0, q.shape[0], block_m):", "range(0, q.shape[0], min(4, block_m)):"),
+            ("slice(q_start, q_start + block_m)", "slice(q_start, q_start + min(4, block_m))"),
             (
                 "probs_unnorm = torch.exp(scores - m_new[:, None])",
                 "probs_unnorm = torch.exp2((scores - m_new[:, None]) * 1.4426950408889634)",
