@@ -38,7 +38,7 @@ def _remember_builtins(module):
     adds `_semantic` and the one that asks for it. A member that was replaced in between is looked at anew.
     """
     is_builtin, inner_of = module.tl.core.is_builtin, _unwrapped(module.tl.core)
-    names, replaced = {}, {}
+    names, replaced, put_in = {}, {}, set()  # put_in: the replacements; a device function's walk meets them
 
     def replacement(member):
         inner = inner_of(member)
@@ -49,16 +49,20 @@ def _remember_builtins(module):
 
         return call
 
+    def is_known(member):
+        return is_builtin(member) or (inspect.isfunction(member) and member in put_in)
+
     def patch_builtin(package, builder, scope):
         key = package, len(vars(package))
         if key not in names:
-            names[key] = [name for name, member in inspect.getmembers(package) if is_builtin(member)]
+            names[key] = [name for name, member in inspect.getmembers(package) if is_known(member)]
         for name in names[key]:
             member = getattr(package, name)
             if not is_builtin(member):
                 continue
             if member not in replaced:
                 replaced[member] = replacement(member)
+                put_in.add(replaced[member])
             scope.set_attr(package, name, replaced[member])
 
     if hasattr(module, "_LangPatchScope"):  # else this version patches the language by other means

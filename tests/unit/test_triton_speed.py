@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -106,3 +107,19 @@ def test_a_builtin_that_an_exercise_replaces_is_the_replaced_one(monkeypatch):
         shapes_kernel[(1,)](out, 4, 8)
     monkeypatch.undo()
     shapes_kernel[(1,)](out, 4, 8)
+
+
+def test_names_first_met_inside_a_launch_are_replaced_in_the_next_one():
+    interpreter = sys.modules["triton.runtime.interpreter"]
+    package = types.ModuleType("package")
+    package.same = tl.core.builtin(lambda x, _semantic=None: x)
+    scopes = [interpreter._LangPatchScope() for _ in range(3)]
+    interpreter._patch_builtin(package, None, scopes[0])
+    package.more = 1  # as the language gets names that a launch restores
+    interpreter._patch_builtin(package, None, scopes[1])
+    scopes[1].restore()
+    scopes[0].restore()
+    with pytest.raises(ValueError, match="_semantic"):
+        package.same(3)
+    interpreter._patch_builtin(package, None, scopes[2])
+    assert package.same(3) == 3
