@@ -15,6 +15,7 @@ lab: setup  ## set up if needed and open the first chapter in JupyterLab
 update: setup  ## the newest chapters and kernels; your answers, predictions, notes and cells stay
 	@$(BIN)/course update
 	@bash scripts/setup.sh
+	@bash scripts/trust.sh
 
 test: setup  ## set up if needed and run everything that needs no GPU
 	@bash scripts/test.sh

@@ -11,6 +11,5 @@ if [ "$(uname -s)" = Linux ] && [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] && ! g
 fi
 [ "$(id -u)" -ne 0 ] || options+=(--allow-root)  # in a container
 [ -z "$first" ] || options+=("--LabApp.default_url=/lab/tree/$first")
-# what the course stores in its notebooks, cards and pictures, is shown at the first open
-.venv/bin/jupyter trust notebooks/*.ipynb exercises/*.ipynb solutions/*.ipynb >/dev/null
+bash scripts/trust.sh
 exec .venv/bin/jupyter lab "${options[@]}"

@@ -90,3 +90,11 @@ def test_the_container_sets_up_with_the_same_commands(root):
 def test_clean_never_touches_work(root):
     clean = (root / "Makefile").read_text().partition("\nclean:")[2]
     assert "rm -rf" in clean and not re.search(r"rm -rf[^\n]*\bwork\b", clean)
+
+
+def test_lab_and_update_sign_the_notebooks(root):
+    makefile = (root / "Makefile").read_text()
+    update = makefile.partition("\nupdate:")[2].partition("\n\n")[0]
+    assert "bash scripts/trust.sh" in update and "bash scripts/trust.sh" in (root / "scripts/lab.sh").read_text()
+    signed = (root / "scripts/trust.sh").read_text()
+    assert all(f"{folder}/*.ipynb" in signed for folder in ("notebooks", "exercises", "solutions"))
