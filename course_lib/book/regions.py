@@ -45,7 +45,19 @@ def region(text, name, *, filename="<text>"):
     if count != 1 or inside:
         problem = {0: "does not exist", 1: "is never closed"}.get(count, f"opens {count} times")
         raise CourseError(f"{filename}: region {name!r} {problem}; expected exactly one 'region: {name}' … 'endregion'")
-    return textwrap.dedent("\n".join(body)).strip("\n")
+    return textwrap.dedent("\n".join(_directives_indented(body))).strip("\n")
+
+
+def _directives_indented(lines):
+    """`lines`; a directive at column 0, as `#pragma unroll`, moves to the column of the statement that it precedes."""
+    moved, indent = [], ""
+    for line in reversed(lines):
+        if line.startswith("#") and indent:
+            line = indent + line
+        elif line.strip():
+            indent = line[: len(line) - len(line.lstrip())]
+        moved.append(line)
+    return moved[::-1]
 
 
 def function(text, name, *, filename="<text>"):

@@ -25,6 +25,14 @@ def test_nested_region_belongs_to_the_outer_one_without_marks():
     assert regions.region(text, "inner") == "b"
 
 
+def test_a_directive_at_column_0_keeps_no_region_from_being_dedented():
+    text = "// region: r\n    a;\n#pragma unroll\n    for (;;)\n        b;\n// endregion"
+    assert regions.region(text, "r") == "a;\n#pragma unroll\nfor (;;)\n    b;"
+    assert regions.region("// region: r\n#ifndef A\n#define A 1\n#endif\n// endregion", "r").startswith(
+        "#ifndef A\n#def"
+    )
+
+
 @pytest.mark.parametrize(
     "text, why",
     [
