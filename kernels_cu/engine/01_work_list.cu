@@ -72,7 +72,8 @@
 #define TILE_BYTES (TILE_KEYS * ROW_BYTES)
 #define WARP_COPY_ROWS (WARP_SIZE / CHUNKS)  // rows that a warp copies in one pass
 #define ACC_STRIDE (HEAD_DIM + 4)             // floats from one row to the next of a warp's sums in shared memory
-#define ROWS_BYTES ((BLOCK_M + 2 * BLOCK_N) * ROW_BYTES)
+#define KV_BYTES (BLOCK_N * ROW_BYTES)
+#define ROWS_BYTES (BLOCK_M * ROW_BYTES + 4 * KV_BYTES)
 #define RINGS_BYTES (NUM_WARPS * NUM_STAGES * 2 * TILE_BYTES)
 #define SHARED_BYTES (ROWS_BYTES > RINGS_BYTES ? ROWS_BYTES : RINGS_BYTES)
 static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
@@ -124,58 +125,64 @@ __device__ __forceinline__ void load_tile(unsigned char* dst_smem, const ELEMENT
 // endregion
 
 // region: attend_rows
-// An item with up to BLOCK_M rows: its keys from the last tile to the first, all warps at one tile, each with its own rows.
+// An item with up to BLOCK_M rows: its keys from the last tile to the first, all warps at one tile, each with its own rows. K and V
+// of the next tile are under way during the whole of this one.
 __device__ __forceinline__ void attend_rows(const Inputs& in, const WorkItem& item, const PackedRows<GROUP>& rows, const Mask& mask,
                                             const Results<ELEMENT>& to, unsigned char* smem, long long (*row_offsets_smem)[BLOCK_N]) {
     unsigned char* q_smem = smem;                          // (BLOCK_M, HEAD_DIM)
-    unsigned char* k_smem = q_smem + BLOCK_M * ROW_BYTES;  // (BLOCK_N, HEAD_DIM)
-    unsigned char* v_smem = k_smem + BLOCK_N * ROW_BYTES;  // (BLOCK_N, HEAD_DIM)
+    unsigned char* k_smem = q_smem + BLOCK_M * ROW_BYTES;  // (2, BLOCK_N, HEAD_DIM)
+    unsigned char* v_smem = k_smem + 2 * KV_BYTES;         // (2, BLOCK_N, HEAD_DIM)
     const int lane = threadIdx.x % WARP_SIZE, warp_row = threadIdx.x / WARP_SIZE * WARP_M;
     const int copy_row = threadIdx.x / CHUNKS, copy_chunk = threadIdx.x % CHUNKS;  // this thread's chunk of a tile
     const int copy_offset = swizzle_offset<ROW_BYTES>(copy_row, copy_chunk);
     const Fragments fragments = {swizzle_offset<ROW_BYTES>(lane % 16, lane / 16),
                                  swizzle_offset<ROW_BYTES>(lane / 16 * 8 + lane % 8, lane / 8 % 2)};
-    const int num_keys = item.end_key - item.first_key, last_tile = CEIL_DIV(num_keys, BLOCK_N) - 1;
+    const int last_tile = CEIL_DIV(item.end_key - item.first_key, BLOCK_N) - 1;
     const int warp_end = min(warp_row + WARP_M, item.num_rows) - 1;  // the warp's last row; below warp_row: it has none
     auto look_up = [&](int tile) {
-        if (threadIdx.x < BLOCK_N) {
+        if (tile >= 0 && threadIdx.x < BLOCK_N) {
             row_offsets_smem[tile % 2][threadIdx.x] = in.key_offset(item, item.first_key + tile * BLOCK_N + threadIdx.x);
         }
     };
-    if (last_tile >= 0) look_up(last_tile);
+    // Starts this thread's copies of a tile's K or V; without a tile the group is empty.
+    auto load = [&](unsigned char* tiles_smem, const ELEMENT* pages, int tile) {
+        if (tile >= 0) {
+            load_tile(tiles_smem + tile % 2 * KV_BYTES + copy_offset, pages, row_offsets_smem[tile % 2],
+                      item.end_key - item.first_key - tile * BLOCK_N - copy_row);
+        }
+        cp_async_commit_group();
+    };
+    look_up(last_tile);
+    look_up(last_tile - 1);
     for (int row = copy_row; row < BLOCK_M; row += COPY_ROWS) {
         const ELEMENT* source = in.q_row(rows, min(row, item.num_rows - 1)) + copy_chunk * CHUNK;
         cp_async_16_zfill(q_smem + copy_offset + (row - copy_row) * ROW_BYTES, source, row < item.num_rows ? 16 : 0);
     }
     __syncthreads();  // separates the writes of row_offsets_smem from their reads
-    if (last_tile >= 0) load_tile(k_smem + copy_offset, in.k_pages, row_offsets_smem[last_tile % 2], num_keys - last_tile * BLOCK_N - copy_row);
-    cp_async_commit_group();
+    load(k_smem, in.k_pages, last_tile);  // in one group with Q
+    load(v_smem, in.v_pages, last_tile);
 
     float acc[ROW_TILES][HEAD_DIM / 8][4] = {};  // (ROW_TILES, HEAD_DIM / 8, 4): lane 4 g + t, rows g and g + 8
     float m[ROW_TILES][2], l[ROW_TILES][2] = {};  // (ROW_TILES, 2); m in units of log2; l over this lane's own columns
 #pragma unroll
     for (int i = 0; i < ROW_TILES; ++i) m[i][0] = m[i][1] = NEG_INF;
     for (int tile = last_tile; tile >= 0; --tile) {
-        const int kv_start = item.first_key + tile * BLOCK_N;
-        cp_async_wait_group<0>();  // this thread's copies of this tile's K have landed
-        __syncthreads();           // all threads' copies have, and all warps are done with the previous V tile
-        load_tile(v_smem + copy_offset, in.v_pages, row_offsets_smem[tile % 2], item.end_key - kv_start - copy_row);
-        cp_async_commit_group();
-        if (tile > 0) look_up(tile - 1);  // read after the next barrier
-
+        load(k_smem, in.k_pages, tile - 1);  // where K of the tile before was
+        cp_async_wait_group<2>();            // this thread's copies of this tile's K have landed
+        __syncthreads();                     // all threads' copies have, and all warps are done with V of the tile before
+        look_up(tile - 2);                   // read after the next barrier
         float scores[ROW_TILES][BLOCK_N / 8][4] = {};  // (ROW_TILES, BLOCK_N / 8, 4)
 #pragma unroll
         for (int d = 0; d < HEAD_DIM / 16; ++d) {
             unsigned q_reg[ROW_TILES][4];
             load_q_fragments(q_reg, q_smem, warp_row, d, fragments);
-            multiply_q_k<ELEMENT>(scores, q_reg, k_smem, d, fragments);
+            multiply_q_k<ELEMENT>(scores, q_reg, k_smem + tile % 2 * KV_BYTES, d, fragments);
         }
 
-        cp_async_wait_group<0>();  // this thread's copies of this tile's V have landed
-        __syncthreads();           // all threads' copies and look-ups have, and all warps are done with this tile's K
-        if (tile > 0) load_tile(k_smem + copy_offset, in.k_pages, row_offsets_smem[(tile - 1) % 2], BLOCK_N);
-        cp_async_commit_group();
-
+        load(v_smem, in.v_pages, tile - 1);  // where V of the tile before was
+        cp_async_wait_group<2>();            // this thread's copies of this tile's V have landed
+        __syncthreads();                     // all threads' copies and look-ups have, and all warps are done with this tile's K
+        const int kv_start = item.first_key + tile * BLOCK_N;
         const int first = rows.position(warp_row), last = rows.position(max(warp_row, warp_end));
         const bool cut = mask.cuts(kv_start, BLOCK_N, first, last);
         if (warp_end < warp_row || kv_start >= mask.end(last) || kv_start + BLOCK_N <= mask.begin(first)) continue;  // no row sees a key
@@ -183,7 +190,7 @@ __device__ __forceinline__ void attend_rows(const Inputs& in, const WorkItem& it
             modify_rows(scores, rows, warp_row, item.num_rows, kv_start, mask, cut, in.softmax_scale, in.parameters, lane);
         }
         lazy_softmax(scores, m, l, acc, in.scale_log2());
-        multiply_p_v<ELEMENT>(acc, scores, v_smem, fragments);
+        multiply_p_v<ELEMENT>(acc, scores, v_smem + tile % 2 * KV_BYTES, fragments);
     }
     cp_async_wait_all();  // without any tile, Q may still be on its way to where out is put
     __syncthreads();      // separates all threads' copies of Q, and the warp's reads, from the writes of out

@@ -138,7 +138,7 @@ class AttentionEngine:
             q, k_pages, v_pages, *planned, out, lse, *scratch, self.parameters, *bits, self.sinks, self.num_heads,
             page_size, self._max_pages, *q.stride()[:2], *strides, self.softmax_scale, int(self.causal), window,
         )  # fmt: skip
-        rows, ring = BLOCK_ROWS + 2 * BLOCK_N[self.head_dim], NUM_WARPS * NUM_STAGES * 2 * TILE_KEYS
+        rows, ring = BLOCK_ROWS + 4 * BLOCK_N[self.head_dim], NUM_WARPS * NUM_STAGES * 2 * TILE_KEYS
         return cuda_launch(
             STEM, (self.num_blocks,), 32 * NUM_WARPS, arguments, (out, lse), defines=self._defines(),
             shared_bytes=max(rows, ring) * self.head_dim * 2,
