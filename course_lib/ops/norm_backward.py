@@ -29,9 +29,9 @@ def rms_norm_backward(d_out, x, weight, *, eps=1e-6, d_residual=None, out=None, 
     weight : tensor, (num_cols,), dtype of `x`, contiguous
     d_residual : tensor like `x`, or None: added to dx, for the residual that passes by the norm
     out : tensor like `x` for dx, or None for a new one; may be `d_out`
-    num_blocks : int or None, blocks that share the rows; the order of the weight's sums, and so its last bits, depend on
-        it. None: as many as the card holds
-    language : "cuda" or "triton" (rows of at most 65,536 numbers)
+    num_blocks : int or None, blocks that share the rows, None for as many as the card holds; the order of the weight's
+        sums, and so its last bits, depend on it
+    language : "cuda" or "triton" (rows of at most 65,536 numbers; beyond 4,096 its registers spill)
 
     Returns
     -------
@@ -40,7 +40,7 @@ def rms_norm_backward(d_out, x, weight, *, eps=1e-6, d_residual=None, out=None, 
 
     Notes
     -----
-    Cost      3 * num_rows * num_cols * itemsize bytes (4 with d_residual), and 8 bytes a column for each group of threads
+    Cost      3 * num_rows * num_cols * itemsize bytes (4 with d_residual), and 8 bytes a column for each thread group
     """
     options = {"eps": eps, "d_residual": d_residual, "out": out, "num_blocks": num_blocks, "language": language}
     launch = plan_rms_norm_backward(d_out, x, weight, **options)
@@ -96,8 +96,8 @@ def _plan(variant, language, tensors, sizes, out, num_sums, num_blocks, more):
     """The pass over the rows, which leaves `num_sums` partial gradients a group of threads, and their sums."""
     rows = tensors[1]
     if language == "triton":
-        tile = tile_of(rows)
-        constants = {"BLOCK_N": tile["BLOCK_N"], "num_warps": max(4, tile["num_warps"])} | more
+        block_n = tile_of(rows)["BLOCK_N"]
+        constants = {"BLOCK_N": block_n, "num_warps": max(4, min(32, block_n // 512))} | more
         num_parts = num_blocks or min(len(rows), slots(rows, 2))
         partial = _partial(rows, num_sums, num_parts)
         walk = triton_launch(f"norm/{variant}", (num_parts,), (*tensors, partial, *sizes), constants, (out, partial))

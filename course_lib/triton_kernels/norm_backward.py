@@ -22,12 +22,12 @@ def rms_norm_backward_kernel(
     """04_rms_norm_backward. Grid any number of programs."""
     cols = tl.arange(0, BLOCK_N)
     mask = cols < num_cols
-    weight = tl.load(weight_ptr + cols, mask=mask, other=0.0).to(tl.float32)
     d_weight = tl.zeros((BLOCK_N,), tl.float32)
     for row in range(tl.program_id(0), num_rows, tl.num_programs(0)):
         at = tl.cast(row, tl.int64)
         x = tl.load(x_ptr + at * stride_x + cols, mask=mask, other=0.0).to(tl.float32)
         d_out = tl.load(d_out_ptr + at * stride_d_out + cols, mask=mask, other=0.0).to(tl.float32)
+        weight = tl.load(weight_ptr + cols, mask=mask, other=0.0).to(tl.float32)
         rstd = tl.rsqrt(tl.sum(x * x, axis=0) / num_cols + eps)
         slope = rstd * rstd * rstd * tl.sum(d_out * weight * x, axis=0) / num_cols
         dx = d_out * weight * rstd - x * slope
@@ -50,13 +50,13 @@ def layer_norm_backward_kernel(
     """05_layer_norm_backward. Grid any number of programs."""
     cols = tl.arange(0, BLOCK_N)
     mask = cols < num_cols
-    weight = tl.load(weight_ptr + cols, mask=mask, other=0.0).to(tl.float32)
     d_weight = tl.zeros((BLOCK_N,), tl.float32)
     d_bias = tl.zeros((BLOCK_N,), tl.float32)
     for row in range(tl.program_id(0), num_rows, tl.num_programs(0)):
         at = tl.cast(row, tl.int64)
         x = tl.load(x_ptr + at * stride_x + cols, mask=mask, other=0.0).to(tl.float32)
         d_out = tl.load(d_out_ptr + at * stride_d_out + cols, mask=mask, other=0.0).to(tl.float32)
+        weight = tl.load(weight_ptr + cols, mask=mask, other=0.0).to(tl.float32)
         centred = tl.where(mask, x - tl.sum(x, axis=0) / num_cols, 0.0)
         rstd = tl.rsqrt(tl.sum(centred * centred, axis=0) / num_cols + eps)
         g = d_out * weight
