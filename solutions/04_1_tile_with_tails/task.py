@@ -1,6 +1,6 @@
 """04.1 A tile with tails: what the judge runs."""
 
-from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
+from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise, late
 from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.matmul import cases as cases
 from course_lib.grading.subjects.matmul.diagnostics import diagnose_matmul
@@ -34,7 +34,7 @@ EXERCISE = exercise(
         cases.case("ragged", 35, 69, 53),
         cases.case("tall", 130, 1, 1),
         cases.case("wide", 1, 300, 2, schedules=("forward",)),
-        cases.case("longest sum", 1, 2, 4100),
+        late(cases.case("longest sum", 1, 2, 4100)),
     ),
     make_inputs=cases.inputs,
     make_run=lambda case, tensors: cases.run(case, tensors, tile=TILE, block=(32, 8)),

@@ -1,10 +1,9 @@
 """07.7 The forward pass on tensor cores, one warp: what the judge runs."""
 
 import math
-from dataclasses import replace
 
 from course_lib.grading.exercise import probes
-from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
+from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise, late
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
@@ -82,9 +81,9 @@ EXERCISE = exercise(
         _case("groups of three", 2, 18, heads=(1, 6, 2)),
         _case("softmax_scale 0.3", 5, 21, scale=0.3),
         _case("softmax_scale 0.5", 3, 20, scale=0.5),
-        replace(_case("1,040 queries", 1040, 3), late=True),
+        late(_case("1,040 queries", 1040, 3)),
         fragments.heavy_case(),
-        replace(_case("one query, 4,200 keys", 1, 4200, long=True), late=True),
+        late(_case("one query, 4,200 keys", 1, 4200, long=True)),
     ),
     make_inputs=_inputs,
     make_run=_run,

@@ -5,7 +5,7 @@ answer, the solution too, as text.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
     schedules: tuple[str, ...] = ()  # small cases name SIMT schedules; the others run in order, once
     late: bool = False  # dear to run, and few mistakes show in it alone: run when every other case is right
+
+
+def late(case):
+    """The case, run only when every other one is right; see Case."""
+    return replace(case, late=True)
 
 
 @dataclass(frozen=True)
