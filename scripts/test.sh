@@ -14,10 +14,15 @@ status=0
 
 # Triton's interpreter multiplies with numpy, whose OpenBLAS picks its kernels, and so the order of its sums, by the CPU
 solved=tests/grading/test_kill_table.py::test_the_solution_passes_on_other_seeds_and_under_all_schedules
-for kernels in Haswell Nehalem; do
-    OPENBLAS_CORETYPE=$kernels "${pytest[@]}" -p no:nbval tests/unit/test_ops_flash_attention_1_backward.py \
-        tests/unit/test_flash_attention.py "$solved[07.5]" "$solved[07.6]" || status=$?
-done
+as_on() {  # one process each, side by side: so few tests that starting workers takes longer
+    OPENBLAS_CORETYPE=$1 .venv/bin/python -m pytest -q -p no:nbval -p no:xdist \
+        tests/unit/test_ops_flash_attention_1_backward.py tests/unit/test_flash_attention.py \
+        "$solved[07.5]" "$solved[07.6]" >"$work/$1.txt" 2>&1
+}
+as_on Haswell & haswell=$!
+as_on Nehalem || status=$?
+wait $haswell || status=$?
+cat "$work/Haswell.txt" "$work/Nehalem.txt"
 
 # nbval runs lectures and solutions; there a check that does not pass raises (COURSE_STRICT)
 COURSE_STRICT=1 "${pytest[@]}" --nbval-lax --nbval-current-env --nbval-cell-timeout=120 \
