@@ -21,8 +21,8 @@ BLOCK_ROWS = 128  # rows of an item, at most
 KEY_STEP = 64  # an item's keys begin at a multiple of it
 MIN_KEYS = 256  # keys below which an item is not worth its merge
 FIXED_KEYS = 2048  # keys of an item where bits must not depend on the batch
-OVERHEAD = 96, 48  # what an item with many rows, with few, costs beside its keys, in keys
-NARROW_COST = 0.4  # what a key costs an item of few rows, which only reads it, beside one of many
+OVERHEAD = 160, 48  # what an item with many rows, with few, costs beside its keys, in keys
+NARROW_COST = 0.3  # what a key costs an item of few rows, which only reads it, beside one of many
 (
     REQUEST, KV_HEAD, FIRST_TOKEN, NUM_ROWS, FIRST_KEY, END_KEY, FIRST_POSITION, PART, WHOLE, NARROW, SEQ_LEN_KV,
     FIRST_MASK_BIT,
