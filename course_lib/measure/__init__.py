@@ -1,7 +1,7 @@
 """Numbers of the course: tables, roofline, timing, stored results. Plain data in, plain data or a Table out.
 
-May import: notation, errors, device, stdlib; torch only in `timing`, `memory`, `sdpa`, `copying` and `dispatch`. No
-module here knows a kernel.
+May import: notation, errors, device, stdlib; torch only in `timing`, `memory`, `lecture`, `sdpa`, `copying` and
+`dispatch`. No module here knows a kernel.
 """
 
 from . import decode
@@ -18,6 +18,8 @@ from .ladder import (
     outside_products,
     rung_table,
 )
+from .lecture import set_up, time_and_peak
+from .loads import load_table
 from .memory import peak_bytes
 from .results import Results, read_results, spoken
 from .roofline import attainable_tflops, limiting_resource, ridge_intensity, tile_cycles
@@ -40,6 +42,7 @@ __all__ = [
     "levels_table",
     "limiting_resource",
     "load_counts",
+    "load_table",
     "median_time",
     "memory_levels",
     "outside_products",
@@ -47,9 +50,11 @@ __all__ = [
     "read_results",
     "ridge_intensity",
     "rung_table",
+    "set_up",
     "shape_table",
     "spoken",
     "steps_table",
     "tile_cycles",
+    "time_and_peak",
     "traffic_table",
 ]

@@ -168,11 +168,12 @@ def roofline(machine, points, *, peak_tflops, memory_gbps):
     Parameters
     ----------
     machine : str, the title
-    points : dict, name -> (FLOP per byte, TFLOP/s reached or None); None draws an open mark on the roof
+    points : dict, name -> FLOP per byte, an open mark on the roof, or (FLOP per byte, TFLOP/s reached or None)
     peak_tflops : 10^12 FLOP per second
     memory_gbps : 10^9 bytes per second
     """
     ridge = peak_tflops * 1000 / memory_gbps
+    points = {name: point if isinstance(point, tuple) else (point, None) for name, point in points.items()}
     alt_text = "; ".join(f"{name} at {intensity:.3g} FLOP per byte" for name, (intensity, _) in points.items())
     rates = f"{peak_tflops:g} TFLOP/s, {memory_gbps:g} GB/s"
     figure = Picture(6.4, 3.4, f"Roofline of {machine}: {rates}, ridge at {ridge:.3g} FLOP per byte. {alt_text}.")

@@ -12,7 +12,16 @@ from course_lib import viz
 from course_lib.book.notebooks import MAX_PLAYER_BYTES, pictures
 from course_lib.viz.player import pack
 
+
+def explorer(space, number):
+    """What `access_explorer` saves, with a made-up recording."""
+    pytest.importorskip("ipywidgets", reason="ipywidgets belongs to the notebook environment")
+    return viz.access_explorer(lambda words: viz.Access(space, tuple(words), 7), number=number).player
+
+
 PLAYERS = {  # as the chapters call them
+    "bytes of a load": lambda: explorer("global", 3),
+    "banks of a load": lambda: explorer("shared", 32),
     "growth": viz.growth_slider,
     "loops": viz.tile_loops,
     "ring": viz.ring_player,
