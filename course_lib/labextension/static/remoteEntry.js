@@ -59,7 +59,7 @@
   const WAIVED = "waived_guesses";
   const GUESS_STYLE = `
     .course-notice { display: none; align-items: baseline; flex-wrap: wrap; gap: .3rem .8rem; margin: .3rem 0 .3rem
-      var(--jp-cell-prompt-width); padding: .35rem .8rem; border: 1px dashed var(--jp-border-color1); border-radius: 5px;
+      calc(var(--jp-cell-prompt-width) + var(--jp-cell-collapser-width)); padding: .35rem .8rem; border: 1px dashed var(--jp-border-color1); border-radius: 5px;
       color: var(--jp-content-font-color1); font-family: var(--jp-content-font-family);
       font-size: var(--jp-content-font-size1); }
     .course-notice button { font: inherit; font-weight: 600; color: inherit; background: var(--jp-layout-color1);
