@@ -53,6 +53,37 @@ ANSWERS = [
         ),
     ),
     Right(
+        "the first step's descriptor, moved on",
+        (
+            (ADDRESS, "const unsigned long long address = __cvta_generic_to_shared(operand_smem);"),
+            (
+                BODY,
+                "    descriptor = 1ull << 62 | stride / 16 << 32 | leading / 16 << 16 | address / 16;\n"
+                "    descriptor += step_bytes / 16;\n",
+            ),
+        ),
+    ),
+    Right(
+        "step after step",
+        (
+            (
+                STEP,
+                "int step_bytes = 0;\n    for (int i = 0; i < step; ++i)\n        step_bytes += is_mn ? 16 * "
+                "PANEL_ROW : i % 4 == 3 ? panel_bytes - 96 : 32;",
+            ),
+        ),
+    ),
+    Right(
+        "from the highest field down",
+        (
+            (
+                BODY,
+                "    for (unsigned long long field : {1ull << 14, 64ull, leading / 16, address / 16})\n"
+                "        descriptor = descriptor << 16 | field;\n",
+            ),
+        ),
+    ),
+    Right(
         "added in place of or'ed",
         ((BODY, "    descriptor = (1ull << 62) + (stride / 16 << 32) + (leading / 16 << 16) + address / 16;\n"),),
     ),

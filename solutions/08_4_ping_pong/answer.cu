@@ -26,10 +26,12 @@ struct Shared {
     unsigned state[CONSUMER_THREADS];
 };
 
-// One turn, by all threads of a consumer: the next line of the log, and a step of the state.
-__device__ __forceinline__ void take_turn(Shared& shared, int* log, int consumer, int step, int thread) {
+// One turn, by all threads of a consumer: the next line of the log, and a step of the state, which takes in `number`, what
+// the thread's work has given so far. Returns what the work of this step begins with.
+__device__ __forceinline__ unsigned take_turn(Shared& shared, int* log, int consumer, int step, int thread, unsigned number) {
     if (thread == 0) log[shared.num_turns++] = 1000 * consumer + step;
-    shared.state[thread] = shared.state[thread] * 3 + consumer + 1;
+    shared.state[thread] = shared.state[thread] * 3 + consumer + 1 + number;
+    return shared.state[thread];
 }
 
 // What a consumer does between two turns, on its own numbers.
@@ -55,7 +57,7 @@ ping_pong_kernel(const int* num_steps, int* log, unsigned* state, unsigned* work
     if (is_last && max_steps > 0) named_barrier_arrive(next_turn, 2 * CONSUMER_THREADS);  // consumer 0 begins
     for (int round = 0; round < max_steps; ++round) {
         named_barrier_sync(own_turn, 2 * CONSUMER_THREADS);
-        if (round < num_steps[consumer]) take_turn(shared, log, consumer, round, thread);
+        if (round < num_steps[consumer]) number = take_turn(shared, log, consumer, round, thread, number);
         const bool someone_waits = !is_last || round + 1 < max_steps;
         if (someone_waits) named_barrier_arrive(next_turn, 2 * CONSUMER_THREADS);
         if (round < num_steps[consumer]) number = work(number, round);

@@ -6,7 +6,7 @@ OWN = "const int own_turn = 1 + consumer, next_turn = 1 + (consumer + 1) % NUM_C
 FIRST = "if (is_last && max_steps > 0) named_barrier_arrive(next_turn, 2 * CONSUMER_THREADS);  // consumer 0 begins\n"
 ROUND = "for (int round = 0; round < max_steps; ++round) {"
 WAIT = "named_barrier_sync(own_turn, 2 * CONSUMER_THREADS);"
-TURN = "if (round < num_steps[consumer]) take_turn(shared, log, consumer, round, thread);"
+TURN = "if (round < num_steps[consumer]) number = take_turn(shared, log, consumer, round, thread, number);"
 LEFT = "const bool someone_waits = !is_last || round + 1 < max_steps;"
 PASS_ON = "if (someone_waits) named_barrier_arrive(next_turn, 2 * CONSUMER_THREADS);"
 WORKS = "if (round < num_steps[consumer]) number = work(number, round);"
@@ -43,10 +43,31 @@ ANSWERS = [
              "consumer != first;\n"),
             (ROUND, ROUND.replace("max_steps", "num_steps[consumer]")),
             (WAIT, f"if (waits) {WAIT}"),
-            (TURN, "take_turn(shared, log, consumer, round, thread);"),
+            (TURN, "number = take_turn(shared, log, consumer, round, thread, number);"),
             (LEFT, NEXT_ONE),
             (PASS_ON, ""),
             (WORKS, "number = work(number, round);"),
+        ),
+    ),
+    Right(
+        "turns numbered, fifteen barriers in turn",
+        (
+            (OWN, "const int total = max_steps * NUM_CONSUMERS;"),
+            (FIRST, ""),
+            (WAIT, "const int turn = round * NUM_CONSUMERS + consumer;\n        "
+             f"if (turn > 0) {WAIT.replace('own_turn', '1 + turn % 15')}"),
+            (LEFT, "const bool someone_waits = turn + 1 < total;"),
+            (PASS_ON, PASS_ON.replace("next_turn", "1 + (turn + 1) % 15")),
+        ),
+    ),
+    Right(
+        "consumers that begin, go on and end in branches of their own",
+        (
+            (FIRST, ""),
+            (WAIT, f"if (round > 0 || consumer > 0) {WAIT}"),
+            (LEFT, "const bool is_end = round == max_steps - 1 && is_last;"),
+            (PASS_ON, PASS_ON.replace("someone_waits", "!is_end")),
+            (WORKS, "if (is_end && round >= num_steps[consumer]) break;\n        " + WORKS),
         ),
     ),
     Right(

@@ -52,16 +52,16 @@ def _signed(number):
 
 def _oracle(case, tensors):
     consumers, threads, order = case.sizes["consumers"], case.sizes["threads"], turns(tensors)
-    state = list(range(threads))
-    for consumer, _ in order:
-        state = [(number * 3 + consumer + 1) % 2**32 for number in state]
+    state = torch.arange(threads, dtype=torch.int64)
     worked = torch.arange(consumers * threads, dtype=torch.int64)
     for consumer, step in order:
         own = worked[consumer * threads : (consumer + 1) * threads]
+        state = (state * 3 + consumer + 1 + own) % 2**32
+        own.copy_(state)
         for _ in range(WORK):
             own.copy_((own * 1664525 + (own >> 16) + step) % 2**32)
     log = [1000 * consumer + step for consumer, step in order] or [-1]
-    right = {"log": log, "state": [_signed(n) for n in state], "worked": [_signed(n) for n in worked.tolist()]}
+    right = {"log": log, "state": [_signed(n) for n in state.tolist()], "worked": [_signed(n) for n in worked.tolist()]}
     return {name: torch.tensor(numbers, dtype=torch.float64) for name, numbers in right.items()}
 
 

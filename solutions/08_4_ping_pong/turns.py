@@ -6,10 +6,11 @@ May import: verdict, evidence (as data), subjects.hopper.findings.
 import re
 
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.hopper.findings import END, KIND, NAMED, Row, events, explainer
+from course_lib.grading.subjects.hopper.findings import END, KIND, NAMED, WARP, Row, events, explainer
 
 WORK = 40  # as in answer.cu
 _TIME_OF_WORK = 2 * WORK  # basic blocks at least
+_GIVEN_WAITS = 2  # the two __syncthreads of the given lines
 _SERIAL = 0.8  # of the time that all work takes one after the other: a right answer of two consumers takes half
 _DEADLOCK = re.compile(
     r"named barrier (\d+) waits forever for (\d+) of its (\d+) threads: (?:warps ([\d, ]+) wait)?"
@@ -84,12 +85,27 @@ def judge_turns(case, ledger):
             f"same time. A consumer passes its turn on before it works, and arrives without "
             f"waiting for the next one. (Case: {case.name}.)",
         )
+    if case.values == "steps" and min(steps) == max(steps) >= 8:
+        return _waits_too_often(case, waits, max(steps))
     return None
+
+
+def _waits_too_often(case, waits, num_rounds):
+    """Diagnosis of a consumer that waits for the turns of others, or None."""
+    most = max(sum(row[WARP] == warp for row in waits) for warp in {row[WARP] for row in waits}) - _GIVEN_WAITS
+    if most <= num_rounds:
+        return None
+    return Diagnosis(
+        "waits_too_often",
+        f"Right, and a consumer waits {most} times in {num_rounds} rounds. It waits once in a round, for its own turn, "
+        f"and passes it on with named_barrier_arrive, which does not wait: so its work goes on during the turns of "
+        f"the others. (Case: {case.name}.)",
+    )
 
 
 def diagnose_turns(evidence):
     """Diagnosis of a wrong log, or None."""
-    for case in evidence.failing():
+    for case in sorted(evidence.failing(), key=lambda case: int(case.inputs["num_steps"].max())):
         if not case.ran or "log" not in case.comparisons:
             continue
         log, right = case.first.outputs["log"].tolist(), case.ref["log"].int().tolist()
@@ -122,14 +138,15 @@ def _turn(number):
 
 
 def _rest(case):
-    for name, code, words in (
-        ("state", "turn_in_part", "not all threads of a consumer took part in each of its turns"),
-        (
-            "worked",
-            "work_wrong",
-            "work(number, step) was not called once after each turn, with its step, by every thread",
-        ),
-    ):
+    work = (
+        "work_wrong",
+        "number = take_turn(…, number) begins a step, and after each turn comes number = work(number, step), once, "
+        "with its step, by every thread; the next turn takes in what this work gave",
+    )
+    part = ("turn_in_part", "not all threads of a consumer took part in each of its turns")
+    first_state = case.first.outputs["state"][0] == case.ref["state"][0]
+    in_part = int(case.inputs["num_steps"].max()) <= 1 and first_state  # no work enters the state before a second step
+    for name, (code, words) in (("state", part if in_part else work), ("worked", work)):
         comparison = case.comparisons[name]
         if not comparison.passed:
             return Diagnosis(

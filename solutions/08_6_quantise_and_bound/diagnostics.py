@@ -17,12 +17,19 @@ EPSILON = 2.0**-24  # half a unit in the last place of float32
 
 
 def fast(case, ledger):
-    """Diagnosis of a rotation by a whole Hadamard matrix, or None."""
-    if ledger["terms"] <= MOST_TERMS:
+    """Diagnosis of a rotation by a whole Hadamard matrix, or of float64 on the way; or None."""
+    if ledger["doubles"] > 1:
+        return Diagnosis(
+            "double_precision",
+            f"The values are right. In the case {case.name!r} a tensor of {ledger['doubles']:,} numbers is float64; "
+            f"everything is computed in float32, which is what a kernel has.",
+        )
+    terms = max(ledger["terms"], ledger["added"])
+    if terms <= MOST_TERMS:
         return None
     return Diagnosis(
         "whole_matrix",
-        f"The values are right. In the case {case.name!r} a matrix product adds up {ledger['terms']} terms for an "
+        f"The values are right. In the case {case.name!r} a product or a sum adds up {terms} terms for an "
         f"element; at most {MOST_TERMS} are allowed. log2(head_dim) steps of sums and differences do.",
     )
 

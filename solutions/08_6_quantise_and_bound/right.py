@@ -44,8 +44,35 @@ PADDED = """    missing = -len(y) % block_rows
 SPACING = """    e = torch.floor(torch.log2(size))
     half_step = 2.0 ** (e - 4)
 """
+IN_PLACE = """    y, half = (x.float() * signs).clone(), 1
+    while half < y.shape[1]:
+        pairs = y.unflatten(1, (-1, 2, half))
+        total = pairs.sum(dim=2)
+        pairs[:, :, 1] = pairs[:, :, 0] - pairs[:, :, 1]
+        pairs[:, :, 0] = total
+        half *= 2
+    return y / y.shape[1] ** 0.5
+"""
+PARTNERS = """    y, column, half = x.float() * signs, torch.arange(x.shape[1]), 1
+    while half < x.shape[1]:
+        partner = y[:, column ^ half]
+        y = torch.where((column & half) == 0, y + partner, partner - y)
+        half *= 2
+    return y / x.shape[1] ** 0.5
+"""
+SCATTERED = """    block = torch.arange(len(y)) // block_rows
+    largest = torch.zeros(int(block[-1]) + 1).scatter_reduce(0, block, y.abs().amax(dim=1), "amax")
+"""
+NEIGHBOURS = """    values = torch.arange(127, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
+    upper = torch.searchsorted(values, size.clamp(max=447.0).contiguous(), right=True)
+    half_step = (values[upper] - values[upper - 1]) / 2
+"""
 
 ANSWERS = [
+    Right("in place on a tensor of its own", ((LOOP, IN_PLACE),)),
+    Right("each column and its partner", ((LOOP, PARTNERS),)),
+    Right("largest magnitudes by scatter", ((SPLIT, SCATTERED),)),
+    Right("the distance of the neighbours in e4m3", ((HALF, NEIGHBOURS),)),
     Right("a bound relative to the number", ((HALF, "    half_step = size * 2.0**-4\n"),)),
     Right("by the logarithm", ((HALF, SPACING),)),
     Right("by recursion", ((LOOP, RECURSIVE),)),

@@ -62,6 +62,13 @@ def test_exponentials_and_products_count_by_their_largest():
     assert (ledger["exponentials"], ledger["longest"], ledger["terms"]) == (COLS, COLS, 8)
 
 
+def test_sums_convolutions_and_float64_count_by_their_largest():
+    ledger = watched("x.sum(dim=1)", "x[:, :8].double().sum(dim=1)")
+    assert (ledger["added"], ledger["terms"], ledger["doubles"]) == (COLS, 0, ROWS * 8)
+    ledger = watched("torch.nn.functional.conv1d(x[:, :8, None], torch.ones(4, 8, 1))")
+    assert (ledger["added"], ledger["doubles"]) == (8, 0)
+
+
 def test_a_watched_answer_does_not_wait_for_the_compiler_of_torch():
     assert watched("y = x * 2", "assert 'torch._dynamo' not in sys.modules")
 

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 _EXPONENTIALS = ("exp", "exp2", "expm1", "pow", "sigmoid")
 _FILLS = ("fill", "zero")  # in place, before there is anything to overwrite
 _DOORS = ("numpy", "tolist", "__array__", "__dlpack__")  # by which many numbers leave torch at once
+_SUMS = ("sum", "mean")
 _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "addmv": 1}  # left operand
 
 
@@ -30,6 +31,8 @@ class Watch(TorchDispatchMode):
     exponentials : most numbers that one operator took an exponential of
     longest : the longest axis of such a tensor
     terms : most terms that one matrix product added up for an element
+    added : the same of a sum, a mean or a convolution
+    doubles : most numbers of a float64 tensor that an operator made
     multiply_adds : of all matrix products together
     overwritten : numbers of a tensor's memory -> most numbers that operators wrote into one such memory in place
     tensor_bytes : most bytes that tensors made by operators held at one time
@@ -40,6 +43,7 @@ class Watch(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.exponentials, self.longest, self.terms, self.multiply_adds = 0, 0, 0, 0
+        self.added, self.doubles = 0, 0
         self.overwritten = {}
         self.tensor_bytes, self.object_bytes = 0, 0
         self._alive = 0
@@ -80,6 +84,12 @@ class Watch(TorchDispatchMode):
             terms = args[_PRODUCTS[name]].shape[-1]
             self.terms = max(self.terms, terms)
             self.multiply_adds += made.numel() * terms
+        if name in _SUMS and isinstance(made, Tensor):
+            self.added = max(self.added, args[0].numel() // max(made.numel(), 1))
+        if name == "convolution":
+            self.added = max(self.added, math.prod(args[1].shape[1:]))
+        if isinstance(made, Tensor) and made.dtype == torch.float64:
+            self.doubles = max(self.doubles, made.numel())
         if full_name.endswith("_") and name not in _FILLS:
             self._write(made)
         return made
@@ -110,7 +120,7 @@ class Watch(TorchDispatchMode):
 
     def ledger(self):
         """The counts, as a dict for RunResult.ledger."""
-        counts = ("exponentials", "longest", "terms", "multiply_adds")
+        counts = ("exponentials", "longest", "terms", "multiply_adds", "added", "doubles")
         found = {name: getattr(self, name) for name in (*counts, "tensor_bytes", "object_bytes")}
         return found | {"overwritten": {str(size): written for size, written in self.overwritten.items()}}
 
