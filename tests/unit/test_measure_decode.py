@@ -59,3 +59,11 @@ def test_what_the_self_checks_of_the_lectures_say():
     copies = [len(pool.append(answer).copies) for answer in range(4)]
     assert copies == [1, 1, 1, 1] and pool.allocator.num_used == 11
     assert 10 / 254 == pytest.approx(0.039, abs=5e-4) and 0.5 / 16 == pytest.approx(0.031, abs=5e-4)  # 10c, question 4
+
+
+def test_what_the_lectures_say_of_shares_of_reading():
+    one, eight = (times.split_shares((batch, 32768), decode.VARIANTS) for batch in (1, 8))
+    assert one["split kv"] < 50 < one["SDPA (torch)"]  # 09a: "less than half of what the memory delivers"
+    assert round(eight["fused combine"]) == 33  # 09c: "reaches 33 % of the speed of a kernel that only reads"
+    v1 = [times.paged_us((1, tokens), V1) for tokens in (4096, 32768)]
+    assert 7.5 < v1[1] / v1[0] < 8.5  # 10b: "eight times as long"
