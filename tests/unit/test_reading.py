@@ -14,7 +14,7 @@ MAX_WORDS, MAX_MINUTES = 3500, 60  # of a lecture
 MARKDOWN = """\
 # 42 Add
 
-Two words, `a < b` and [a link](../x.md) <b>here</b> — 5 > 4.
+Two words, `a < b` and [a link](../README.md) <b>here</b> — 5 > 4.
 
 | a | b |
 |---|---|
