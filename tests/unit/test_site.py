@@ -1,5 +1,7 @@
 """What Sphinx builds the site from: collected pages, docstrings, the API; tests/site has the tests of the result."""
 
+import re
+
 import nbformat
 import pytest
 
@@ -104,3 +106,8 @@ def test_every_page_of_docs_is_in_the_table_of_contents():
 def test_a_room_has_an_api_page_with_its_public_names(room):
     page = api.room_page(room)
     assert page.startswith(f"{api.ROOMS[room]}\n====") and ".. auto" in page.partition(":no-members:")[2]
+
+
+@pytest.mark.parametrize("room", api.ROOMS)
+def test_an_api_page_points_to_pages_that_exist(room):
+    assert set(re.findall(r":doc:`([^`]+)`", api.room_page(room))) <= api.ROOMS.keys()

@@ -18,7 +18,10 @@ ROOMS = {
     "course_lib.measure": "Numbers: tables, roofline, timing, stored results",
     "course_lib.viz": "Pictures",
 }
-OTHERS = {"course_lib": ("course_lib.device", "course_lib.errors")}
+OTHERS = {  # room -> modules whose names its page lists too
+    "course_lib": ("course_lib.device", "course_lib.errors"),
+    "course_lib.measure": ("course_lib.measure.decode",),
+}
 
 
 def write_api(folder):
@@ -36,7 +39,8 @@ def room_page(room):
     """reStructuredText of one room: its own public names, then those of its modules."""
     parts = [_title(ROOMS[room], "="), _docstring(room)]
     names = _public(importlib.import_module(room))
-    parts += [_entry(f"{room}.{name}", value) for name, value in names.items()]
+    own = {f"{room}.{name}": value for name, value in names.items()}
+    parts += [_entry(path, value) for path, value in own.items() if path not in OTHERS.get(room, ())]
     if not names or room in OTHERS:
         for module in OTHERS.get(room) or _modules(room):
             members = _public(importlib.import_module(module))
