@@ -15,7 +15,7 @@ import jupytext
 from ..errors import CourseError
 from . import exercises, navigation, reading
 from .outline import ROOT, lecture_titles, split_parts
-from .regions import expand_includes
+from .regions import expand_includes, pragmas_folded
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,9 @@ def chapter_from(stem, text, root=ROOT):
 def _cell(raw, part, root):
     if raw.cell_type not in ("markdown", "code"):
         raise CourseError(f"a {raw.cell_type} cell; a chapter holds Markdown and code cells only")
-    cell = Cell(raw.cell_type, expand_includes(raw.source, root), part, dict(raw.metadata))
+    source = expand_includes(raw.source, root)
+    source = pragmas_folded(source) if raw.cell_type == "markdown" else source
+    cell = Cell(raw.cell_type, source, part, dict(raw.metadata))
     if "exercise" in cell.tags and not cell.exercise:
         raise CourseError('an exercise cell without its id; expected :exercise: "NN.k" beside its tags')
     return cell

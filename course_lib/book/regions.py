@@ -19,6 +19,8 @@ from ..errors import CourseError
 _REGION = re.compile(r"\s*(?://|#) region: (\S+)\s*$")
 _ENDREGION = re.compile(r"\s*(?://|#) endregion\b.*$")
 _INCLUDE = re.compile(r"\s*@include (\S.*?)\s*$")
+_EXCERPT = re.compile(r"^```c\+\+\n.*?^```$", re.MULTILINE | re.DOTALL)
+_UNROLL = re.compile(r"\s*#pragma unroll\s*$")
 _BEGIN = re.compile(r"(\s*)(?:###|//) BEGIN SOLUTION( unmarked)?\s*$")
 _END = re.compile(r"\s*(?:###|//) END SOLUTION\s*$")
 _GIVEN = re.compile(r"(\s*)(?://|#) GIVEN: (.*)$")
@@ -114,6 +116,25 @@ def expand_includes(source, root):
     for line in source.splitlines():
         match = _INCLUDE.match(line)
         lines.append(included(match[1], root) if match else line)
+    return "\n".join(lines)
+
+
+def pragmas_folded(markdown):
+    """`markdown` whose C++ excerpts have at most one line ``#pragma unroll``; with more, their loops say "unrolled"."""
+    return _EXCERPT.sub(lambda excerpt: _fold(excerpt[0]), markdown)
+
+
+def _fold(excerpt):
+    """One excerpt with a comment at each unrolled loop in place of the line above it."""
+    lines, unrolled = [], False
+    if sum(map(bool, map(_UNROLL.match, excerpt.splitlines()))) < 2:
+        return excerpt
+    for line in excerpt.splitlines():
+        if _UNROLL.match(line):
+            unrolled = True
+            continue
+        lines.append(f"{line}{'; ' if '//' in line else '  // '}unrolled" if unrolled else line)
+        unrolled = False
     return "\n".join(lines)
 
 

@@ -100,3 +100,13 @@ def test_lines_to_mend_stand_in_the_starter_and_nowhere_else():
     assert regions.starter(text, "01.2", "cuda").splitlines()[1:] == ["    slow();"]
     assert "// TODO 01.2: mend" in regions.starter(text, "01.2", "cuda")
     assert regions.solved(text) == "    fast();"
+
+
+def test_excerpts_with_several_unrolled_loops_say_so_in_comments():
+    loops = "{0}for (int i = 0; i < N; ++i)\n    a;\n{0}for (;;)  // keys\n    b;"
+    text = "Text.\n\n```c++\n{}\n```\n\n```c++\n#pragma unroll\nfor (;;)\n    c;\n```"
+    folded = regions.pragmas_folded(text.format(loops.format("#pragma unroll\n")))
+    wanted = "for (int i = 0; i < N; ++i)  // unrolled\n    a;\nfor (;;)  // keys; unrolled\n    b;"
+    assert folded == text.format(wanted)
+    python = text.format(loops.format("#pragma unroll\n")).replace("```c++", "```python")
+    assert regions.pragmas_folded(python) == python
