@@ -13,8 +13,6 @@ from playwright.sync_api import expect, sync_playwright
 from course_lib.book.chapters import read_chapter
 from course_lib.book.notebooks import build
 from course_lib.book.outline import ROOT, chapter_files
-from course_lib.cli.update import update
-from course_lib.grading.records import work
 
 expect.set_options(timeout=20_000)  # milliseconds; two cores may be busy with other tests
 CHAPTER = next(path for path in chapter_files() if path.stem.startswith("03_"))
@@ -22,8 +20,6 @@ CUDA_TYPO = """%%cuda online_softmax_warp
 extern "C" __global__ void online_softmax_warp_kernel(const float* x, float* out, int num_rows, int num_cols) {
     out[0] = x[0]
 }"""
-ANSWER = "def attention_row(q, k, v):\n    return torch.softmax({scores}, dim=0) @ v"  # of exercise 00.1
-HINT = "Next hint for exercise 00.1"
 # exercise, an answer that fails, a word of the verdict on it
 WRONG = (
     ("03.1", "def merge(m_a, l_a, m_b, l_b):\n    return torch.maximum(m_a, m_b), l_a + l_b", "first wrong element"),
@@ -86,99 +82,12 @@ def course(root, lab, tmp_path):
 
 def test_a_newcomers_first_hours(course, open_notebook):
     lecture = open_notebook(f"course/{newcomer.LECTURE}")
-    stored_cards_show(lecture)
-    guess_unfolds_the_answer(lecture)
+    newcomer.stored_cards_show(lecture)
+    newcomer.guess_unfolds_the_answer(lecture)
     exercises = open_notebook(f"course/{newcomer.EXERCISES}")
-    first_fail_hint_and_pass(exercises)
-    answer_survives_a_restart(exercises)
-    answer_and_guess_survive_an_update(course, lecture, exercises)
-
-
-def stored_cards_show(lecture):
-    """Trusted at the first open: the verdict is a card with its colours, not bare text."""
-    verdict = lecture.locator(lecture.find(source='check("00.1", attention_row'))
-    expect(verdict.locator(".course-card .state")).to_have_css("background-color", "rgb(168, 40, 31)")
-    expect(verdict.get_by_role("button", name=HINT)).to_be_visible()
-
-
-def expect_folded(lecture, number, key):
-    cell = lecture.locator(number)
-    expect(cell.get_by_role("note")).to_be_visible()
-    expect(cell.get_by_role("note")).to_contain_text(f"Make your guess first: {key}.")
-    expect(cell.locator(".course-card")).to_be_hidden()
-
-
-def expect_shown(lecture, number):
-    cell = lecture.locator(number)
-    expect(cell.locator(".course-card")).to_be_visible()
-    expect(cell.get_by_role("note")).to_be_hidden()
-
-
-def guess_unfolds_the_answer(lecture):
-    memory, speed = (lecture.find(source=f'compare("00.{key}"') for key in ("memory", "speed"))
-    lecture.run(lecture.find(source="%load_ext course_lib"))
-    expect_folded(lecture, memory, "00.memory")
-    expect_folded(lecture, speed, "00.speed")
-    text = lecture.locator(lecture.find(source='often called "the 64 MB matrix"')).locator("details")
-    expect(text).not_to_have_attribute("open", "")
-    lecture.screenshot("1-folded")
-
-    guess = lecture.find(source='predict("00.memory"')
-    lecture.write(guess, 'predict("00.memory", peak_mib=64)')
-    lecture.run(guess)
-    expect_shown(lecture, memory)
-    expect_folded(lecture, speed, "00.speed")
-    lecture.write(speed, 'compare("00.speed", times_faster=5.0)')
-    lecture.run(speed)  # it still waits for its guess, so what it shows is folded again
-    expect_folded(lecture, speed, "00.speed")
-    expect(lecture.locator(lecture.find(source="often called")).locator("details")).to_have_attribute("open", "")
-    lecture.locator(speed).get_by_role("button", name="Show me anyway").press("Enter")
-    expect_shown(lecture, speed)
-    lecture.screenshot("2-unfolded")
-    lecture.command("docmanager:save")
-
-
-def first_fail_hint_and_pass(exercises):
-    answer = exercises.find(tags="exercise", exercise="00.1")
-    exercises.run(exercises.find(source="%load_ext course_lib"))
-    exercises.write(answer, ANSWER.format(scores="k @ q"))
-    exercises.run(answer)
-    assert "FAIL" in exercises.run(answer + 1)
-    hints, button = exercises.locator(answer + 1).locator(".hints"), exercises.page.get_by_role("button", name=HINT)
-    for count in (1, 2, 3):
-        expect(hints).to_contain_text(f"Hint {count} of 3.")
-        exercises.screenshot(f"3-hint-{count}")
-        if count < 3:
-            button.last.press("Enter")
-    expect(hints).to_contain_text("These are all hints.")
-    assert work.progress()["00.1"]["hints"] == 3
-    exercises.write(answer, ANSWER.format(scores="k @ q * q.shape[0] ** -0.5"))
-    exercises.run(answer)
-    assert "PASS" in exercises.run(answer + 1)
-
-
-def answer_survives_a_restart(exercises):
-    exercises.restart()
-    answer = exercises.find(tags="exercise", exercise="00.1")
-    expect(exercises.locator(answer + 1).locator(".course-card")).to_contain_text("PASS")
-    exercises.run(answer)
-    assert exercises.cells()[answer]["errors"] == []
-    exercises.command("docmanager:save")
-
-
-def answer_and_guess_survive_an_update(course, lecture, exercises):
-    folder, origin = course
-    lecture.page.close()
-    newcomer.publish_news(origin)
-    assert update(root=folder, say=lambda _: None) == 1
-    exercises.reload()
-    exercises.find(source=newcomer.NEWS)
-    assert "q.shape[0] ** -0.5" in exercises.cells()[exercises.find(tags="exercise", exercise="00.1")]["source"]
-    kept = nbformat.read(folder / newcomer.LECTURE, as_version=4)
-    assert any(newcomer.NEWS in cell.source for cell in kept.cells)
-    guess = next(cell for cell in kept.cells if cell.source.startswith('predict("00.memory"'))
-    assert "peak_mib=64" in guess.source and guess.outputs[0].metadata.guess.made
-    exercises.screenshot("4-updated")
+    newcomer.first_fail_hint_and_pass(exercises)
+    newcomer.answer_survives_a_restart(exercises)
+    newcomer.answer_and_guess_survive_an_update(course, lecture, exercises)
 
 
 def test_the_lecture_runs_and_its_stepper_moves(open_notebook):
