@@ -49,6 +49,14 @@ ANSWERS = [
     Right("loop 1: waited for and released at once", ((RELEASE, ""), (END_1, AT_ONCE + END_1))),
     Right("loop 1: released after the weights are packed", (
         (RELEASE, ""), (PACKED + V_WAIT + PV + END_1, PACKED + RELEASE + V_WAIT + PV + END_1))),
+    Right("loop 1: V waited for before the scores are scaled", (
+        (RELEASE, V_WAIT + RELEASE), (PACKED + V_WAIT + PV + END_1, PACKED + PV + END_1))),
+    Right("loop 2: asking again and again", (
+        (V_OF_2, V_OF_2.replace("mbarrier_wait_parity(", "while (!mbarrier_try_wait_parity(").replace(
+            "v_ring.parity);", "v_ring.parity)) {}")),)),
+    Right("loop 0: a flag, and a loop until it is set", (
+        (LOOP_0, LOOP_0.replace("mbarrier_wait_parity(", "for (bool landed = false; !landed;) landed = "
+                                "mbarrier_try_wait_parity(")),)),
     Right("loop 2: the scores waited for before the product with V", (
         (WAIT_2, ""), (V_OF_2, "        wgmma_wait_group<0>();\n" + V_OF_2))),
 ]  # fmt: skip
