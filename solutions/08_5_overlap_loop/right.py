@@ -11,6 +11,8 @@ MASK = """mask_scores(scores, first_row, kv_start, seq_len_kv, offset, causal, l
         online_softmax(scores, m, l, alpha, softmax_scale_log2);
         wgmma"""
 LAST_WAIT = "        wgmma_wait_group<0>();\n        wgmma_keep_order(acc);"
+START = f"{LOOP}\n        const int kv_start = j * BLOCK_N;\n"
+PACK = "        rescale(acc, alpha);\n        pack_probs<ELEMENT>(probs, scores);\n"
 RELEASE_V = "        if (thread == 0) mbarrier_arrive(&barriers.v_empty[v_ring.stage]);"
 
 # One loop over all tiles: the step of the first tile has no product with V.
@@ -113,6 +115,17 @@ ANSWERS = [
         ("        rescale(acc, alpha);\n        pack_probs<ELEMENT>(probs, scores);",
          "        rescale(acc, alpha);\n        for (int i = 0; i < BLOCK_N / 4; ++i)"
          "            probs[i / 4][i % 4] = packed[i / 4][i % 4];"),
+    )),
+    Right("asks for K again and again", (
+        (f"{START}        mbarrier_wait_parity(&barriers.k_full[k_ring.stage], k_ring.parity);",
+         f"{START}        while (!mbarrier_try_wait_parity(&barriers.k_full[k_ring.stage], k_ring.parity)) {{}}"),
+    )),
+    Right("counted by the tiles that are left", (
+        (START, "for (int left = tile.num_kv_tiles - 1; left > 0; --left) {\n"
+         "        const int kv_start = (left - 1) * BLOCK_N;\n"),
+    )),
+    Right("V released after the weights are packed", (
+        (f"{RELEASE_V}\n        v_ring.advance();\n{PACK}", f"{PACK}{RELEASE_V}\n        v_ring.advance();\n"),
     )),
     Right("one loop over all tiles", text=_walk(ONE_LOOP, FIRST_TILE)),
     Right("the scores of the next tile under this softmax", text=_walk(NEXT_SCORES, FIRST_TILE)),

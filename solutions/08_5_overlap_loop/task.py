@@ -5,7 +5,7 @@ from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise, late
 from . import diagnostics, walk
 from .findings import explain
 from .timeline import overlap_rule
-from .walk import BROAD, DEEP, SMALL, WIDE, case
+from .walk import BROAD, DEEP, FULL, SMALL, WIDE, case
 
 EXERCISE = exercise(
     __file__,
@@ -23,6 +23,7 @@ EXERCISE = exercise(
         case("scores near -100", (1, 1, 1, 5, 75), DEEP, "minus_100", causal=True),
         case("one score of 120", (1, 1, 1, 1, 200), DEEP, "spikes"),
         case("falling scores, another scale", (1, 1, 1, 21, 96), DEEP, "falling", softmax_scale=0.31),
+        late(case("three whole tiles, causal, head_dim 128", (1, 1, 1, 64, 288), FULL, causal=True, timeline=True)),
         case("rows in another order in memory", (2, 3, 3, 20, 70), SMALL, strided=True),
     ),
     make_inputs=walk.inputs,

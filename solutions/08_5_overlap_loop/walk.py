@@ -15,6 +15,7 @@ SWIZZLE, PANEL = "128B", 64
 # (dtype, head_dim, keys of a tile, stages of the rings, consumer warpgroups)
 SMALL, WIDE, DEEP = ("float16", 64, 32, 2, 2), ("bfloat16", 128, 48, 1, 2), ("bfloat16", 64, 16, 3, 3)
 BROAD = ("float16", 64, 128, 2, 2)  # where the softmax is most of a step
+FULL = ("bfloat16", 128, 96, 2, 2)  # where it is about half of one
 PROBE_TILES = 5  # of the probes without a mask
 STEP = 2.0  # by which the scores of the last tile of the walk exceed the others, in the probe "rescale"
 FALL = 0.5  # by which the scores of a tile exceed those of the next one of the walk, in the probe "falling"
