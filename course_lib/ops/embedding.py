@@ -7,12 +7,13 @@ import torch
 
 from ..errors import ShapeError
 from ._foundation.checks import require_language
-from ._foundation.launch import cuda_launch, ran, triton_launch
+from ._foundation.launch import Launches, cuda_launch, ran, triton_launch
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, element_grid, element_shape, row_stride
 from ._foundation.sizes import ceil_div, power_of_two
 
 IDS = {torch.int32: "int", torch.int64: "long"}
 BLOCK_N = 1024  # numbers of a Triton program
+PIECE = 64  # tokens of an id that one group of threads sums
 
 
 def embedding(ids, table, *, positions=None, position_table=None, out=None, language="cuda"):
@@ -41,9 +42,9 @@ def embedding(ids, table, *, positions=None, position_table=None, out=None, lang
 
 
 def embedding_backward(d_out, ids, num_ids, *, out=None, language="cuda"):
-    """The gradient of the table, one launch of 02_sorted_backward after a sort of the ids by torch.
+    """The gradient of the table, the launches of 02_sorted_backward after a sort of the ids by torch.
 
-    Deterministic: each row is summed in float32 in the order of its tokens, by one group of threads, without atomics.
+    Deterministic: each row is summed in float32 in an order that the ids alone decide, without atomics.
     The gradient of a position table is the same function of the positions.
 
     Parameters
@@ -89,7 +90,7 @@ def plan(ids, table, *, positions=None, position_table=None, out=None, language=
 
 
 def plan_backward(d_out, ids, num_ids, *, out=None, language="cuda"):
-    """The launch of 02_sorted_backward, not yet run; the ids are sorted now."""
+    """The launches of 02_sorted_backward, not yet run; the ids are sorted now."""
     require_language(language)
     _require_ids("ids", ids)
     rows = as_rows("d_out", d_out)
@@ -100,16 +101,30 @@ def plan_backward(d_out, ids, num_ids, *, out=None, language="cuda"):
     out_rows = _out_rows(out, rows, (num_ids, rows.shape[1]))
     sorted_ids, order = torch.sort(ids.reshape(-1).long(), stable=True)
     ends = torch.searchsorted(sorted_ids, sorted_ids, right=True)
-    sizes = (*rows.shape, num_ids, row_stride(rows), row_stride(out_rows), accumulate)
-    arguments = (sorted_ids, order, ends, rows, out_rows.view(out_rows.shape), *sizes)
+    num_pieces, target = ceil_div(len(rows), PIECE), out_rows.view(out_rows.shape)  # a view: it is read as well
+    partial = rows.new_empty(2 * num_pieces, rows.shape[1], dtype=torch.float32)
+    tail = (row_stride(out_rows), accumulate)
+    walk = (sorted_ids, order, ends, rows, target, partial, *rows.shape, num_ids, row_stride(rows), *tail)
+    join = (sorted_ids, ends, partial, target, *rows.shape, num_ids, *tail)
+    launches = _backward_launches(language, rows, out_rows, num_pieces, walk, join, out)
+    return Launches(launches if num_pieces > 1 else launches[:1], (out,))
+
+
+def _backward_launches(language, rows, out_rows, num_pieces, walk, join, out):
+    """The sums of the pieces, and those of rows that have several."""
+    stem, kernels = "embedding/02_sorted_backward", ("sorted_backward_kernel", "join_pieces_kernel")
+    parts = list(zip(kernels, (len(rows), num_pieces), (walk, join), strict=True))
     if language == "triton":
         block_n = min(BLOCK_N, power_of_two(rows.shape[1]))
-        grid = (len(rows), ceil_div(rows.shape[1], block_n))
-        return triton_launch("embedding/02_sorted_backward", grid, arguments, {"BLOCK_N": block_n}, (out,))
+        constants, across = {"BLOCK_N": block_n, "PIECE": PIECE}, ceil_div(rows.shape[1], block_n)
+        return tuple(triton_launch(stem, (n, across), args, constants, (out,), kernel=name) for name, n, args in parts)
     shape = element_shape(rows, access_width(rows.shape[1], rows, out_rows), chunks=1)
-    grid, block = element_grid(*rows.shape, shape)
-    defines = shape | {"ELEMENT": ROW_ELEMENTS[rows.dtype]}
-    return cuda_launch("embedding/02_sorted_backward", grid, block, arguments, (out,), defines=defines)
+    defines = shape | {"ELEMENT": ROW_ELEMENTS[rows.dtype], "PIECE": PIECE}
+    grids = [element_grid(n, rows.shape[1], shape) for _, n, _ in parts]
+    return tuple(
+        cuda_launch(stem, grid, block, args, (out,), kernel=name, defines=defines)
+        for (name, _, args), (grid, block) in zip(parts, grids, strict=True)
+    )
 
 
 def _out_rows(out, like, shape):

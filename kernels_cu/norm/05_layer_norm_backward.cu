@@ -71,8 +71,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
 layer_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT* weight, ELEMENT* dx, float* partial,
                            int num_rows, int num_cols, long long stride_d_out, long long stride_x, long long stride_dx,
                            float eps) {
-    __shared__ float mean_smem[2][NUM_THREADS / WARP_SIZE];        // (rounds, warps): two rounds, so that none waits for another
-    __shared__ float reduce_smem[2][3 * NUM_THREADS / WARP_SIZE];  // (rounds, sums * warps)
+    __shared__ float mean_smem[NUM_THREADS / WARP_SIZE];        // (warps,)
+    __shared__ float reduce_smem[3 * NUM_THREADS / WARP_SIZE];  // (sums * warps): the barrier of one guards the other's next round
     const int first = threadIdx.x % THREADS_PER_ROW, group = threadIdx.x / THREADS_PER_ROW;
     float* partial_row = partial + (static_cast<long long>(blockIdx.x) * ROWS_PER_BLOCK + group) * num_cols;
     float* partial_bias_row = partial_row + static_cast<long long>(gridDim.x) * ROWS_PER_BLOCK * num_cols;
@@ -109,7 +109,7 @@ layer_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT
             read_chunk(rest, x_row, chunk);
             mean_sum[0] += total(rest);
         }
-        row_sums<THREADS_PER_ROW>(mean_sum, mean_smem[round % 2]);
+        row_sums<THREADS_PER_ROW>(mean_sum, mean_smem);
         const float mean = mean_sum[0] / num_cols;
 #pragma unroll
         for (int i = 0; i < CHUNKS; ++i) {
@@ -122,7 +122,7 @@ layer_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT
             read_chunk(rest_weight, weight, chunk);
             add_sums(sums, rest, rest_d, rest_weight, mean);
         }
-        row_sums<THREADS_PER_ROW>(sums, reduce_smem[round % 2]);
+        row_sums<THREADS_PER_ROW>(sums, reduce_smem);
         const float rstd = rsqrtf(sums[0] / num_cols + eps), shift = rstd * sums[1] / num_cols;
         const float slope = rstd * rstd * rstd * sums[2] / num_cols;
         // endregion

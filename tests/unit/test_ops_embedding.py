@@ -54,6 +54,20 @@ def test_the_gradient_is_right_and_adds(num_cols, dtype, language):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    "counts", [(64, 64), (1, 63, 65, 128), (100, 0, 200, 1), (63, 66), (10, 54, 64, 1), (300,)], ids=str
+)
+def test_rows_of_many_tokens_are_cut_into_pieces_and_joined(counts, language):
+    """Around the borders of the pieces; every id's tokens are far apart before the sort; the gradient adds."""
+    ids = torch.cat([torch.full((count,), i, device=WHERE) for i, count in enumerate(counts)])
+    ids = ids[torch.randperm(len(ids), generator=torch.Generator().manual_seed(0)).to(WHERE)]
+    d_out, out = rows(len(ids), 33, seed=1, device=WHERE), rows(5, 33, seed=2, device=WHERE)
+    want = out.double() + reference.lookup_backward(d_out, ids, 5)
+    got = ops.embedding_backward(d_out, ids, 5, out=out, language=language)
+    assert_near(got, want, torch.float32)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_one_row_of_many_tokens(language):
     """Its sum is kept in float32: 3,000 ones in float16 stop at 2,048 when they are added in halves."""
     d_out = torch.ones(3000, 8, dtype=torch.float16, device=WHERE)
@@ -73,11 +87,13 @@ def test_traffic_is_one_read_and_one_write(language):
 def test_cuda_kernels_are_free_of_findings(schedule):
     for num_cols in (33, 1000):
         ids, table = inputs(num_cols, torch.bfloat16)
-        d_out = rows(12, num_cols, torch.bfloat16).view(3, 4, num_cols)
+        many = torch.cat((ids.flatten(), torch.full((200,), 3)))
+        d_out = rows(212, num_cols, torch.bfloat16)
         both = {"positions": ids, "position_table": rows(7, num_cols, torch.bfloat16)}
-        for launch in (ops.plan(ids, table, **both), ops.plan_backward(d_out, ids, 7)):
+        for launch in (ops.plan(ids, table, **both), *ops.plan_backward(d_out, many, 7).launches):
             report = launch.profile(schedule)
             assert report.ok, report
+            launch.run()
 
 
 def test_what_does_not_fit_is_refused_in_words():
