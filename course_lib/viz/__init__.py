@@ -43,7 +43,15 @@ _NAMES = {  # module -> the names that it gives to the course
     "page_lookups": ("lookup_picture", "page_lanes_picture", "slot_mapping_picture", "table_walk_picture"),
     "pages": ("pages_frames", "pages_picture"),
     "panels": ("panels_picture", "step_offsets", "swizzle_picture", "swizzled_chunk"),
-    "players": ("actors_explorer", "growth_slider", "pages_player", "ring_player", "tile_loops", "waves_slider"),
+    "players": (
+        "actors_explorer",
+        "growth_slider",
+        "pages_player",
+        "ring_player",
+        "tile_loops",
+        "waves_slider",
+        "work_lists_slider",
+    ),
     "recorded": ("line_labels", "spans_of_events", "spans_of_rows"),
     "registers": (
         "register_pool_picture",
@@ -77,6 +85,7 @@ _NAMES = {  # module -> the names that it gives to the course
         "row_lanes_picture",
         "store_picture",
     ),
+    "work_lists": ("one_block_each", "shared_prefix_picture", "work_lists_picture"),
     "widgets": ("access_explorer", "stepper"),
 }
 # name -> module; a module is imported when one of its names is first used, so that `import course_lib.viz` is light

@@ -11,6 +11,7 @@ from .pages import pages_frames, pool_sentence
 from .player import Frame, Player, counted
 from .ring import ring_picture, ring_step_picture
 from .timeline import waves_picture
+from .work_lists import work_lists_picture
 
 GROWTH_SEQ_LENS = (512, 1024, 2048, 4096, 8192, 16384)
 PARITIES = {  # of the ring: name -> (producer's first parity, consumers' first parity)
@@ -104,6 +105,20 @@ def waves_slider(num_pairs=48, num_slots=132, *, most_splits=24, still=(1, 2, 3,
     pictures = [waves_picture(num_pairs, (1, count), num_slots) for count in splits]
     frames = [Frame(picture, picture.alt_text, str(count)) for count, picture in zip(splits, pictures, strict=True)]
     return Player({"": frames}, waves_picture(num_pairs, still, num_slots), name="splits", start=1)
+
+
+def work_lists_slider(stops, *, start=0, name="keys of the long request", unit="keys"):
+    """Items of a batch on blocks, with a slider over one of its lengths.
+
+    Parameters
+    ----------
+    stops : dict, what the slider says -> launches of `work_lists_picture`; all with the same titles
+    start : int, the stop shown first, also on a page without JavaScript
+    name, unit : str, of the slider and of the costs
+    """
+    pictures = {stop: work_lists_picture(launches, unit) for stop, launches in stops.items()}
+    frames = [Frame(picture, picture.alt_text, stop) for stop, picture in pictures.items()]
+    return Player({"": frames}, frames[start].picture, name=name, start=start)
 
 
 def ring_player(num_tiles=3, *, num_stages=2, num_consumers=2):

@@ -122,6 +122,7 @@ __device__ __forceinline__ int finished_tokens(const Results<T>& to, const WorkI
     __threadfence();  // this thread's parts are visible to every block before the block counts itself
     if (threadIdx.x == 0) *count_smem = 0;
     __syncthreads();  // separates all threads' parts, and every read of shared memory, from what follows
+    // region: count
     if (threadIdx.x < item.num_rows / GROUP_) {
         const long long token = item.first_token + threadIdx.x;
         int* counter = &counters[token * num_kv_heads + item.kv_head];
@@ -130,6 +131,7 @@ __device__ __forceinline__ int finished_tokens(const Results<T>& to, const WorkI
             tokens_smem[atomicAdd(count_smem, 1)] = threadIdx.x;
         }
     }
+    // endregion
     __syncthreads();  // separates the writes of the list from its reads
     __threadfence();  // what the other blocks made visible is read after this, not before
     return *count_smem;

@@ -10,6 +10,7 @@ May import: errors, ops._foundation, numpy.
 
 import heapq
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,13 +39,13 @@ class Schedule:
     items : array, (num_items, 12), int32: the fields of kernels_cu/common/work_item.cuh
     first_items : array, (num_blocks + 1,), int32: block b does items first_items[b] to first_items[b + 1] - 1
     token_parts : array, (total_q + 1,), int32: where the parts of each token begin in the scratch
-    costs : array, (num_blocks,), float64: what each block has to do, in keys of an item with many rows
+    item_costs : array, (num_items,), float64: what each item costs, in keys of an item with all its rows
     """
 
     items: np.ndarray
     first_items: np.ndarray
     token_parts: np.ndarray
-    costs: np.ndarray
+    item_costs: np.ndarray
 
     @property
     def num_parts(self):
@@ -52,10 +53,16 @@ class Schedule:
         return int(self.token_parts[-1])
 
     @property
+    def lists(self):
+        """For each block its items in order, [(request, cost)]."""
+        pairs = list(zip(self.items[:, REQUEST].tolist(), self.item_costs.tolist(), strict=True))
+        return [pairs[first:end] for first, end in pairwise(self.first_items.tolist())]
+
+    @property
     def imbalance(self):
         """The largest cost of a block over the mean of all."""
-        mean = self.costs.mean()
-        return float(self.costs.max() / mean) if mean > 0 else 1.0
+        loads = [sum(cost for _, cost in items) for items in self.lists]
+        return max(loads) * len(loads) / sum(loads) if any(loads) else 1.0
 
 
 @dataclass(frozen=True)
@@ -105,8 +112,9 @@ def make_schedule(
     if chunk_keys is None:
         chunk_keys = FIXED_KEYS if deterministic else _balanced_chunk(tiles, num_kv_heads / num_blocks)
     items, token_parts = _items(tiles, num_kv_heads, group, int(chunk_keys), batch)
-    order, first_items, costs = _deal(_cost(items), num_blocks)
-    return Schedule(np.ascontiguousarray(items[order]), first_items, token_parts, costs)
+    costs = _cost(items)
+    order, first_items = _deal(costs, num_blocks)
+    return Schedule(np.ascontiguousarray(items[order]), first_items, token_parts, costs[order])
 
 
 def _batch(cu_seqlens_q, seq_lens, shared):
@@ -239,7 +247,7 @@ def _cost(items):
 
 
 def _deal(costs, num_blocks):
-    """(order, first_items, cost of each block): the largest item first, each to the block that has least."""
+    """(order, first_items): the largest item first, each to the block that has least."""
     blocks = np.empty(len(costs), np.int64)
     loads = [(0.0, block) for block in range(num_blocks)]
     by_size = np.argsort(-costs, kind="stable")
@@ -249,5 +257,4 @@ def _deal(costs, num_blocks):
         heapq.heapreplace(loads, (load + cost, block))
     order = by_size[np.argsort(blocks[by_size], kind="stable")]  # within a block the largest first
     counts = np.bincount(blocks, minlength=num_blocks)
-    first_items = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    return order, first_items, np.bincount(blocks, weights=costs, minlength=num_blocks)
+    return order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)

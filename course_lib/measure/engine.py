@@ -1,0 +1,45 @@
+"""Stored times of the attention engine beside its peers, as tables of chapter 11.
+
+May import: results, tables.
+"""
+
+from .results import read_results
+from .tables import Table
+
+MIXES = {  # name -> what it is
+    "decode": "64 decode steps, 4,096 keys each",
+    "decode_skewed": "128 decode steps, 512 to 65,536 keys",
+    "prefill": "4 prompts of 4,096",
+    "chunked": "4 chunks of 512, 100 decode steps",
+    "append": "8 times 17 tokens, 100 decode steps",
+    "one_long": "1 decode step of 131,072 keys, 63 of 512",
+    "shared_prefix": "64 decode steps that share 8,192 keys",
+    "window": "17 requests, the last 4,096 of 32,768 keys",
+}
+
+
+def _microseconds(mix, device):
+    rows = read_results(device, "engine").where(mix=mix).rows
+    return {row["variant"]: row["median_us"] for row in rows if row["median_us"]}
+
+
+def mixes_table(device="h200"):
+    """A Table of the engine and the fastest peer, by mix."""
+    lines = []
+    for mix, words in MIXES.items():
+        us = _microseconds(mix, device)
+        peers = {name: time for name, time in us.items() if not name.startswith("engine")}
+        best = min(peers, key=peers.get, default=None)
+        ratio = None if best is None or "engine" not in us else peers[best] / us["engine"]
+        lines.append((words, us.get("engine"), best and best.replace("_", " "), peers.get(best), ratio))
+    return Table(("mix", "engine, us", "fastest peer", "us", "times as fast"), tuple(lines))
+
+
+def determinism_table(device="h200"):
+    """A Table of the balanced mode and the one whose bits do not depend on the batch, by mix."""
+    lines = []
+    for mix, words in MIXES.items():
+        us = _microseconds(mix, device)
+        both = [us.get(name) for name in ("engine", "engine_deterministic")]
+        lines.append((words, *both, None if None in both else both[1] / both[0]))
+    return Table(("mix", "balanced, us", "deterministic, us", "times as long"), tuple(lines))
