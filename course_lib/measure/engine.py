@@ -35,6 +35,11 @@ def mixes_table(device="h200"):
     return Table(("mix", "engine, us", "fastest peer", "us", "times as fast"), tuple(lines))
 
 
+def shares(device="h200"):
+    """How fast the engine is, in per cent of the fastest peer, by mix; None where nothing is stored."""
+    return {row[0]: None if row[4] is None else 100 * row[4] for row in mixes_table(device).rows}
+
+
 def determinism_table(device="h200"):
     """A Table of the balanced mode and the one whose bits do not depend on the batch, by mix."""
     lines = []

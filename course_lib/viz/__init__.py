@@ -85,7 +85,7 @@ _NAMES = {  # module -> the names that it gives to the course
         "row_lanes_picture",
         "store_picture",
     ),
-    "work_lists": ("one_block_each", "shared_prefix_picture", "work_lists_picture"),
+    "work_lists": ("items_picture", "one_block_each", "shared_prefix_picture", "work_lists_picture"),
     "widgets": ("access_explorer", "stepper"),
 }
 # name -> module; a module is imported when one of its names is first used, so that `import course_lib.viz` is light

@@ -67,6 +67,33 @@ def _bars(axes, row, block, longest):
         start += cost
 
 
+def items_picture(requests, items):
+    """Rows and keys of a batch, a panel for each request, with the items that cover what is visible.
+
+    Parameters
+    ----------
+    requests : sequence of (new tokens, keys, rows of a token)
+    items : sequence of (block, request, first row, rows, first key, end key)
+    """
+    shown = [number for number, (tokens, _, _) in enumerate(requests) if tokens]
+    told = ", ".join(f"{sum(item[1] == number for item in items)} of request {number}" for number in shown)
+    figure = Picture(8.4, 2.6, f"Rows, downwards, and keys of {plural(len(shown), 'request')}, cut into items: {told}.")
+    for axes, number in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        tokens, keys, group = requests[number]
+        rows = tokens * group
+        for block, request, row, count, first, end in items:
+            if request == number:
+                box(axes, (first, row), end - first, count, facecolor=SERIES[block % 5], edgecolor=INK, alpha=0.6)
+                label(axes, ((first + end) / 2, row + count / 2), f"block {block}", size=7, pad=0.6)
+        for token in range(tokens):  # the diagonal: what a token's rows see ends here
+            edge = keys - tokens + token + 1
+            axes.plot([edge, edge], [token * group, (token + 1) * group], color=INK, linewidth=1.2)
+        axes.set(xlim=(0, keys * 1.02), ylim=(rows, -0.02 * rows))
+        clean(axes)
+        name_axes(axes, "keys", "rows" if number == shown[0] else "", f"request {number}")
+    return figure
+
+
 def shared_prefix_picture(num_requests=5, shared=8, own=2):
     """Which keys are read: every request all of its own, or the shared ones once for all.
 

@@ -36,6 +36,7 @@ template <int GROUP_>
 __device__ __forceinline__ float modified(float score, const PackedRows<GROUP_>& rows, int row, int key, const Mask& mask, bool cut,
                                           unsigned visible, float softmax_scale, const float* parameters) {
     const int query = rows.position(row), head = rows.head(row);
+    // region: expression
     if (HAS_SCORE_MOD) {
         score *= softmax_scale;
         score = SCORE_MOD;
@@ -44,6 +45,7 @@ __device__ __forceinline__ float modified(float score, const PackedRows<GROUP_>&
         if (key >= mask.end(query) || key < mask.begin(query)) return NEG_INF;
         if (CUSTOM_MASK && !visible) return NEG_INF;
     }
+    // endregion
     (void)head;
     (void)parameters;
     return score;

@@ -143,7 +143,8 @@ def test_every_case_file_is_run_by_all(root):
     assert declared - {"simt_speed"} == {*everything.CASES, *everything.COUNTERS} - {"read_counters"}
 
 
-UNMEASURED = {"norm", "activation", "rope", "cross_entropy"}  # case files without stored rows; one that gets rows leaves this set
+# case files without stored rows; one that gets rows leaves this set
+UNMEASURED = {"norm", "activation", "rope", "cross_entropy"}
 
 
 def test_a_case_file_has_stored_rows_or_is_known_to_have_none(root):

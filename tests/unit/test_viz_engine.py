@@ -27,6 +27,16 @@ def test_a_schedule_as_lists():
     assert sum(cost for items in schedule.lists for _, cost in items) == schedule.item_costs.sum()
 
 
+def test_items_lie_where_the_schedule_says():
+    schedule = make_schedule([0, 40, 41], [40, 200], num_kv_heads=2, group=4, num_blocks=2)
+    places = schedule.places([0, 40, 41], group=4)
+    assert [(request, first, rows) for _, request, first, rows, *_ in sorted(places, key=lambda place: place[1:])] == [
+        (0, 0, 128), (0, 128, 32), (1, 0, 4)
+    ]  # fmt: skip
+    picture = viz.items_picture([(40, 40, 4), (1, 200, 4)], places)
+    assert "2 of request 0, 1 of request 1" in picture.alt_text
+
+
 def test_shared_keys_are_counted_once():
     assert "Flat: 50 tiles are read; in two levels 18" in viz.shared_prefix_picture(5, 8, 2).alt_text
 
@@ -37,4 +47,5 @@ def test_tables_name_every_mix_and_the_fastest_peer():
     for _, ours, peer, theirs, ratio in mixes.rows:
         assert peer.startswith("flashinfer") and abs(ratio - theirs / ours) < 1e-9
     assert all(row[3] == row[2] / row[1] for row in engine.determinism_table().rows)
+    assert engine.shares().keys() == {row[0] for row in mixes.rows}
     assert all(row[1] is None for row in engine.mixes_table("no_card").rows)

@@ -58,6 +58,15 @@ class Schedule:
         pairs = list(zip(self.items[:, REQUEST].tolist(), self.item_costs.tolist(), strict=True))
         return [pairs[first:end] for first, end in pairwise(self.first_items.tolist())]
 
+    def places(self, cu_seqlens_q, group, kv_head=0):
+        """Where the items of a KV head lie: [(block, request, first row, rows, first key, end key)]."""
+        blocks = np.repeat(np.arange(len(self.first_items) - 1), np.diff(self.first_items))
+        return [
+            (block, item[REQUEST], (item[FIRST_TOKEN] - cu_seqlens_q[item[REQUEST]]) * group, *item[3:6])
+            for block, item in zip(blocks.tolist(), self.items.tolist(), strict=True)
+            if item[KV_HEAD] == kv_head
+        ]
+
     @property
     def imbalance(self):
         """The largest cost of a block over the mean of all."""
