@@ -3,6 +3,8 @@
 May import: style, drawing, matplotlib.
 """
 
+from matplotlib.ticker import MaxNLocator
+
 from .drawing import box, clean, label, name_axes, plural
 from .style import BLUE, HATCHES, INK, ORANGE, SERIES, Picture
 
@@ -90,6 +92,7 @@ def items_picture(requests, items):
             axes.plot([edge, edge], [token * group, (token + 1) * group], color=INK, linewidth=1.2)
         axes.set(xlim=(0, keys * 1.02), ylim=(rows, -0.02 * rows))
         clean(axes)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         name_axes(axes, "keys", "rows" if number == shown[0] else "", f"request {number}")
     return figure
 
