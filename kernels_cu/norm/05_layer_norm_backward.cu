@@ -23,6 +23,8 @@
 #include "common/row_chunks.cuh"
 CHECK_ROW_MACROS
 typedef Chunk<ELEMENT, VEC> RowChunk;
+static_assert(NUM_THREADS <= 512, "THREADS_PER_ROW: a thread needs up to 128 registers, so a block has at most 512");
+#define MIN_BLOCKS (512 / NUM_THREADS)  // of a multiprocessor: 512 threads with 128 registers each
 
 // region: chunk
 __device__ __forceinline__ float total(const RowChunk& x) {
@@ -30,6 +32,21 @@ __device__ __forceinline__ float total(const RowChunk& x) {
     as_floats(numbers, x);
 #pragma unroll
     for (int j = 0; j < VEC; ++j) sum += numbers[j];
+    return sum;
+}
+
+__device__ __forceinline__ float total(const RowChunk (&x_reg)[CHUNKS], const ELEMENT* x_row, int first, int num_chunks) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {
+        if (first + i * THREADS_PER_ROW < num_chunks) sum += total(x_reg[i]);
+    }
+#pragma unroll 1
+    for (int chunk = first + CHUNKS * THREADS_PER_ROW; chunk < num_chunks; chunk += THREADS_PER_ROW) {
+        RowChunk rest;  // of a row longer than the registers
+        read_chunk(rest, x_row, chunk);
+        sum += total(rest);
+    }
     return sum;
 }
 
@@ -67,7 +84,22 @@ __device__ __forceinline__ void gradient(RowChunk& d_out, float (&d_weight)[VEC]
 }
 // endregion
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
+// region: read_row
+// This thread's chunks of a row of x and d_out; nothing of a row past the last.
+__device__ __forceinline__ void read_row(RowChunk (&x_reg)[CHUNKS], RowChunk (&d_reg)[CHUNKS], const ELEMENT* x_row,
+                                         const ELEMENT* d_out_row, int first, int num_chunks) {
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {
+        const int chunk = first + i * THREADS_PER_ROW;
+        if (chunk < num_chunks) {
+            read_chunk(x_reg[i], x_row, chunk);
+            read_chunk(d_reg[i], d_out_row, chunk);
+        }
+    }
+}
+// endregion
+
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
 layer_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT* weight, ELEMENT* dx, float* partial,
                            int num_rows, int num_cols, long long stride_d_out, long long stride_x, long long stride_dx,
                            float eps) {
@@ -77,8 +109,12 @@ layer_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT
     float* partial_row = partial + (static_cast<long long>(blockIdx.x) * ROWS_PER_BLOCK + group) * num_cols;
     float* partial_bias_row = partial_row + static_cast<long long>(gridDim.x) * ROWS_PER_BLOCK * num_cols;
     float d_weight[CHUNKS][VEC] = {}, d_bias[CHUNKS][VEC] = {};
+    RowChunk x_reg[CHUNKS], d_reg[CHUNKS], next_x[CHUNKS], next_d[CHUNKS];
+    const long long first_row = static_cast<long long>(blockIdx.x) * ROWS_PER_BLOCK + group, step = gridDim.x * ROWS_PER_BLOCK;
+    read_row(next_x, next_d, x + first_row * stride_x, d_out + first_row * stride_d_out, first,
+             first_row < num_rows ? num_cols / VEC : 0);
 
-    for (int base = blockIdx.x * ROWS_PER_BLOCK, round = 0; base < num_rows; base += gridDim.x * ROWS_PER_BLOCK, ++round) {
+    for (int base = blockIdx.x * ROWS_PER_BLOCK, round = 0; base < num_rows; base += step, ++round) {
         const long long row = base + group;
         const int num_chunks = row < num_rows ? num_cols / VEC : 0;  // a row past the last has none, and joins the shuffles
         const ELEMENT* x_row = x + row * stride_x;
@@ -86,29 +122,19 @@ layer_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT
         ELEMENT* dx_row = dx + row * stride_dx;
 
         // region: load
-        RowChunk x_reg[CHUNKS], d_reg[CHUNKS], weight_reg[CHUNKS], rest, rest_d, rest_weight;  // rest: beyond the registers
+        RowChunk weight_reg[CHUNKS], rest, rest_d, rest_weight;  // rest: beyond the registers
 #pragma unroll
-        for (int i = 0; i < CHUNKS; ++i) {  // all reads are under way before the first number is used
-            const int chunk = first + i * THREADS_PER_ROW;
-            if (chunk < num_chunks) {
-                read_chunk(x_reg[i], x_row, chunk);
-                read_chunk(d_reg[i], d_out_row, chunk);
-                read_chunk(weight_reg[i], weight, chunk);
-            }
+        for (int i = 0; i < CHUNKS; ++i) {
+            x_reg[i] = next_x[i], d_reg[i] = next_d[i];
+            if (first + i * THREADS_PER_ROW < num_chunks) read_chunk(weight_reg[i], weight, first + i * THREADS_PER_ROW);
         }
+        const long long next_row = row + step;  // its reads are under way while this row is summed
+        read_row(next_x, next_d, x + next_row * stride_x, d_out + next_row * stride_d_out, first,
+                 next_row < num_rows ? num_cols / VEC : 0);
         // endregion
 
         // region: sums
-        float mean_sum[1] = {0.0f}, sums[3] = {0.0f, 0.0f, 0.0f};
-#pragma unroll
-        for (int i = 0; i < CHUNKS; ++i) {
-            if (first + i * THREADS_PER_ROW < num_chunks) mean_sum[0] += total(x_reg[i]);
-        }
-#pragma unroll 1
-        for (int chunk = first + CHUNKS * THREADS_PER_ROW; chunk < num_chunks; chunk += THREADS_PER_ROW) {
-            read_chunk(rest, x_row, chunk);
-            mean_sum[0] += total(rest);
-        }
+        float mean_sum[1] = {total(x_reg, x_row, first, num_chunks)}, sums[3] = {0.0f, 0.0f, 0.0f};
         row_sums<THREADS_PER_ROW>(mean_sum, mean_smem);
         const float mean = mean_sum[0] / num_cols;
 #pragma unroll
