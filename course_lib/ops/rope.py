@@ -105,10 +105,12 @@ def _plan_cuda(arguments, outputs, interleaved, width):
         raise ShapeError(
             f"rotary_dim={rotary_dim} in accesses of {width} needs {units} threads a head; 256 is the most."
         )
-    at_once = min(total, max(1, BLOCK_THREADS // units))
+    # all heads at once where they are few; else as many turns as leave no thread without a head, HEADS heads in a turn
+    turns = 1 if total * units <= BLOCK_THREADS else HEADS * ceil_div(total, HEADS * (MAX_THREADS // units))
+    at_once = ceil_div(total, turns)
     wanted = ceil_div(2 * slots(q, 1), len(positions))  # blocks a token, for two a multiprocessor
-    splits = max(1, min(wanted, ceil_div(total, at_once)))
-    turns = ceil_div(total, at_once * splits)
+    splits = max(1, min(wanted, turns))
+    turns = ceil_div(turns, splits)
     defines = {
         "ELEMENT": ROW_ELEMENTS[q.dtype], "VEC": width, "INTERLEAVED": int(interleaved), "HEADS": min(HEADS, turns),
         "POSITION": POSITIONS[positions.dtype],
