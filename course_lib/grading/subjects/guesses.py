@@ -1,0 +1,59 @@
+"""What a wrong result is right for: each mistake as an oracle of its own, compared with all that an answer gave.
+
+May import: verdict, evidence (as data), torch.
+"""
+
+import torch
+
+from ..report.verdict import Diagnosis
+
+
+def by_guess(evidence, guesses):
+    """Diagnosis of the first guess that every failing case fits, and every right one too; None when there is none.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    guesses : list of (code, words, oracle); oracle: (case, inputs) -> the outputs that this mistake gives, float64, or
+        None where it says nothing
+    """
+    if any(case.faults or case.refusal or not case.ran or not case.comparisons for case in evidence.failing()):
+        return None
+    for code, words, oracle in guesses:
+        said = [(one, oracle(one.case, one.inputs)) for one in evidence.cases if one.ran]
+        told = [pair for pair in said if pair[1] is not None]
+        if not any(not one.passed for one, _ in told) or any(not one.passed for one, guess in said if guess is None):
+            continue
+        if all(_fits(one, guess) for one, guess in told):
+            return Diagnosis(code, f"{_seen(next(one for one, _ in told if not one.passed))} {words}")
+    return None
+
+
+def _fits(one, guess):
+    """Whether all outputs of a case are those of the guess, far nearer than to the right ones where they are wrong."""
+    return all(_near(one, name, want.double()) for name, want in guess.items())
+
+
+def _near(one, name, want):
+    got, right = one.first.outputs[name].double(), one.ref[name].double()
+    finite = torch.isfinite(want)
+    if not torch.equal(torch.isfinite(got), finite):
+        return False
+    if not bool(finite.any()):
+        return True
+    error = (got - want)[finite].abs()
+    limit = torch.as_tensor(one.comparisons[name].tolerance.each, dtype=torch.float64)
+    if bool((error <= 2.0 * limit.expand_as(want)[finite]).all()):
+        return True
+    size = want[finite].abs().max().item()
+    off = (got - right)[finite & torch.isfinite(right)].abs().max().item()
+    return error.max().item() <= 2e-3 * size and error.max().item() <= 0.1 * off
+
+
+def _seen(one):
+    """The first wrong number of a case, in words."""
+    name, comparison = next((n, c) for n, c in one.comparisons.items() if not c.passed)
+    place = ", ".join(str(i) for i in comparison.index)
+    return (
+        f"In the case {one.case.name!r} {name}[{place}] is {comparison.got:.5g} in place of {comparison.expected:.5g}."
+    )
