@@ -91,7 +91,7 @@ def plan(logits, targets, *, ignore_index=-100, label_smoothing=0.0, language="c
         constants = {"BLOCK_N": min(BLOCK_N, power_of_two(rows.shape[1])), "num_warps": 8}
         return triton_launch("cross_entropy/01_online", (len(rows),), arguments, constants, outputs)
     max_threads = 1024 if few_rows(rows) else MAX_THREADS
-    shape = row_shape(rows, access_width(rows.shape[1], rows), max_threads=max_threads)
+    shape = row_shape(rows, access_width(rows.shape[1], rows), max_threads=max_threads, narrow=4)
     grid, block = row_grid(len(rows), shape)
     defines = shape | {"ELEMENT": ROW_ELEMENTS[rows.dtype]}
     return cuda_launch("cross_entropy/01_online", grid, block, arguments, outputs, defines=defines)

@@ -118,7 +118,7 @@ def _backward_launches(language, rows, out_rows, num_pieces, walk, join, out):
         block_n = min(BLOCK_N, power_of_two(rows.shape[1]))
         constants, across = {"BLOCK_N": block_n, "PIECE": PIECE}, ceil_div(rows.shape[1], block_n)
         return tuple(triton_launch(stem, (n, across), args, constants, (out,), kernel=name) for name, n, args in parts)
-    shape = element_shape(rows, access_width(rows.shape[1], rows, out_rows), chunks=1)
+    shape = element_shape(rows, access_width(rows.shape[1], rows, out_rows), chunks=1) | {"CHUNKS": 1}
     defines = shape | {"ELEMENT": ROW_ELEMENTS[rows.dtype], "PIECE": PIECE}
     grids = [element_grid(n, rows.shape[1], shape) for _, n, _ in parts]
     return tuple(

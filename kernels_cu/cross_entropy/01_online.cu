@@ -10,7 +10,7 @@
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Twin      triton_kernels/cross_entropy.py: cross_entropy_kernel
 // gate: -DELEMENT=__nv_bfloat16 -DVEC=8 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=4
-// gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=1024 -DROWS_PER_BLOCK=1 -DCHUNKS=4
+// gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=1024 -DROWS_PER_BLOCK=1 -DCHUNKS=16
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=16 -DCHUNKS=1
 // Source    M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, algorithm 3, arXiv:1805.02867
 //           C. Szegedy and others, "Rethinking the Inception Architecture", 2015, section 7 (label smoothing), arXiv:1512.00567

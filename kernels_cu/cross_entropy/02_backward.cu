@@ -12,7 +12,7 @@
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Twin      triton_kernels/cross_entropy.py: cross_entropy_backward_kernel
 // gate: -DELEMENT=__nv_bfloat16 -DVEC=8 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=4
-// gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=4
+// gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=16
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=32 -DCHUNKS=1
 // Source    C. Szegedy and others, "Rethinking the Inception Architecture", 2015, section 7, arXiv:1512.00567
 #if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)

@@ -11,7 +11,7 @@
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Twin      triton_kernels/embedding.py: lookup_kernel
 // gate: -DELEMENT=__nv_bfloat16 -DVEC=8 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=2 -DID=long
-// gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=2 -DID=int
+// gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=8 -DID=int
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=32 -DCHUNKS=1 -DID=long
 // Source    A. Vaswani and others, "Attention Is All You Need", 2017, sections 3.4 and 3.5, arXiv:1706.03762
 #if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)

@@ -10,7 +10,7 @@
 // Twin      triton_kernels/norm.py: rms_norm_kernel
 // gate: -DELEMENT=__nv_bfloat16 -DVEC=8 -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4
 // gate: -DELEMENT=__half -DVEC=8 -DTHREADS_PER_ROW=1024 -DROWS_PER_BLOCK=1 -DCHUNKS=4
-// gate: -DELEMENT=__nv_bfloat16 -DVEC=1 -DTHREADS_PER_ROW=1024 -DROWS_PER_BLOCK=1 -DCHUNKS=4
+// gate: -DELEMENT=__nv_bfloat16 -DVEC=1 -DTHREADS_PER_ROW=1024 -DROWS_PER_BLOCK=1 -DCHUNKS=8
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=16 -DCHUNKS=1
 // Source    B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", 2019, equation 4, arXiv:1910.07467
 #if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)

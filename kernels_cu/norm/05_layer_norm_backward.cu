@@ -14,7 +14,7 @@
 // Twin      triton_kernels/norm_backward.py: layer_norm_backward_kernel
 // gate: -DELEMENT=__nv_bfloat16 -DVEC=8 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=2
 // gate: -DELEMENT=__half -DVEC=8 -DTHREADS_PER_ROW=512 -DROWS_PER_BLOCK=1 -DCHUNKS=2
-// gate: -DELEMENT=__nv_bfloat16 -DVEC=1 -DTHREADS_PER_ROW=512 -DROWS_PER_BLOCK=1 -DCHUNKS=2
+// gate: -DELEMENT=__nv_bfloat16 -DVEC=1 -DTHREADS_PER_ROW=512 -DROWS_PER_BLOCK=1 -DCHUNKS=4
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=16 -DCHUNKS=1
 // Source    J. L. Ba, J. R. Kiros, G. E. Hinton, "Layer Normalization", 2016, equation 4, arXiv:1607.06450
 #if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)

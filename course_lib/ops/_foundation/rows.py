@@ -75,18 +75,24 @@ def access_width(num_cols, *tensors):
     return width
 
 
+def _more_chunks(x, width, chunks, most):
+    """`chunks`, or up to `most` times as many where accesses are narrower than 16 bytes: more bytes are under way."""
+    return chunks * min(most, 16 // (x.element_size() * width))
+
+
 def few_rows(x):
     """Whether there are fewer than two rows for each multiprocessor."""
     return x.shape[0] < 2 * slots(x, 1)
 
 
-def row_shape(x, width, *, chunks=CHUNKS, max_threads=MAX_THREADS):
+def row_shape(x, width, *, chunks=CHUNKS, max_threads=MAX_THREADS, narrow=2):
     """Macros that say how threads share the rows of `x`: {"VEC", "THREADS_PER_ROW", "ROWS_PER_BLOCK", "CHUNKS"}.
 
     Many rows: each thread keeps up to `chunks` accesses under way, and a narrow row has part of a warp. Few rows, fewer
     than two for each multiprocessor: as many threads as a row has accesses, since only they can hide its latency.
+    Where accesses are narrower than 16 bytes a thread has up to `narrow` times as many.
     """
-    num_accesses, few = x.shape[1] // width, few_rows(x)
+    num_accesses, few, chunks = x.shape[1] // width, few_rows(x), _more_chunks(x, width, chunks, narrow)
     if num_accesses <= 32:
         threads = power_of_two(num_accesses, least=1)
     else:
@@ -111,7 +117,7 @@ ELEMENT_THREADS = 256  # of a block whose threads need nothing of each other
 def element_shape(x, width, *, chunks):
     """Macros as those of `row_shape` for kernels that visit each number alone: `chunks` accesses a thread, or one where
     there are too few for all threads of the card."""
-    num_accesses = x.shape[1] // width
+    num_accesses, chunks = x.shape[1] // width, _more_chunks(x, width, chunks, 4)
     narrow = num_accesses <= 32
     threads = power_of_two(num_accesses, least=1) if narrow else min(ELEMENT_THREADS, 32 * ceil_div(num_accesses, 32))
     fills = x.shape[0] * num_accesses >= 2048 * slots(x, chunks)
