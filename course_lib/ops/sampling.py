@@ -1,0 +1,89 @@
+"""Launcher of sampling: a token of every row of logits from given noise, by temperature, top-k, top-p and min-p.
+
+May import: errors, ops._foundation, torch.
+"""
+
+import torch
+
+from ..errors import ShapeError
+from ._foundation.launch import cuda_launch, ran
+from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, row_stride
+from ._foundation.sizes import ceil_div
+
+MAX_WARPS = 16  # 128 registers a thread; 64 do not hold the values of three thresholds
+
+
+def sample(logits, temperature, noise, *, top_k=None, top_p=None, min_p=None, out=None):
+    """A token of every row, one launch of sampling/01_pivots: no sort, no wait of the host.
+
+    Parameters
+    ----------
+    logits : tensor, (num_rows, num_cols), float32, float16 or bfloat16; rows contiguous and one stride apart; -inf is a
+        masked logit, every row has a finite one, none is NaN
+    temperature : tensor, (num_rows,), float32; below 1e-5 the row's token is the first of its largest logits
+    noise : tensor, (num_rows,), float32, from 0 to below 1: all chance of the row
+    top_k : tensor, (num_rows,), int32, or None; kept are the top_k largest logits; 0 or less keeps all
+    top_p : tensor, (num_rows,), float32, or None; kept are, of these, the fewest whose probabilities reach top_p of
+        their sum; 1 or more keeps all. A sum within 1e-6 of it is enough: floats round
+    min_p : tensor, (num_rows,), float32, or None; kept are, of these, those of at least min_p of the largest
+        probability
+    out : tensor, (num_rows,), int64, or None for a new one
+
+    Returns
+    -------
+    out : tensor, (num_rows,), int64; the first token at which the running sum of the kept probabilities, in the order
+        of the tokens, exceeds noise times their sum
+
+    Raises
+    ------
+    ShapeError  shapes, dtypes or devices that do not fit; on the CPU also values out of range
+
+    Notes
+    -----
+    Ties      equal logits stay or go together, so top_k may keep more than its number
+    Cost      2 passes over a row (1 at temperature 0), and for top_k and top_p each 16 passes at most, of which few are
+              usual; all but the first read from cache where the rows fit
+    Numerics  weights and sums in float32, in one order: a row's token does not depend on the rows beside it
+    """
+    return ran(plan(logits, temperature, noise, top_k=top_k, top_p=top_p, min_p=min_p, out=out))
+
+
+def plan(logits, temperature, noise, *, top_k=None, top_p=None, min_p=None, out=None):
+    """The launch of 01_pivots, not yet run."""
+    if logits.ndim != 2:
+        raise ShapeError(f"logits have the shape {tuple(logits.shape)}; expected (num_rows, num_cols).")
+    rows = as_rows("logits", logits)
+    out = rows.new_empty(len(rows), dtype=torch.int64) if out is None else out
+    of_rows = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "noise": noise, "out": out}
+    for name, tensor in of_rows.items():
+        if tensor is not None:
+            _require_row_numbers(
+                name, tensor, rows, {"top_k": torch.int32, "out": torch.int64}.get(name, torch.float32)
+            )
+    if not rows.is_cuda:
+        _require_range(rows, temperature, noise)
+    width = access_width(rows.shape[1], rows)
+    num_warps = min(MAX_WARPS, ceil_div(rows.shape[1] // width, 32))
+    defines = {"ELEMENT": ROW_ELEMENTS[rows.dtype], "VEC": width, "NUM_WARPS": num_warps}
+    arguments = (rows, temperature, top_k, top_p, min_p, noise, out, rows.shape[1], row_stride(rows))
+    return cuda_launch("sampling/01_pivots", (len(rows),), 32 * num_warps, arguments, (out,), defines=defines)
+
+
+def _require_row_numbers(name, tensor, rows, dtype):
+    shape, expected = tuple(tensor.shape), (len(rows),)
+    if shape != expected or tensor.dtype != dtype or tensor.device != rows.device or not tensor.is_contiguous():
+        raise ShapeError(
+            f"{name} is {tensor.dtype} {shape}, strides {tensor.stride()}, on {tensor.device}; "
+            f"expected contiguous {dtype} {expected} on {rows.device}: a number for each row."
+        )
+
+
+def _require_range(rows, temperature, noise):
+    """What a launch on a GPU cannot look at without a wait."""
+    if not bool(((noise >= 0) & (noise < 1)).all()):
+        raise ShapeError(f"noise holds numbers from {noise.min()} to {noise.max()}; expected 0 to below 1.")
+    if not bool(((temperature >= 0) & torch.isfinite(temperature)).all()):
+        raise ShapeError(f"temperature holds {temperature.tolist()}; expected finite numbers of at least 0.")
+    finite = torch.isfinite(rows).any(-1)
+    if not bool(finite.all()) or bool(torch.isnan(rows).any()):
+        raise ShapeError("logits have a NaN, or a row without a finite number: there is no token to take.")
