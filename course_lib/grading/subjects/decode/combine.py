@@ -37,11 +37,11 @@ def combine_probes(head_dim=2):
 
 def diagnose_combine(evidence):
     """Diagnosis of a failing combine, or None."""
-    looks = (_by_weights, _by_added, _by_lse, _by_faint, _by_low, _by_large, _by_bound, _by_rows, _by_size, _by_empty)
+    looks = (by_weights, _by_added, by_lse, _by_faint, _by_low, _by_large, _by_bound, _by_rows, _by_size, _by_empty)
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
-def _by_weights(evidence):
+def by_weights(evidence):
     """out of two splits holds their weights."""
     reading = evidence.readings.get("two splits")
     if reading is None or not (math.isfinite(reading["first"]) and math.isfinite(reading["second"])):
@@ -91,7 +91,7 @@ def _shares(factor):
     return first / (first + second), second / (first + second)
 
 
-def _by_lse(evidence):
+def by_lse(evidence):
     two, one = evidence.readings.get("two splits"), evidence.readings.get("one split")
     if two is None or one is None:
         return None
