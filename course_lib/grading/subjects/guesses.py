@@ -3,6 +3,8 @@
 May import: verdict, evidence (as data), torch.
 """
 
+import math
+
 import torch
 
 from ..report.verdict import Diagnosis
@@ -46,8 +48,8 @@ def _near(one, name, want):
     if bool((error <= 2.0 * limit.expand_as(want)[finite]).all()):
         return True
     size = want[finite].abs().max().item()
-    off = (got - right)[finite & torch.isfinite(right)].abs().max().item()
-    return error.max().item() <= 2e-3 * size and error.max().item() <= 0.1 * off
+    off = (got - right)[finite & torch.isfinite(right)].abs()
+    return error.max().item() <= min(2e-3 * size, 0.1 * off.max().item() if off.numel() else math.inf)
 
 
 def _seen(one):
