@@ -18,9 +18,10 @@ from .ladder import (
     outside_products,
     rung_table,
 )
+from .layers import block_bytes, layer_table
 from .lecture import set_up, time_and_peak
 from .loads import load_table
-from .memory import peak_bytes
+from .memory import operator_traffic, peak_bytes
 from .results import Results, read_results, spoken
 from .roofline import attainable_tflops, limiting_resource, ridge_intensity, tile_cycles
 from .tables import Table, shape_table, traffic_table
@@ -32,6 +33,7 @@ __all__ = [
     "Table",
     "Timing",
     "attainable_tflops",
+    "block_bytes",
     "copy_task_losses",
     "counter_table",
     "decode",
@@ -39,12 +41,14 @@ __all__ = [
     "instruction_table",
     "keys_read",
     "ladder_rates",
+    "layer_table",
     "levels_table",
     "limiting_resource",
     "load_counts",
     "load_table",
     "median_time",
     "memory_levels",
+    "operator_traffic",
     "outside_products",
     "peak_bytes",
     "read_results",

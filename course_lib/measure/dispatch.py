@@ -3,6 +3,7 @@
 May import: torch.
 """
 
+import math
 import weakref
 
 import torch
@@ -50,6 +51,29 @@ class LiveBytes(_Observer):
         self.now -= num_bytes
 
 
+class OperatorBytes(_Observer):
+    """Records what each operator that runs reads and writes: all of its tensors once, nothing for a view.
+
+    Attributes
+    ----------
+    launches : list of (name, bytes read, bytes written), in order
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.launches = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        outputs = func(*args, **(kwargs or {}))
+        read, made = _tensors((args, kwargs)), _tensors(outputs)
+        storages = {tensor.untyped_storage()._cdata for tensor in read}
+        is_view = not func._schema.is_mutable and any(x.untyped_storage()._cdata in storages for x in made)
+        if made and not is_view and "empty" not in func.overloadpacket.__name__:
+            name = func.overloadpacket.__name__
+            self.launches.append((name, sum(map(_stored_bytes, read)), sum(map(_stored_bytes, made))))
+        return outputs
+
+
 class OperatorNames(_Observer):
     """Records the names of the operators that run, in order, in `names`."""
 
@@ -60,6 +84,12 @@ class OperatorNames(_Observer):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.names.append(func.overloadpacket.__name__)
         return func(*args, **(kwargs or {}))
+
+
+def _stored_bytes(tensor):
+    """Bytes of the elements that exist: an expanded dimension has one."""
+    sizes = (size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride or size == 0)
+    return math.prod(sizes) * tensor.element_size()
 
 
 def _tensors(tree):

@@ -1,4 +1,4 @@
-"""The peak memory of a function, beyond what was allocated before it began.
+"""The peak memory of a function, beyond what was allocated before it began, and the bytes that its operators move.
 
 On a GPU torch's allocator records the peak. On a CPU it does not, so a dispatch mode counts the bytes of every tensor
 that an operator makes, as long as it lives; scratch memory inside one operator is not counted.
@@ -39,3 +39,21 @@ def _cpu_peak(function):
     with LiveBytes() as live:
         function()
     return live.peak
+
+
+def operator_traffic(function):
+    """Run ``function()`` once and return what each of torch's operators in it reads and writes.
+
+    Parameters
+    ----------
+    function : callable without arguments
+
+    Returns
+    -------
+    list of (name, bytes read, bytes written), in order; each tensor counts once, views count nothing
+    """
+    from .dispatch import OperatorBytes
+
+    with OperatorBytes() as observer:
+        function()
+    return observer.launches

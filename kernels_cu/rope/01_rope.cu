@@ -44,18 +44,19 @@ __device__ __forceinline__ void write_pairs(ELEMENT* head, int unit, int half, c
 }
 // endregion
 
-// region: turn
 __device__ __forceinline__ void turn(Pairs& x, const float (&cosines)[PAIRS], const float (&sines)[PAIRS]) {
     float a[VEC], b[VEC] = {};
     as_floats(a, x.part[0]);
     if (!INTERLEAVED || VEC == 1) {
         as_floats(b, x.part[1]);
+        // region: turn
 #pragma unroll
         for (int j = 0; j < VEC; ++j) {
             const float first = a[j], second = b[j];  // both are read before either is replaced
             a[j] = first * cosines[j] - second * sines[j];
             b[j] = second * cosines[j] + first * sines[j];
         }
+        // endregion
         from_floats(x.part[1], b);
     } else {
 #pragma unroll
@@ -67,7 +68,6 @@ __device__ __forceinline__ void turn(Pairs& x, const float (&cosines)[PAIRS], co
     }
     from_floats(x.part[0], a);
 }
-// endregion
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS, 1)
 rope_kernel(const ELEMENT* q, const ELEMENT* k, const POSITION* positions, const float* cos_sin, ELEMENT* q_out, ELEMENT* k_out,
