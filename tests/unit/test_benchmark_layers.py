@@ -4,7 +4,7 @@ import pytest
 import torch
 from benchmark_dry_runs import dry_rows
 
-from benchmarks import activation, cross_entropy, embedding, norm, rope, sampling
+from benchmarks import activation, cross_entropy, embedding, norm, rope, sampling, w4a16
 from benchmarks.harness.layers import in_place, relative_error
 
 
@@ -23,8 +23,9 @@ def test_others(case, tmp_path):
     assert {row["language"] for row in rows} == {"cuda", "triton", "torch"}
 
 
-def test_one_language_alone(tmp_path):
-    assert {row["language"] for row in dry_rows(sampling, tmp_path)} == {"cuda", "torch"}
+@pytest.mark.parametrize("case", [sampling, w4a16], ids=lambda case: case.__name__)
+def test_one_language_alone(case, tmp_path):
+    assert {row["language"] for row in dry_rows(case, tmp_path)} == {"cuda", "torch"}
 
 
 def test_what_works_in_place_is_checked_by_its_first_call():

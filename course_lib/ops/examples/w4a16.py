@@ -1,0 +1,24 @@
+"""One token with 96 numbers in groups of 32, three with 384 in 64, eight with 2,176 in 128; ragged rows of weights."""
+
+from functools import partial
+
+import torch
+
+from .. import w4a16 as ops
+from . import Example
+from .inputs import random
+
+
+def examples(device):
+    for num_tokens, size_n, size_k, group, dtype in (
+        (1, 20, 96, 32, torch.float16),
+        (3, 33, 384, 64, torch.bfloat16),
+        (8, 17, 2176, 128, torch.float16),
+    ):
+        x = random(device, num_tokens, size_k, dtype=dtype)
+        generator = torch.Generator().manual_seed(0)
+        q = torch.randint(0, 16, (size_n, size_k), dtype=torch.uint8, generator=generator).to(device)
+        zeros = torch.randint(0, 16, (size_k // group, size_n), dtype=torch.uint8, generator=generator).to(device)
+        scales = 0.01 * (1.0 + random(device, size_k // group, size_n, dtype=dtype).abs())
+        case = "" if group == 32 else f"groups of {group}"
+        yield Example("w4a16/01_gemv", "cuda", partial(ops.plan, x, ops.pack(q), scales, zeros), case)

@@ -1,0 +1,104 @@
+"""Launcher of the product of a few rows of activations with weights of four bits, and their packing.
+
+May import: errors, ops._foundation, torch.
+"""
+
+import torch
+
+from ..errors import ShapeError, UnsupportedError
+from ._foundation.checks import require_capability, require_tensor
+from ._foundation.launch import cuda_launch, ran
+from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
+
+GROUPS = (32, 64, 128)
+MAX_TOKENS, ROWS, STRETCH = 8, 16, 128
+MAX_WARPS = 16
+
+
+def pack(q):
+    """The words that `gemv` reads, of weights q (size_n, size_k) uint8, 0 to 15; made once, with torch.
+
+    Returns
+    -------
+    packed : tensor, (size_n, 16 * ceil(size_k / 128)), int32: eight weights a word. A row is cut into stretches of 128,
+        the last filled up with 0. Word 4 t + i of a stretch holds its weights 32 i + 8 t to 32 i + 8 t + 7, in the
+        order 0 2 4 6 1 3 5 7 from the lowest four bits on.
+    """
+    if q.ndim != 2 or q.dtype != torch.uint8 or q.numel() == 0:
+        raise ShapeError(f"q is {q.dtype} {tuple(q.shape)}; expected torch.uint8 (size_n, size_k), numbers 0 to 15.")
+    if int(q.max()) > 15:
+        raise ShapeError(f"q holds {int(q.max())}; four bits hold 0 to 15.")
+    size_n, size_k = q.shape
+    full = torch.nn.functional.pad(q, (0, -size_k % STRETCH)).view(size_n, -1, 4, 4, 4, 2)  # (…, i, t, pair, of a pair)
+    halves = full.permute(0, 1, 3, 2, 5, 4).flatten(-2).to(torch.int32)  # (…, t, i, place in the word)
+    bytes_of_words = (halves[..., ::2] | halves[..., 1::2] << 4).to(torch.uint8).contiguous()
+    return bytes_of_words.view(torch.int32).view(size_n, -1)
+
+
+def gemv(x, packed, scales, zeros, *, out=None):
+    """x w^T for one to eight rows of x, one launch of w4a16/01_gemv; w = (q - zeros) * scales of its group.
+
+    Parameters
+    ----------
+    x : tensor, (num_tokens, size_k), float16 or bfloat16; at most 8 rows, which start at multiples of 16 bytes
+    packed : tensor, (size_n, 16 * ceil(size_k / 128)), int32, contiguous: of `pack`
+    scales : tensor, (num_groups, size_n), dtype of `x`, contiguous; size_k / num_groups is 32, 64 or 128
+    zeros : tensor like `scales`, uint8, 0 to 15
+    out : tensor, (num_tokens, size_n), dtype of `x`, contiguous, or None for a new one
+
+    Returns
+    -------
+    out : tensor, (num_tokens, size_n)
+
+    Raises
+    ------
+    ShapeError        shapes, dtypes or strides that do not fit
+    UnsupportedError  more than 8 rows, another group, or a card before compute capability 8.0
+
+    Notes
+    -----
+    Cost      size_n * size_k / 2 bytes of weights, 3 bytes a group and row of them, and x, which stays in cache
+    Numerics  q - zeros is exact in 16 bits; products and sums in float32, one order; rounded once
+    """
+    return ran(plan(x, packed, scales, zeros, out=out))
+
+
+def plan(x, packed, scales, zeros, *, out=None):
+    """The launch of 01_gemv, not yet run."""
+    _require(x, packed, scales, zeros)
+    (num_tokens, size_k), size_n = x.shape, len(packed)
+    out = x.new_empty(num_tokens, size_n) if out is None else out
+    require_tensor(out, "out", 2, x.dtype)
+    if out.shape != (num_tokens, size_n):
+        raise ShapeError(f"out has the shape {tuple(out.shape)}; expected {(num_tokens, size_n)}.")
+    num_warps = min(MAX_WARPS, ceil_div(size_k, STRETCH))
+    defines = {"ELEMENT": ELEMENTS[x.dtype], "GROUP": size_k // len(scales), "NUM_WARPS": num_warps}
+    stride = x.stride(0) if num_tokens > 1 else 0
+    arguments = (x, packed, scales, zeros, out, num_tokens, size_n, size_k, stride)
+    return cuda_launch("w4a16/01_gemv", (ceil_div(size_n, ROWS),), 32 * num_warps, arguments, (out,), defines=defines)
+
+
+def _require(x, packed, scales, zeros):
+    """Shapes, dtypes and alignment, in words."""
+    if x.ndim != 2 or x.numel() == 0 or x.dtype not in ELEMENTS:
+        raise ShapeError(f"x is {x.dtype} {tuple(x.shape)}; expected float16 or bfloat16 (num_tokens, size_k).")
+    require_capability(x, "01_gemv needs")
+    (num_tokens, size_k), size_n = x.shape, len(packed)
+    if num_tokens > MAX_TOKENS:
+        raise UnsupportedError(
+            f"x has {num_tokens} rows; this kernel takes at most {MAX_TOKENS}, the columns of an mma."
+        )
+    if (size_k > 1 and x.stride(1) != 1) or (num_tokens > 1 and x.stride(0) % CHUNK) or x.data_ptr() % 16:
+        raise ShapeError(f"x has strides {x.stride()}; its rows must be contiguous and start at multiples of 16 bytes.")
+    require_tensor(packed, "packed", 2, torch.int32)
+    require_tensor(scales, "scales", 2, x.dtype)
+    require_tensor(zeros, "zeros", 2, torch.uint8)
+    wanted = (size_n, 16 * ceil_div(size_k, STRETCH))
+    if packed.shape != wanted:
+        raise ShapeError(f"packed has the shape {tuple(packed.shape)}; size_k={size_k} asks for {wanted}.")
+    if scales.shape != zeros.shape or scales.shape[1] != size_n:
+        raise ShapeError(
+            f"scales are {tuple(scales.shape)} and zeros {tuple(zeros.shape)}; expected (num_groups, {size_n})."
+        )
+    if size_k % len(scales) or size_k // len(scales) not in GROUPS:
+        raise UnsupportedError(f"size_k={size_k} in {len(scales)} groups; a group is 32, 64 or 128 weights.")

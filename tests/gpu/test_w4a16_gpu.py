@@ -1,0 +1,25 @@
+"""Products with weights of four bits on the GPU in hand: the layers of a model, ragged rows, every group."""
+
+import pytest
+import torch
+from norm_cases import assert_near
+
+from course_lib.ops import w4a16 as ops
+from course_lib.reference import w4a16 as reference
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("group", [32, 64, 128])
+@pytest.mark.parametrize("size", [(1, 128), (33, 384), (4096, 14336), (14336, 4096), (1000, 640)], ids=str)
+def test_product(size, group, dtype):
+    size_n, size_k = size
+    torch.manual_seed(size_n)
+    x = torch.randn(8, size_k, device="cuda").to(dtype)
+    weight = (torch.randn(size, device="cuda") / size_k**0.5).to(dtype)
+    q, scales, zeros = reference.quantise(weight, group)
+    packed = ops.pack(q)
+    want = reference.product(x, packed, scales, zeros)
+    together = ops.gemv(x, packed, scales, zeros)
+    assert_near(together, want, dtype)
+    for num_tokens in (1, 3):
+        assert torch.equal(ops.gemv(x[:num_tokens], packed, scales, zeros), together[:num_tokens])

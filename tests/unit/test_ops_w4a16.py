@@ -1,0 +1,104 @@
+"""Weights of four bits: packing there and back, the product against exact weights, bytes, no finding."""
+
+import pytest
+import torch
+from norm_cases import assert_near
+
+from course_lib.device import has_gpu
+from course_lib.errors import ShapeError, UnsupportedError
+from course_lib.ops import w4a16 as ops
+from course_lib.reference import w4a16 as reference
+
+WHERE = "cuda" if has_gpu() else "cpu"  # these tests also run on a GPU
+SIZES = [(1, 1, 32, 32), (2, 15, 96, 32), (3, 16, 64, 64), (8, 33, 192, 64), (5, 17, 128, 128), (8, 20, 4480, 128)]
+
+
+def inputs(num_tokens, size_n, size_k, group, dtype=torch.float16, stride=None):
+    """(x, packed, scales, zeros); zeros of all sixteen kinds."""
+    generator = torch.Generator().manual_seed(size_k + size_n)
+    x = torch.randn(num_tokens, stride or size_k, generator=generator).to(dtype)[:, :size_k]
+    q = torch.randint(0, 16, (size_n, size_k), dtype=torch.uint8, generator=generator)
+    zeros = torch.randint(0, 16, (size_k // group, size_n), dtype=torch.uint8, generator=generator)
+    scales = (0.02 * torch.rand(size_k // group, size_n, generator=generator) + 0.001).to(dtype)
+    return [each.to(WHERE) for each in (x, ops.pack(q), scales, zeros)]
+
+
+@pytest.mark.parametrize("size_k", [32, 96, 128, 160, 384])
+def test_packing_is_as_documented_and_returns(size_k):
+    q = torch.randint(0, 16, (3, size_k), dtype=torch.uint8, generator=torch.Generator().manual_seed(size_k))
+    packed = ops.pack(q)
+    assert torch.equal(packed, reference.pack(q)) and torch.equal(reference.unpack(packed, size_k), q)
+    word = int(packed[2, 4 * 1 + 0]) & 0xFFFFFFFF  # lane 1, word 0: numbers 8 to 15
+    assert [word >> (4 * place) & 15 for place in range(8)] == [int(q[2, 8 + k]) for k in (0, 2, 4, 6, 1, 3, 5, 7)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_product_is_right(size, dtype):
+    x, packed, scales, zeros = inputs(*size, dtype, stride=size[2] + 8)
+    out = torch.full((size[0], size[1]), torch.nan, dtype=dtype, device=WHERE)
+    assert ops.gemv(x, packed, scales, zeros, out=out) is out
+    assert_near(out, reference.product(x, packed, scales, zeros), dtype)
+
+
+def test_sums_are_kept_in_float():
+    """4,096 products of 1: halves stop at 2,048, and lose the 0.5 beside 2,048."""
+    q = torch.full((1, 4096), 9, dtype=torch.uint8)
+    zeros, scales = torch.full((32, 1), 8, dtype=torch.uint8), torch.ones(32, 1).half()
+    assert ops.gemv(torch.ones(1, 4096).half(), ops.pack(q), scales, zeros).item() == 4096.0
+    x = torch.tensor([[2048.0, 0.5] + [0.0] * 126 + [-2048.0] + [0.0] * 127]).half()
+    assert ops.gemv(x, ops.pack(q[:, :256]), scales[:2], zeros[:2]).item() == 0.5
+
+
+def test_a_token_is_the_same_in_any_batch_and_what_pads_is_not_used():
+    x, packed, scales, zeros = inputs(8, 20, 160, 32)
+    together = ops.gemv(x, packed, scales, zeros)
+    padding = reference.pack(torch.nn.functional.pad(torch.zeros(20, 160, dtype=torch.uint8), (0, 96), value=15))
+    padded = ops.gemv(x, packed | padding.to(WHERE), scales, zeros)
+    assert torch.equal(together, padded)
+    for token in (0, 7):
+        assert torch.equal(ops.gemv(x[token : token + 1], packed, scales, zeros)[0], together[token])
+
+
+def test_what_quantise_gives_is_near():
+    weight = torch.randn(12, 256, generator=torch.Generator().manual_seed(3)).to(WHERE)
+    q, scales, zeros = reference.quantise(weight.half(), 64)
+    back = reference.dequantised(ops.pack(q), scales, zeros, 256)
+    step = scales.double().T.repeat_interleave(64, dim=1)
+    assert bool(((back - weight.double()).abs() <= 1.01 * step).all())
+
+
+@pytest.mark.parametrize(("num_tokens", "group"), [(1, 128), (8, 128), (3, 32)])
+def test_weights_are_read_once(num_tokens, group):
+    size_n, size_k = 32, 512
+    launch = ops.plan(*inputs(num_tokens, size_n, size_k, group))
+    weights, per_scale = (
+        size_n * size_k // 2,
+        4 * size_n * (size_k // group),
+    )  # four lanes share a row: they read one place
+    activations = size_n // 16 * num_tokens * size_k * 2  # by each block of 16 rows
+    assert launch.traffic() == (weights + 3 * per_scale + activations, num_tokens * size_n * 2)
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "random", "resident"])
+def test_no_finding(schedule):
+    for size in SIZES[1:4]:
+        report = ops.plan(*inputs(*size)).profile(schedule)
+        assert report.ok, report
+
+
+def test_what_does_not_fit_is_refused_in_words():
+    x, packed, scales, zeros = inputs(2, 16, 128, 32)
+    for error, wrong, sentence in (
+        (ShapeError, (x.float(), packed, scales, zeros), "expected float16 or bfloat16"),
+        (UnsupportedError, (x.repeat(5, 1), packed, scales, zeros), "at most 8"),
+        (ShapeError, (x, packed[:, :8].contiguous(), scales, zeros), r"asks for \(16, 16\)"),
+        (ShapeError, (x, packed, scales.bfloat16(), zeros), "scales is torch.bfloat16"),
+        (ShapeError, (x, packed, scales, zeros[:2]), r"expected \(num_groups, 16\)"),
+        (UnsupportedError, (x, packed, scales[:2].repeat(4, 1), zeros[:2].repeat(4, 1)), "32, 64 or 128"),
+        (ShapeError, (x[:, 1:], packed, scales, zeros), "multiples of 16 bytes"),
+    ):
+        with pytest.raises(error, match=sentence):
+            ops.gemv(*wrong)
+    with pytest.raises(ShapeError, match="0 to 15"):
+        ops.pack(torch.full((1, 32), 16, dtype=torch.uint8))
