@@ -194,11 +194,13 @@ def _patch_accesses(builder, handle, np_dtype):
         if _active is None:
             _guard.check("load", ptrs.data, _mask(mask, ptrs), dtype.itemsize, author_line)
             return load(self, ptrs, mask, other, *rest, **options)
-        active, allowed = _active.load(ptrs.data, _mask(mask, ptrs), dtype.itemsize, author_line())
+        where = author_line()
+        active, allowed = _active.load(ptrs.data, _mask(mask, ptrs), dtype.itemsize, where)
         result = load(self, ptrs, handle(allowed, _int1(ptrs)), other, *rest, **options)
         undefined = active & ~allowed
         if other is None and dtype.kind == "f":
             undefined = ~allowed  # without `other`, masked elements are undefined
+            _active.undefined(int((~active).sum()), where)
         if undefined.any():
             result.data = np.where(undefined, _poison(dtype), result.data).astype(dtype)
         return result

@@ -67,7 +67,7 @@ class Recorder:
         self.report = TritonReport(schedule=schedule)
         self._extra = [memory.Argument(f"tensor {i}", t) for i, t in enumerate(tensors)]
         self._outputs, self._seed = tuple(outputs), seed
-        self._lines, self._dots, self._findings = {}, {}, FindingCollector()
+        self._lines, self._dots, self._undefined, self._findings = {}, {}, {}, FindingCollector()
         self._share = {"load": 0, "store": 0}  # bytes of the program that is running
         self._initialised = {}  # storage and span -> which cells earlier launches wrote
 
@@ -122,6 +122,7 @@ class Recorder:
         """Write lines, products, findings and remarks into the report."""
         self.report.lines[:] = [self._lines[key] for key in sorted(self._lines)]
         self.report.dots[:] = [self._dots[key] for key in sorted(self._dots)]
+        self.report.undefined_loads[:] = [[line, self._undefined[_, line]] for _, line in sorted(self._undefined)]
         self.report.findings[:] = self._findings.findings()
         self.report.remarks[:] = self._findings.remarks()
 
@@ -147,6 +148,11 @@ class Recorder:
             self._findings.own_store(where, region, cells, own)
         self._count("load", addresses, size, where)
         return mask, allowed
+
+    def undefined(self, count, where):
+        """Record `count` masked elements of a tl.load of floats without `other`."""
+        if count:
+            self._undefined[where] = self._undefined.get(where, 0) + count
 
     def store(self, pointers, mask, size, where, values):
         """Record a tl.store; `values` is broadcast to the pointers' shape."""

@@ -139,6 +139,7 @@ class TritonReport:
     largest_share: dict = field(default_factory=lambda: {"global_load": 0, "global_store": 0})  # bytes of one program
     lines: list = field(default_factory=list)  # of Line, in order of the source
     dots: list = field(default_factory=list)  # of Dot, in order of the source
+    undefined_loads: list = field(default_factory=list)  # [line, elements]: masked, of a tl.load without `other`
     findings: list = field(default_factory=list)  # of Finding
     remarks: list = field(default_factory=list)  # not errors on the interpreter, but different on a GPU
 
@@ -187,6 +188,7 @@ class TritonReport:
                 for kind, traffic in line.traffic()
             ],
             "dots": [{**asdict(dot), "shape": list(dot.shape)} for dot in self.dots],
+            "undefined_loads": self.undefined_loads,
         }
 
     def to_dict(self):

@@ -204,6 +204,21 @@ def test_the_report_is_plain_data_and_reads_well():
 
 
 @triton.jit
+def undefined_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + i, mask=i < n, other=0.0)
+    b = tl.load(x + i, mask=i < n)
+    tl.store(y + i, a + b, mask=i < n)
+
+
+@pytest.mark.parametrize(("n", "hidden"), [(13, 3), (16, 0)])
+def test_loads_that_leave_elements_undefined_are_in_the_ledger(n, hidden):
+    report = profile_triton(undefined_kernel, 2, torch.ones(n), torch.zeros(n), n, BLOCK=16)
+    line = undefined_kernel.fn.__code__.co_firstlineno + 4
+    assert report.ledger()["undefined_loads"] == ([[line, 2 * hidden]] if hidden else [])
+
+
+@triton.jit
 def fp32_dot_kernel(x, y, z, PRECISION: tl.constexpr):
     i = tl.arange(0, 16)
     at = i[:, None] * 16 + i[None, :]

@@ -199,9 +199,19 @@ def _not_a_number(evidence):
                     f"{name}{_index(comparison.index)} is {_number(comparison.got)} instead of "
                     f"{_number(comparison.expected)}, and so are "
                     f"{int(wrong.sum())} of {wrong.numel()} elements, in the case {case.case.name!r} "
-                    f"({inputs.WORDS.get(case.case.values, case.case.values)}).",
+                    f"({inputs.WORDS.get(case.case.values, case.case.values)}).{_undefined_loads(case.first.ledger)}",
                 )
     return None
+
+
+def _undefined_loads(ledger):
+    """A sentence on the first tl.load that hid elements without saying what they hold; empty when there is none."""
+    for line, count in (ledger or {}).get("undefined_loads", ())[:1]:
+        return (
+            f" In line {line} the mask of a load hides {count:,} element{'s' * (count > 1)}, and the load has no "
+            "`other`: what a hidden element holds is then undefined, here NaN, and a sum or maximum takes it in."
+        )
+    return ""
 
 
 def _plain(evidence):
