@@ -30,7 +30,8 @@ def _say_unwritten(case, name, left):
         why = f"which thread of which block takes {word} {first}, and does it reach its store?"
     elif bool((rows == whole_columns[None, :]).all()):
         what = f"in every row, {_named('column', whole_columns)} never written"
-        why = "do the strides of the loop, or the tiles of the grid, go on to the end of the row?"
+        first = int(whole_columns.nonzero()[0])
+        why = f"which thread or program takes column {first}, by the stride of its loop or by its tile?"
     else:
         row = int(rows.any(dim=1).nonzero()[0])
         columns = runs_of(rows[row].nonzero().flatten().tolist())

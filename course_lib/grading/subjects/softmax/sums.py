@@ -97,6 +97,13 @@ def _counts(num_cols, stride, unit):
     )
 
 
+_MERGED = ("lanes", "threads", "warps")  # each has a state of its own, which a merge combines
+_UNSCALED_MERGE = (
+    "the sum of each {0} is relative to that {0}'s own maximum, and they were added as they are. Multiply each by "
+    "exp(m - m_new), from its own maximum m to that of all, before you add them"
+)
+
+
 def by_steps(evidence, **_):
     """The probes whose scores are 0, then 1: what became of the old sum when the maximum grew."""
     for name, reading in evidence.readings.items():
@@ -130,6 +137,8 @@ def say_step(where, reading):
     start = f"{given}: the sum should be {at} * exp(-1) + {rest} = {right:.4g}; here it is {seen:.4g}"
     for value, code, reason in _sums(at, rest):
         if near(seen, value):
+            if code == "l_not_rescaled" and where.removeprefix("between ") in _MERGED:
+                reason = _UNSCALED_MERGE.format(where.removeprefix("between ").removesuffix("s"))
             return Diagnosis(code, f"{start}: {reason}.")
     return Diagnosis("rescale_wrong", f"{start}. The old sum must be multiplied by exp(m - m_new) = 0.368, once.")
 
