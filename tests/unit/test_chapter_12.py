@@ -103,3 +103,12 @@ def test_what_the_lecture_says_of_the_rows(family):
     for row in measure.read_results("h200", family).rows:
         if row["op"] in OPERATIONS[family] and row["megabytes"] > 100 and row["language"] in ("cuda", "triton"):
             assert row["copy_percent"] > 90, row  # "at least nine tenths of a copy's speed"
+
+
+def test_what_the_lecture_says_of_rope():
+    times = {}
+    for row in measure.read_results("h200", "rope").where(style="half_split").rows:
+        if row["megabytes"] > 100:
+            times.setdefault((row["num_tokens"], row["rotary_dim"]), {})[row["variant"], row["language"]] = row
+    for load, by in times.items():  # "more than ten times as long as one kernel"
+        assert by["formula", "torch"]["median_us"] > 10 * by["01_rope", "cuda"]["median_us"], load
