@@ -4,7 +4,7 @@ import pytest
 import torch
 from benchmark_dry_runs import dry_rows
 
-from benchmarks import activation, cross_entropy, embedding, norm, rope, sampling, w4a16
+from benchmarks import activation, cross_entropy, embedding, moe, norm, rope, sampling, w4a16
 from benchmarks.harness.layers import in_place, relative_error
 
 
@@ -17,7 +17,7 @@ def test_norms(tmp_path):
     }
 
 
-@pytest.mark.parametrize("case", [activation, cross_entropy, embedding, rope], ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", [activation, cross_entropy, embedding, moe, rope], ids=lambda case: case.__name__)
 def test_others(case, tmp_path):
     rows = dry_rows(case, tmp_path)
     assert {row["language"] for row in rows} == {"cuda", "triton", "torch"}

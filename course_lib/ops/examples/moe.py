@@ -1,0 +1,33 @@
+"""Two of five experts for 37 tokens, one expert without any; eight of 40 for 70 in bfloat16."""
+
+from functools import partial
+
+import torch
+
+from .. import moe as ops
+from . import Example
+from .inputs import random
+
+
+def examples(device):
+    for num_tokens, num_experts, top_k, dtype in ((37, 5, 2, torch.float16), (70, 40, 8, torch.bfloat16)):
+        logits = random(device, num_tokens, num_experts, dtype=dtype)
+        logits[:, 3] = -20.0
+        experts, weights = (torch.topk(torch.softmax(logits.float(), -1), top_k, dim=-1)[i] for i in (1, 0))
+        experts = experts.int().contiguous()
+        order = torch.sort(experts.flatten(), stable=True).indices
+        places = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=device))
+        counts = torch.bincount(experts.flatten(), minlength=num_experts).tolist()
+        starts = [sum(counts[:e]) for e in range(num_experts + 1)]
+        tiles = [(e, starts[e] + i) for e in range(num_experts) for i in range(0, counts[e], ops.BLOCK_M)] + [(-1, 0)]
+        ints = partial(torch.tensor, dtype=torch.int32, device=device)
+        pairs = ops.Sorted(ints(starts), order.int(), places.int().view(experts.shape), ints(tiles))
+        x, w = random(device, num_tokens, 40, dtype=dtype), random(device, num_experts, 18, 40, dtype=dtype)
+        y = random(device, experts.numel(), 33, dtype=dtype)
+        case = "" if num_experts == 5 else "40 experts, bfloat16"
+        yield Example("moe/01_route", "cuda", partial(ops.plan_route, logits, top_k), case)
+        yield Example("moe/02_sort", "cuda", partial(ops.plan_sort, experts, num_experts), case)
+        yield Example("moe/04_combine", "cuda", partial(ops.plan_combine, y, pairs.places, weights.contiguous()), case)
+        for language in ("cuda", "triton"):
+            product = partial(ops.plan_grouped, x, w, pairs, gather=True, language=language)
+            yield Example("moe/03_grouped", language, product, case)
