@@ -1,0 +1,76 @@
+"""12.4 Top-p without a sort: what the judge runs."""
+
+import torch
+
+from course_lib.grading.exercise.spec import Case, exercise
+from course_lib.grading.processes.protocol import Ref, Run
+
+from . import diagnostics
+
+FOUR = (0.5, 0.3, 0.15, 0.05)
+TOP_P = (0.6, 0.85, 0.499, 0.501, 1.0, 1e-9)
+SORTS = ("sort*", "argsort*", "msort*", "*topk*", "*kthvalue*", "*median*", "*quantile*", "*unique*", "*multinomial*")
+
+
+def _case(name, num_rows, num_tokens, values="normal", **options):
+    return Case(name, {"num_rows": num_rows, "num_tokens": num_tokens}, values, "float32", options)
+
+
+def _inputs(case, gen):
+    """{"logits", "temperature", "top_p", "noise"}, float; noise from 0 to 0.999."""
+    num_rows, num_tokens = case.sizes.values()
+    options, rows = case.options, torch.arange(num_rows)
+    probs = options.get("probs")
+    if probs is None:
+        logits = 2.0 * torch.randn(num_rows, num_tokens, generator=gen) + options.get("level", 0.0)
+    else:
+        logits = torch.tensor(probs).log().expand(num_rows, -1).clone()
+        if options.get("shuffled", True):
+            logits = torch.stack([row[torch.randperm(num_tokens, generator=gen)] for row in logits])
+    if case.values == "masked":
+        logits[torch.rand(logits.shape, generator=gen) < 0.5] = -float("inf")
+        logits[:, -1] = 1.0
+    if case.values == "greedy":
+        logits[:, 3] = logits[:, 1] = logits.amax(dim=1) + 1.0
+    noise = 0.999 * torch.rand(num_rows, generator=gen)
+    if options.get("ends"):
+        noise = torch.tensor([0.0, 0.999])[rows % 2]
+    temperature, top_p = (torch.tensor(options.get(name, (1.0,))) for name in ("temperature", "top_p"))
+    top_p = top_p[rows % len(top_p)]
+    return {"logits": logits, "temperature": temperature[rows % len(temperature)], "top_p": top_p, "noise": noise}
+
+
+def _run(case, tensors):
+    arguments = tuple(Ref(name) for name in ("logits", "temperature", "top_p", "noise"))
+    return Run(case.name, tensors, {"tokens": ((case.sizes["num_rows"],), "int64")}, arguments)
+
+
+EXERCISE = exercise(
+    __file__,
+    cases=(
+        *(_case(f"0.5, 0.3, 0.15, 0.05 with top_p {p:g}", 64, 4, probs=FOUR, top_p=(p,)) for p in TOP_P),
+        _case("four times 0.25 with top_p 0.3", 64, 4, probs=(0.25,) * 4, top_p=(0.3,)),
+        _case("0.4 and three times 0.2 with top_p 0.5", 64, 4, probs=(0.4, 0.2, 0.2, 0.2), top_p=(0.5,)),
+        _case("temperature 2 with top_p 0.6", 64, 4, probs=FOUR, top_p=(0.6,), temperature=(2.0,)),
+        _case("temperature 0.5 with top_p 0.7", 64, 4, probs=FOUR, top_p=(0.7,), temperature=(0.5,)),
+        _case("temperature 0, two largest", 12, 50, "greedy", temperature=(0.0,), top_p=(1.0, 0.5, 1e-9)),
+        _case("noise 0 and 0.999", 12, 30, top_p=(0.9,), ends=True),
+        _case("one token", 3, 1, top_p=(0.3, 1.0), temperature=(1.0, 0.0)),
+        _case("rows of all kinds", 60, 100, temperature=(0.0, 0.3, 1.0, 1.7), top_p=(0.2, 0.9, 1.0, 0.6, 0.97)),
+        _case("half of the logits -inf", 30, 64, "masked", top_p=(0.8, 1.0, 0.3)),
+        _case("logits near 10,000", 20, 40, level=1e4, top_p=(0.7,), temperature=(1.0, 0.5)),
+        _case("logits near -10,000", 20, 40, level=-1e4, top_p=(0.7,), temperature=(1.0, 3.0)),
+        _case("1,000 draws of eight tokens", 1000, 8, probs=tuple(n / 36 for n in range(8, 0, -1)), top_p=(0.8,),
+              shuffled=False),
+        _case("5,000 tokens", 12, 5000, temperature=(1.0, 2.0), top_p=(0.9, 0.5)),
+    ),
+    make_inputs=_inputs,
+    make_run=_run,
+    oracle=lambda _case, tensors: diagnostics.oracle(tensors),
+    baseline=lambda _case, tensors: {"tokens": diagnostics.oracle(tensors)["tokens"].long()},
+    rules={"tokens": "exact"},
+    unread=lambda _case, tensors: diagnostics.bordering(tensors),
+    diagnose=diagnostics.diagnose,
+    ledger_rule=diagnostics.little_memory,
+    forbidden=tuple(f"aten.{name}" for name in SORTS),
+)  # fmt: skip
