@@ -174,9 +174,8 @@ def errors_by_outlier_size(sizes, seq_len=256, head_dim=128, seed=0):
     generator = torch.Generator().manual_seed(seed)
     points = {name: [] for name in VARIANTS}
     for size in sizes:
-        normal, extra, where = (
-            draw((3, 1, 1, seq_len, head_dim), generator=generator) for draw in (torch.randn, torch.randn, torch.rand)
-        )
+        options = {"size": (3, 1, 1, seq_len, head_dim), "generator": generator, "device": "cpu"}
+        normal, extra, where = (draw(**options) for draw in (torch.randn, torch.randn, torch.rand))
         q, k, v = normal + size * extra * (where < 1e-3)
         exact = attention.attention(q, k, v)
         for name, (block_scales, rotation) in VARIANTS.items():

@@ -28,8 +28,8 @@ def ragged_attention_lse(
     out : tensor, shape of `q`, float64; 0 for a row that sees nothing
     lse : tensor, (total_q, num_heads), float64, natural log, sinks included; -inf for a row that sees nothing
     """
-    out = torch.zeros(q.shape, dtype=torch.float64)
-    lse = torch.full(q.shape[:2], -torch.inf, dtype=torch.float64)
+    like = {"dtype": torch.float64, "device": q.device}
+    out, lse = torch.zeros(q.shape, **like), torch.full(q.shape[:2], -torch.inf, **like)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     for request, num_keys in enumerate(seq_lens):
         rows = slice(cu_seqlens_q[request], cu_seqlens_q[request + 1])
@@ -37,16 +37,17 @@ def ragged_attention_lse(
         k, v = (gathered(pages, block_table[request], num_keys, layout=layout) for pages in (k_pages, v_pages))
         k, v = (x.double().repeat_interleave(q.shape[1] // len(k), 0) for x in (k, v))
         scores = q[rows].double().transpose(0, 1) @ k.transpose(1, 2) * scale
-        query, key = torch.arange(num_tokens)[:, None] + num_keys - num_tokens, torch.arange(num_keys)
+        heads, query, key = (torch.arange(count, device=q.device) for count in (q.shape[1], num_tokens, num_keys))
+        query = query[:, None] + num_keys - num_tokens
         if score_mod is not None:
-            scores = score_mod(scores, torch.arange(q.shape[1])[:, None, None], query, key)
-        visible = torch.ones(num_tokens, num_keys, dtype=torch.bool) if masks is None else masks[request].clone()
+            scores = score_mod(scores, heads[:, None, None], query, key)
+        visible = torch.ones_like(scores[0], dtype=torch.bool) if masks is None else masks[request].clone()
         visible &= (key <= query) if causal else True
         visible &= (key >= query - window_left) if window_left is not None else True
         scores = scores.masked_fill(~visible, -torch.inf)
         if sinks is not None:
             scores = torch.cat([sinks.double()[:, None, None].expand(-1, num_tokens, 1), scores], -1)
-            v = torch.cat([torch.zeros_like(v[:, :1] if num_keys else v.new_zeros(len(v), 1, v.shape[2])), v], 1)
+            v = torch.cat([v.new_zeros(len(v), 1, v.shape[2]), v], 1)
         if scores.shape[-1] == 0:
             continue
         row_lse = torch.logsumexp(scores, -1)

@@ -50,8 +50,10 @@ def test_gradients(size, dtype, language):
     again = norm_backward.rms_norm_backward(d_out, x, weight, d_residual=d_residual, language=language)
     assert all(torch.equal(a, b) for a, b in zip(got, again, strict=True))
     got = norm_backward.layer_norm_backward(d_out, x, weight, language=language)
+    rstd = (x.double().var(-1, unbiased=False) + 1e-5).rsqrt()  # 316 where a row has one number, and dx cancels to 0
+    terms = ((d_out.double() * weight.double()).abs().amax(-1) * rstd).max()
     for mine, want in zip(got, reference.layer_norm_backward(d_out, x, weight, 1e-5), strict=True):
-        assert_near(mine, want, dtype)
+        assert_near(mine, want, dtype, terms=terms)
 
 
 def test_in_a_graph():

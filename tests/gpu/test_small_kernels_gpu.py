@@ -19,14 +19,16 @@ def test_activations(size, dtype, language):
     both, d_out = 3.0 * rows(size[0], 2 * size[1], dtype, device="cuda"), rows(*size, dtype, seed=1, device="cuda")
     both[0, : size[1]] = -100.0
     gate, up = both.chunk(2, dim=-1)
+    slope = d_out.abs().double() * (1 + gate.abs().clamp(max=8).double() ** 2)  # terms of a gradient: x^2 (1 - tanh^2)
     for name in activation.GATES:
         options = {"activation": name, "language": language}
         assert_near(activation.swiglu(both, **options), activation_reference.swiglu(gate, up, name), dtype)
         want = torch.cat(activation_reference.swiglu_backward(d_out, gate, up, name), dim=-1)
-        assert_near(activation.swiglu_backward(d_out, both, **options), want, dtype)
+        terms = (slope * up.abs().double()).max()
+        assert_near(activation.swiglu_backward(d_out, both, **options), want, dtype, terms=terms)
     assert_near(activation.gelu_tanh(gate, language=language), activation_reference.gelu_tanh(gate), dtype)
     got = activation.gelu_tanh_backward(d_out, gate, language=language)
-    assert_near(got, activation_reference.gelu_tanh_backward(d_out, gate), dtype)
+    assert_near(got, activation_reference.gelu_tanh_backward(d_out, gate), dtype, terms=slope.max())
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
