@@ -80,7 +80,8 @@ def _by_count(count):
     if near(count, WARP_SIZE):
         return Diagnosis(
             "no_stride_loop",
-            f"{start}: that is the first {WARP_SIZE} columns alone; the loop over the rest of the row is missing.",
+            f"{start}: that is the first {WARP_SIZE} columns alone; the loop over the rest of the row is missing, or "
+            f"its steps are longer than the {WARP_SIZE} lanes that share the row.",
         )
     if near(count, COUNT_COLS // WARP_SIZE * WARP_SIZE):
         return Diagnosis(

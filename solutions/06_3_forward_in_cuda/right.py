@@ -66,6 +66,19 @@ ANSWERS = [
         ),
     ),
     Right(
+        "division after the last tile",
+        (
+            (
+                "out[(size_t)q_row * HEAD_DIM + d] * old_sum : 0.0f;",
+                "out[(size_t)q_row * HEAD_DIM + d] * exp_shifted(m_old, m_new) : 0.0f;",
+            ),
+            (
+                "out[(size_t)q_row * HEAD_DIM + d] = acc / l_new;",
+                "out[(size_t)q_row * HEAD_DIM + d] = kv_start + BLOCK_N < seq_len_kv ? acc : acc / l_new;",
+            ),
+        ),
+    ),
+    Right(
         "division as a product",
         (
             (
