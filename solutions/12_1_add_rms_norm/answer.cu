@@ -7,6 +7,7 @@
 //           out = residual / sqrt(mean(residual^2) + eps) * weight, summed in float
 // Launch    grid num_rows · block BLOCK · 2 * num_cols bytes of dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
+// gate: -DBLOCK=128
 #ifndef BLOCK
 #error "BLOCK: threads of a block, a power of two from 32 on; pass -DBLOCK=128"
 #endif
