@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_refused_in_words():
 
 
 def test_an_expert_is_read_once_for_each_tile_of_its_rows():
-    experts = torch.tensor([[0]] * 70 + [[2]] * 3, dtype=torch.int32)
+    experts = torch.tensor([[0]] * 70 + [[2]] * 3, dtype=torch.int32, device=WHERE)
     pairs = ops.sort(experts, 4)
     size_n, size_k = 64, 48
     launch = ops.plan_grouped(draw(73, size_k).half(), draw(4, size_n, size_k).half(), pairs, gather=True)

@@ -43,10 +43,10 @@ def test_product_is_right(size, dtype):
 
 def test_sums_are_kept_in_float():
     """4,096 products of 1: halves stop at 2,048, and lose the 0.5 beside 2,048."""
-    q = torch.full((1, 4096), 9, dtype=torch.uint8)
-    zeros, scales = torch.full((32, 1), 8, dtype=torch.uint8), torch.ones(32, 1).half()
-    assert ops.gemv(torch.ones(1, 4096).half(), ops.pack(q), scales, zeros).item() == 4096.0
-    x = torch.tensor([[2048.0, 0.5] + [0.0] * 126 + [-2048.0] + [0.0] * 127]).half()
+    q = torch.full((1, 4096), 9, dtype=torch.uint8, device=WHERE)
+    zeros, scales = torch.full((32, 1), 8, dtype=torch.uint8, device=WHERE), torch.ones(32, 1, device=WHERE).half()
+    assert ops.gemv(torch.ones(1, 4096, device=WHERE).half(), ops.pack(q), scales, zeros).item() == 4096.0
+    x = torch.tensor([[2048.0, 0.5] + [0.0] * 126 + [-2048.0] + [0.0] * 127], device=WHERE).half()
     assert ops.gemv(x, ops.pack(q[:, :256]), scales[:2], zeros[:2]).item() == 0.5
 
 
