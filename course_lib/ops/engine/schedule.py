@@ -214,14 +214,8 @@ def _items(tiles, num_kv_heads, group, chunk_keys, batch):
     items[:, END_KEY] = np.minimum(tile[:, 4], tile[:, 3] + (split + 1) * step[of])
     items[:, FIRST_POSITION], items[:, PART] = tile[:, 5], first_part[of] + split
     items[:, WHOLE] = np.diff(token_parts)[tile[:, 1]] == 0
-    bits = batch.num_tokens * batch.seq_lens
-    first_bit = (np.cumsum(bits) - bits)[tile[:, 0]] + (tile[:, 1] - batch.starts[tile[:, 0]]) * batch.seq_lens[
-        tile[:, 0]
-    ]
-    items[:, SEQ_LEN_KV], items[:, FIRST_MASK_BIT] = (
-        batch.seq_lens[tile[:, 0]],
-        first_bit.astype(np.uint32).view(np.int32),
-    )
+    items[:, SEQ_LEN_KV] = batch.seq_lens[tile[:, 0]]
+    items[:, FIRST_MASK_BIT] = _first_bits(tile, batch).astype(np.uint32).view(np.int32)
     return items, token_parts
 
 
