@@ -131,16 +131,8 @@ def _by_layout(evidence):
     return None
 
 
-def _only(evidence, option):
-    """The first failing case, when all that fail have `option` and others pass."""
-    failing = evidence.failing()
-    if not failing or not evidence.passing() or not all(c.case.options.get(option) for c in failing):
-        return None
-    return failing[0]
-
-
 def _by_faint(evidence):
-    case = _only(evidence, "faint")
+    case = combine.only_with(evidence, "faint")
     return case and Diagnosis(
         "small_weights_dropped",
         f"Right but for the case {case.case.name!r}: each of its 299 other parts weighs 2^-21, together 1.4e-4, and "
@@ -149,17 +141,12 @@ def _by_faint(evidence):
 
 
 def _by_low(evidence):
-    case = _only(evidence, "low")
-    return case and Diagnosis(
-        "low_taken_for_empty",
-        f"Right for log-sum-exps near 0, +100 and -100, wrong near -12,000 (case {case.case.name!r}). Only -inf marks "
-        "a part without keys, and only -inf is below every maximum.",
-    )
+    return combine.by_low(evidence, part="part")
 
 
 def _by_bounds(evidence):
     """Right up to a number of columns or parts."""
-    if _only(evidence, "large"):
+    if combine.only_with(evidence, "large"):
         return Diagnosis("values_bounded", "Right for values near 1, wrong near 10,000: no size of a value is special.")
     return by_bound(evidence, {name: lambda case, n=name: case.sizes[n] for name in ("head_dim", "most_parts")})
 
@@ -183,7 +170,7 @@ def _by_level(evidence):
 
 def _by_empty(evidence):
     """Right wherever no part is empty."""
-    case = _only(evidence, "empty")
+    case = combine.only_with(evidence, "empty")
     if case is None:
         return None
     token, head = (_wrong_rows(case).nonzero()[0]).tolist()
