@@ -130,7 +130,7 @@ def _by_low_scores(evidence):
     if any(case.comparisons["m_new"].wrong is not None for case in failing if not case.comparisons["m_new"].passed):
         return None
     case = failing[0]
-    name = next(name for name, comparison in case.comparisons.items() if not comparison.passed)
+    name = case.first_wrong[0]
     comparison = case.comparisons[name]
     return Diagnosis(
         "finite_for_inf",

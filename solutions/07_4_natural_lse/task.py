@@ -78,7 +78,7 @@ def _by_few_keys(evidence):
     if not failing or not all(case.case.options.get("num_keys") for case in failing):
         return None
     case = failing[0]
-    name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+    name, comparison = case.first_wrong
     return Diagnosis(
         "l_changed",
         f"Right where a row saw {NUM_KEYS} keys, wrong in the case {case.case.name!r}, where l lies between 1 and 2: "
@@ -150,7 +150,7 @@ def _by_empty(evidence):
     if [case for case in evidence.failing() if not case.case.options.get("empty")]:
         return None
     case = evidence.failing()[0]
-    name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+    name, comparison = case.first_wrong
     return Diagnosis(
         "masked_row",
         f"Row {comparison.index[0]} of the case {case.case.name!r} saw no key: its state is (-inf, 0, 0), out must be "

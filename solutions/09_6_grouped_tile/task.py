@@ -144,7 +144,7 @@ def _by_empty(evidence):
     if not failing or any(0 not in cases.seq_lens(c.case) for c in failing):
         return None
     case = failing[0]
-    name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+    name, comparison = case.first_wrong
     b = comparison.index[0]
     if cases.seq_lens(case.case)[b]:
         return None

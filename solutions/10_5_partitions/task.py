@@ -229,7 +229,7 @@ def _by_size(evidence):
     if not failing or not failing <= {"plus_100", "minus_100", "spikes"}:
         return None
     case = evidence.failing()[0]
-    name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+    name, comparison = case.first_wrong
     return Diagnosis(
         "no_max",
         f"Right for scores near 0; in the case {case.case.name!r} {name} is {comparison.got:.4g} in place of "

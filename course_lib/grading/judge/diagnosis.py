@@ -221,7 +221,7 @@ def _plain(evidence):
     if rounded is not None:
         return rounded
     case = failing[0]
-    name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+    name, comparison = case.first_wrong
     if comparison.kind == "mean":
         return Diagnosis("mean_error", f"{comparison.note} (Case: {case.case.name}.)")
     wrong = comparison.wrong
@@ -280,7 +280,7 @@ def _one_sided(start, errors, values):
 
 def worst_element(case):
     """(got, expected) where the first wrong output of a case is furthest from its reference."""
-    name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+    name, comparison = case.first_wrong
     flat = int(comparison.ratio.flatten().argmax())
     return case.first.outputs[name].flatten()[flat].item(), case.ref[name].flatten()[flat].item()
 

@@ -47,6 +47,11 @@ class CaseEvidence:
         return bool(self.ran and right and not self.faults and not self.differing and not self.inputs_changed)
 
     @property
+    def first_wrong(self):
+        """(name, Comparison) of the first output that is wrong; StopIteration where all are right."""
+        return next((name, comparison) for name, comparison in self.comparisons.items() if not comparison.passed)
+
+    @property
     def inputs_changed(self):
         """A Change for each input that one of the runs has changed."""
         return self.first.inputs_changed or (self.second.inputs_changed if self.second is not None else ())

@@ -149,7 +149,7 @@ def _say_fail(verdict, session, result, evidence, seed):
 
 def _point_at_values(verdict, exercise, case):
     """First wrong element and error map of the smallest case whose values are wrong."""
-    name, wrong = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+    name, wrong = case.first_wrong
     if wrong.index is None:
         return
     verdict.first_wrong = FirstWrong(case.case.name, name, wrong.index, wrong.got, wrong.expected, wrong.allowed)

@@ -54,7 +54,7 @@ def _near(one, name, want):
 
 def _seen(one):
     """The first wrong number of a case, in words."""
-    name, comparison = next((n, c) for n, c in one.comparisons.items() if not c.passed)
+    name, comparison = one.first_wrong
     place = ", ".join(str(i) for i in comparison.index)
     return (
         f"In the case {one.case.name!r} {name}[{place}] is {comparison.got:.5g} in place of {comparison.expected:.5g}."

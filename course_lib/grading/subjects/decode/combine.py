@@ -224,7 +224,7 @@ def _by_empty(evidence):
     if not failing or any(not bool((c.inputs["partial_lse"] == NEG_INF).any()) for c in failing):
         return None
     first = failing[0]
-    name, comparison = next((n, c) for n, c in first.comparisons.items() if not c.passed)
+    name, comparison = first.first_wrong
     row = comparison.index[0]
     said = f"{name} of row {row} is {comparison.got:.4g}, expected {comparison.expected:.4g}"
     if bool(_no_key(first)[row]) and _only_without_keys(failing):

@@ -57,7 +57,7 @@ def by_faint(evidence, lse):
     if not failing or any(not c.case.options.get("faint") for c in failing):
         return None
     case, left, each = failing[0], failing[0].case.sizes["seq_len_kv"] - 1, math.exp(FAINT)
-    wrong = next(name for name, c in case.comparisons.items() if not c.passed)
+    wrong = case.first_wrong[0]
     got, expected = case.comparisons[wrong].got, case.comparisons[wrong].expected
     return Diagnosis(
         "small_weights_dropped",

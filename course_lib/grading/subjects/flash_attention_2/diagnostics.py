@@ -74,7 +74,7 @@ def by_finite_infinity(evidence):
     failing = evidence.failing()
     if not failing or any(case.case.values not in _BELOW for case in failing):
         return None
-    case, name = failing[0], next(name for name, c in failing[0].comparisons.items() if not c.passed)
+    case, name = failing[0], failing[0].first_wrong[0]
     below = _BELOW[case.case.values]
     return Diagnosis(
         "finite_infinity",

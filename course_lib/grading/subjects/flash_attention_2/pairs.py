@@ -216,7 +216,7 @@ def by_empty_rows(evidence):
         return None
     case = failing[0]
     empty = case.case.sizes["seq_len_q"] - case.case.sizes["seq_len_kv"]
-    name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+    name, comparison = case.first_wrong
     return Diagnosis(
         "masked_row",
         f"Only the case {case.case.name!r} is wrong, where the first {empty} queries see no key and have lse = -inf. "

@@ -13,7 +13,7 @@ def by_fading(evidence):
     if not failing or not all("fades" in case.case.options.get("made", {}) for case in failing):
         return None
     case = failing[0]
-    name, wrong = next((name, c) for name, c in case.comparisons.items() if not c.passed)
+    name, wrong = case.first_wrong
     return Diagnosis(
         "half_accumulator",
         f"Right everywhere but in a long sum of halves (case {case.case.name!r}), which begins with {FIRST:g}, goes on "

@@ -202,7 +202,7 @@ def _by_layout(evidence):
     """Right in one layout and wrong in the other."""
     failing = evidence.failing()
     if failing and all(case.case.options.get("hnd") for case in failing):
-        name, comparison = next((n, c) for n, c in failing[0].comparisons.items() if not c.passed)
+        name, comparison = failing[0].first_wrong
         return Diagnosis(
             "layout",
             f"Right where a page holds slot after slot, wrong in the case {failing[0].case.name!r}, where it holds "

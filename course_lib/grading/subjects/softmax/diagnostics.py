@@ -146,7 +146,7 @@ def by_masked_rows(evidence, **_):
     if not evidence.fails_only("masked", "leading_masked", "ending") or evidence.fails_only("ending"):
         return None
     for case in evidence.failing():
-        name, comparison = next((n, c) for n, c in case.comparisons.items() if not c.passed)
+        name, comparison = case.first_wrong
         empty, wrong_rows = torch.isneginf(case.ref[name]), comparison.wrong
         if name == "out":
             empty, wrong_rows = (case.ref[name] == 0).all(dim=-1), comparison.wrong.any(dim=-1)
