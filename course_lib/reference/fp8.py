@@ -24,7 +24,7 @@ VARIANTS = {  # name -> (scales of blocks, rotation)
 
 def hadamard(head_dim):
     """The Hadamard matrix over sqrt(head_dim): (head_dim, head_dim), float64, orthogonal, symmetric; head_dim = 2^n."""
-    matrix = torch.ones(1, 1, dtype=torch.float64)
+    matrix = torch.ones(1, 1, dtype=torch.float64, device="cpu")
     while matrix.shape[0] < head_dim:
         matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
     return matrix / math.sqrt(head_dim)
@@ -33,7 +33,7 @@ def hadamard(head_dim):
 def sign_bits(head_dim, seed=0):
     """Random signs as the kernel takes them: (head_dim / 32,), int32, bit d % 32 of word d // 32 is 1 for a minus."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(-(2**31), 2**31, (head_dim // 32,), generator=generator).to(torch.int32)
+    return torch.randint(-(2**31), 2**31, (head_dim // 32,), generator=generator, device="cpu").to(torch.int32)
 
 
 def signs(bits):
@@ -88,7 +88,7 @@ def key_order(seq_len):
 
     Place 16 i + 4 t + b holds key 16 i + 2 t + b % 2 + 8 (b // 2): the order in which a lane holds its weights.
     """
-    place = torch.arange(-(-seq_len // 16) * 16)
+    place = torch.arange(-(-seq_len // 16) * 16, device="cpu")
     t, b = place % 16 // 4, place % 4
     return place // 16 * 16 + 2 * t + b % 2 + 8 * (b // 2)
 
@@ -145,10 +145,9 @@ def rounded_weights(q, k, v_small, v_scales, softmax_scale=None, causal=False):
 
 def inputs_with_outliers(*shape, seed=0):
     """float32 numbers as in the FA3 paper's table of errors: N(0, 1), and one in a thousand gets N(0, 100) added."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(shape, generator=generator)
-    large = torch.randn(shape, generator=generator) * 10.0
-    return x + large * (torch.rand(shape, generator=generator) < 0.001)
+    options = {"size": shape, "generator": torch.Generator().manual_seed(seed), "device": "cpu"}
+    x, large, where = (draw(**options) for draw in (torch.randn, torch.randn, torch.rand))
+    return x + large * 10.0 * (where < 0.001)
 
 
 def errors(seq_len=2048, head_dim=128, num_heads=2, seed=0):

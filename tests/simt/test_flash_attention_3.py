@@ -119,3 +119,18 @@ def test_what_tma_cannot_take_is_refused_by_one_sentence():
     with pytest.raises(ShapeError, match=r"q is torch.float32; these kernels take float16 and bfloat16"):
         flash_attention_3.flash_attention_3(q.float(), k.float(), v.float())
     assert not flash_attention_3.runs_on(q, k, v)  # no Hopper here: ops.flash_attention takes another kernel
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "seq_len", "causal", "step"),
+    [
+        (64, 1024, True, "02_tma_ring"),
+        (64, 1025, True, "07_persistent"),
+        (64, 1024, False, "07_persistent"),
+        (128, 64, True, "07_persistent"),
+    ],
+)
+def test_few_rows_under_a_causal_mask_take_the_step_of_small_tiles(head_dim, seq_len, causal, step):
+    q = torch.zeros(1, 1, seq_len, head_dim, dtype=torch.float16)
+    launch, named = (flash_attention_3.plan(q, q, q, causal=causal, variant=variant) for variant in (None, step))
+    assert launch.function is named.function and launch.block == named.block

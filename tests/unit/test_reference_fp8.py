@@ -107,3 +107,14 @@ def test_blocks_repay_where_rows_differ_in_size():
     kept, lost = (fp8.restored(*fp8.quantise(x, block), block)[256:] for block in (fp8.KV_BLOCK, None))
     assert torch.all((kept - x[256:]).abs() <= 2**-4 * x[256:].abs() + 1e-10)
     assert torch.all(lost == 0)
+
+
+def test_a_default_device_of_torch_does_not_reach_the_tables_of_errors():
+    torch.set_default_device("meta")  # as a lecture on a GPU sets its own; tensors without memory would crash
+    try:
+        assert set(fp8.errors(seq_len=64)) == {"float16", *fp8.VARIANTS}
+        assert [size for size, _ in fp8.errors_by_outlier_size((1, 4), seq_len=64)["rotation"]] == [1, 4]
+        assert [len(rows) for rows in fp8.largest_numbers(256)] == [4, 4]
+        assert fp8.key_order(16).device.type == "cpu"
+    finally:
+        torch.set_default_device(None)

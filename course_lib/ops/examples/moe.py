@@ -13,8 +13,8 @@ def examples(device):
     for num_tokens, num_experts, top_k, dtype in ((37, 5, 2, torch.float16), (70, 40, 8, torch.bfloat16)):
         logits = random(device, num_tokens, num_experts, dtype=dtype)
         logits[:, 3] = -20.0
-        experts, weights = (torch.topk(torch.softmax(logits.float(), -1), top_k, dim=-1)[i] for i in (1, 0))
-        experts = experts.int().contiguous()
+        weights, experts = torch.topk(torch.softmax(logits.float().cpu(), -1), top_k)  # a GPU breaks ties otherwise
+        weights, experts = weights.to(device), experts.int().to(device)
         order = torch.sort(experts.flatten(), stable=True).indices
         places = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=device))
         counts = torch.bincount(experts.flatten(), minlength=num_experts).tolist()
@@ -27,7 +27,7 @@ def examples(device):
         case = "" if num_experts == 5 else "40 experts, bfloat16"
         yield Example("moe/01_route", "cuda", partial(ops.plan_route, logits, top_k), case)
         yield Example("moe/02_sort", "cuda", partial(ops.plan_sort, experts, num_experts), case)
-        yield Example("moe/04_combine", "cuda", partial(ops.plan_combine, y, pairs.places, weights.contiguous()), case)
+        yield Example("moe/04_combine", "cuda", partial(ops.plan_combine, y, pairs.places, weights), case)
         for language in ("cuda", "triton"):
             product = partial(ops.plan_grouped, x, w, pairs, gather=True, language=language)
             yield Example("moe/03_grouped", language, product, case)
