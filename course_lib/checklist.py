@@ -56,9 +56,15 @@ def answers(exercise):
 def judge_all(exercise, *, seed, engine="cpu"):
     """Yield a Row for every answer to `exercise`, all on the inputs of one seed."""
     prepared = prepare(exercise, seed)
-    for kind, name, text, submission in answers(exercise):
-        verdict = judge(exercise, text, seed=seed, engine=engine, prepared=prepared)
-        yield row_of(exercise.id, kind, name, submission, verdict)
+    for answer in answers(exercise):
+        yield judge_one(exercise, answer, seed=seed, engine=engine, prepared=prepared)
+
+
+def judge_one(exercise, answer, *, seed, engine, prepared):
+    """The Row for one of `answers(exercise)`, on the inputs that `prepare(exercise, seed)` gave."""
+    kind, name, text, submission = answer
+    verdict = judge(exercise, text, seed=seed, engine=engine, prepared=prepared)
+    return row_of(exercise.id, kind, name, submission, verdict)
 
 
 def row_of(exercise_id, kind, name, submission, verdict):

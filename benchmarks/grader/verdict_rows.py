@@ -12,6 +12,12 @@ from benchmarks.harness.rows import stored
 from course_lib import device
 
 
+def path(family, engine):
+    """Where the rows of a family lie: results/<cpu or the card's name>/<family>.csv."""
+    folder = "cpu" if engine == "cpu" else folder_name(device.current().name)
+    return ROOT / "benchmarks" / "results" / folder / f"{family}.csv"
+
+
 def write(family, rows, what, engine):
     """Write results/<cpu or the card's name>/<family>.csv.
 
@@ -23,12 +29,11 @@ def write(family, rows, what, engine):
     engine : str, "cpu" or "gpu"
     """
     name = device.current().name if engine == "gpu" else platform.machine()
-    folder = ROOT / "benchmarks" / "results" / ("cpu" if engine == "cpu" else folder_name(name))
     versions = " · ".join(f"{library} {package(library)}" for library in ("torch", "triton"))
     head = [
         f"{what}; python -m {module_of(sys.argv[0])} {' '.join(sys.argv[1:])}",
         f"{name} · {versions} · commit {commit()}",
     ]
-    with stored(folder / f"{family}.csv", head, list(rows[0])) as write:
+    with stored(path(family, engine), head, list(rows[0])) as write:
         for row in rows:
             write(row)

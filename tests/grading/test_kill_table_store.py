@@ -3,6 +3,8 @@
 import pytest
 
 from benchmarks.grader import kill_table as module
+from course_lib.checklist import answers
+from course_lib.grading.exercise import registry
 
 
 @pytest.fixture
@@ -26,13 +28,19 @@ def test_a_part_replaces_its_own_rows(kill_table):
     assert stored[1] == row("03.1", "a")
 
 
-def test_the_table_of_a_card_goes_into_its_own_folder(kill_table, tmp_path, monkeypatch):
+@pytest.fixture
+def card(kill_table, tmp_path, monkeypatch):
+    """A machine with an H200, its results in a scratch folder."""
+
     class Card:
         name = "NVIDIA H200"
 
     monkeypatch.setattr(kill_table.verdict_rows, "ROOT", tmp_path)
     monkeypatch.setattr(kill_table.verdict_rows.device, "current", Card)
     monkeypatch.setattr("sys.argv", [module.__file__, "by", "hand"])
+
+
+def test_the_table_of_a_card_goes_into_its_own_folder(kill_table, tmp_path, card):
     row = kill_table.Row("03.1", "wrong", "a", "FAIL no_max", "FAIL no_max", "", True)
     kill_table.verdict_rows.write("kills", kill_table.by_exercise([row]), "answers", "gpu")
     head, versions, names, first = (tmp_path / "benchmarks/results/h200/kills.csv").read_text().splitlines()
@@ -42,3 +50,24 @@ def test_the_table_of_a_card_goes_into_its_own_folder(kill_table, tmp_path, monk
         and "commit" in versions
     )
     assert (names, first) == ("exercise,wrong,killed,right,false_alarms", "03.1,1,1,0,0")
+
+
+def test_a_part_on_a_card_replaces_its_own_rows(kill_table, tmp_path, card):
+    def rows(exercise, count):
+        return [kill_table.Row(exercise, "wrong", str(i), "FAIL a", "FAIL a", "", True) for i in range(count)]
+
+    kill_table._write_card(rows("03.1", 2) + rows("00.1", 1) + rows("99.9", 1))
+    kill_table._write_card(rows("00.1", 3))
+    lines = (tmp_path / "benchmarks/results/h200/kills.csv").read_text().splitlines()[3:]
+    assert lines == ["00.1,3,3,0,0", "03.1,2,2,0,0"]
+
+
+def test_the_parts_hold_every_exercise_and_every_answer_once(kill_table):
+    ids = registry.ids()
+    parts = [kill_table.part_of(ids, f"{number}/3") for number in (1, 2, 3)]
+    assert sorted(sum(parts, [])) == ids and max(map(len, parts)) - min(map(len, parts)) <= 1
+    with pytest.raises(ValueError, match="K from 1 to N"):
+        kill_table.part_of(ids, "4/3")
+    for exercise_id in ("01.1", "03.2"):
+        numbers = sorted(sum((list(found) for _, found in kill_table._items([exercise_id])), []))
+        assert numbers == list(range(len(list(answers(registry.get(exercise_id))))))
