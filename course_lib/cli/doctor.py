@@ -199,7 +199,7 @@ def _sandbox():
     from ..grading.processes import bubblewrap
 
     try:
-        bubblewrap.usable(dict(os.environ))
+        bubblewrap.usable()
     except CourseError as error:
         return Finding(NOTE, "Sandbox", f"needed only for `course grade --sandbox`: {error}.")
     return Finding(GOOD, "Sandbox", "bubblewrap works; `course grade --sandbox` grades other people's answers.")

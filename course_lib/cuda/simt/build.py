@@ -223,6 +223,13 @@ def _forced_header(mode):
     return header
 
 
+def machine_files():
+    """Return the paths of what every checked kernel is built with, built where missing, and the self-check's mark."""
+    passed = cache_dir() / f"passed-{checked_key()}"
+    made = [runtime_library(), _dynamic_shared_object(), _forced_header("checked").parent]
+    return made + [passed] * passed.exists()
+
+
 def checked_key():
     """Return a key of everything besides its text that the checked build of a kernel depends on."""
     return _hash(compiler()[2], _flags("checked"), _tree_hash(RUNTIME), _tree_hash(INCLUDE))

@@ -5,9 +5,7 @@ May import: cuda, cuda.simt.build, cuda.simt.machine, faults, loops, tensors, to
 
 import functools
 import os
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 from . import loops
 from .faults import finding_fault, is_fatal
@@ -38,7 +36,6 @@ def preload():
             silent = os.open(os.devnull, os.O_RDWR)
             os.dup2(silent, 1)
             os.dup2(silent, 2)
-            _take_over_builds()
             course_lib.cuda.compile(_SMALLEST, checked=True).profile(1, 1)
         except Exception:
             pass  # the first answer will meet the same error, and say it to the learner
@@ -58,21 +55,6 @@ def load_machine():
         load_runtime()
     except Exception:
         pass  # the answer will meet the same error, and say it to the learner
-
-
-def _take_over_builds():
-    """In the sandbox the cache is empty and forgotten afterwards: take over the machine that was built outside."""
-    outside = Path(os.environ.get("COURSE_CACHE_OUTSIDE", ""), "simt")
-    inside = Path(os.environ.get("COURSE_CACHE_DIR", ""), "simt")
-    if not os.environ.get("COURSE_CACHE_OUTSIDE") or not outside.is_dir():
-        return
-    inside.mkdir(parents=True, exist_ok=True)
-    for pattern in ("libsimt-*", "dynamic-*", "header-checked-*"):
-        newest = max(outside.glob(pattern), key=lambda path: path.stat().st_mtime_ns, default=None)
-        if newest is not None and newest.is_dir():
-            shutil.copytree(newest, inside / newest.name)
-        elif newest is not None:
-            shutil.copy2(newest, inside / newest.name)
 
 
 class Runner:

@@ -82,14 +82,16 @@ def _started(connection, engine, sandbox):
     """zygote.py as a program of its own, a subprocess.Popen."""
     path = Path(__file__).with_name("zygote.py")
     command = [sys.executable, str(path), str(connection.fileno()), engine, str(_ROOT)]
-    environment = os.environ | _SINGLE_THREAD | {"COURSE_ENGINE": engine}
-    environment.pop("TRITON_INTERPRET", None)  # course_lib chooses again in the zygote, by the engine
+    environment = _SINGLE_THREAD | {"COURSE_ENGINE": engine}
+    if sandbox:
+        command, environment = bubblewrap.usable() + command, bubblewrap.environment(environment)
+    else:
+        environment = os.environ | environment
+        environment.pop("TRITON_INTERPRET", None)  # course_lib chooses again in the zygote, by the engine
     if engine == "compile":  # Triton's compiler, which a process has only instead of its interpreter
         environment |= {"COURSE_ENGINE": "cpu", "TRITON_INTERPRET": "0"}
     if engine != "gpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""  # where there is a GPU, its answers run elsewhere
-    if sandbox:
-        command = bubblewrap.usable(environment) + command
     return subprocess.Popen(
         command,
         pass_fds=[connection.fileno()],

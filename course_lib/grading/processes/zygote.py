@@ -247,6 +247,15 @@ def _run_child(task, result, trace, reply, folder, limits, others, builder):
     }
 
 
+def _confine():
+    """Before anything is loaded: out of root's hands in the sandbox; and no child may look into this process."""
+    from course_lib.grading.processes import confine
+
+    if os.environ.get("COURSE_SANDBOXED") == "1":
+        confine.enter_sandbox()
+    confine.hide_memory()
+
+
 def _preload(engine):
     import torch
 
@@ -265,6 +274,7 @@ def _preload(engine):
 def main(descriptor, engine, root):
     """Serve requests on the socket `descriptor` until its other end is closed."""
     sys.path[0] = root
+    _confine()
     connection = socket.socket(fileno=descriptor)
     _prctl(_SUBREAPER, 1)
     wake, wake_write = os.pipe()
