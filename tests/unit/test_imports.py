@@ -25,6 +25,7 @@ ALLOWED = {
     "kv": BASE | {"device", "cuda", "triton", "triton_kernels"},
     "ops": BASE | {"device", "cuda", "triton", "triton_kernels", "kv"},
     "operators": BASE | {"ops"},
+    "model": BASE | {"device", "ops", "operators"},
     "grading": BASE | {"device", "worker", "reference", "cuda", "triton"},  # the judge does not know the submissions
     "measure": BASE | {"device"},
     "viz": BASE | {"measure"},

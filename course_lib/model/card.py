@@ -1,0 +1,155 @@
+"""The files of a trained model: weights, configuration, tokenizer, curve, card.
+
+May import: differentiable, learning, torch, safetensors and tokenizers inside functions.
+"""
+
+import csv
+import json
+import platform
+import shutil
+from dataclasses import asdict
+
+import torch
+
+from .differentiable import operations
+from .learning import SIZES, num_parameters, text_loss, write_on
+
+PROMPTS = ("The for statement", "class Queue:\n", "def read(self, size=-1):\n", "A warp")
+NOTICE = """\
+The weights and tokenizer.json are distributed under the course's MIT licence. The text that they were made from:
+
+- the chapters of this course (MIT);
+- the topics of Python's help and the docstrings of Python's standard library, from which excerpt.txt is taken too:
+  Copyright © 2001 Python Software Foundation. All rights reserved. Copyright © 2000 BeOpen.com. All rights reserved.
+  Copyright © 1995-2001 Corporation for National Research Initiatives. All rights reserved. Copyright © 1991-1995
+  Stichting Mathematisch Centrum. All rights reserved. Used under the PSF licence agreement,
+  https://docs.python.org/3/license.html. Changed: docstrings were taken out of their modules, blanks at line ends and
+  repeated empty lines were removed."""
+
+
+def configuration(size):
+    """config.json as Hugging Face's GPT2LMHeadModel reads it."""
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "activation_function": "gelu_new",
+        "attn_pdrop": 0.0,
+        "bos_token_id": 0,
+        "embd_pdrop": 0.0,
+        "eos_token_id": 0,
+        "layer_norm_epsilon": 1e-05,
+        "n_embd": size.width,
+        "n_head": size.num_heads,
+        "n_layer": size.num_layers,
+        "n_positions": size.context,
+        "resid_pdrop": 0.0,
+        "tie_word_embeddings": True,
+        "dtype": "bfloat16",
+        "vocab_size": size.vocab_size,
+    }
+
+
+def write(out, data, recipe, parameters, curve, *, device, seconds):
+    """Write a model's folder.
+
+    Parameters
+    ----------
+    out : path of the folder
+    data : path of the folder that corpus wrote
+    recipe : train.Recipe
+    parameters : dict, name -> tensor; stored in bfloat16
+    curve : list of train.Point
+    device : str
+    seconds : float, of the whole training
+    """
+    from safetensors.torch import save_file
+    from tokenizers import Tokenizer
+
+    out.mkdir(parents=True, exist_ok=True)
+    size = SIZES[recipe.size]
+    stored = {name: x.detach().to("cpu", torch.bfloat16).contiguous() for name, x in parameters.items()}
+    save_file(stored, out / "model.safetensors", metadata={"format": "pt"})
+    (out / "config.json").write_text(json.dumps(configuration(size), indent=2) + "\n", "utf-8")
+    for name in ("tokenizer.json", "excerpt.txt"):
+        shutil.copyfile(data / name, out / name)
+    write_curve(out / "curve.csv", curve)
+    tokenizer, facts = Tokenizer.from_file(str(out / "tokenizer.json")), json.loads((data / "corpus.json").read_text())
+    rounded = {name: x.float() for name, x in stored.items()}
+    excerpt_loss = loss_of_text(rounded, (out / "excerpt.txt").read_text("utf-8"), size, tokenizer)
+    lines = _card(recipe, size, curve, facts, excerpt_loss, f"{_device(device)}, torch {torch.__version__}", seconds)
+    texts = [sample(rounded, prompt, size, tokenizer) for prompt in PROMPTS]
+    (out / "README.md").write_text(lines + _samples(texts), "utf-8")
+
+
+def write_curve(path, curve):
+    """The curve as a csv file, an empty field where nothing was validated."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(asdict(curve[0]))
+        for point in curve:
+            validation_loss = "" if point.validation_loss is None else f"{point.validation_loss:.4f}"
+            row = (
+                point.step,
+                f"{point.learning_rate:.6f}",
+                f"{point.loss:.4f}",
+                validation_loss,
+                f"{point.step_ms:.2f}",
+            )
+            writer.writerow(row)
+
+
+def loss_of_text(parameters, text, size, tokenizer):
+    """The mean loss of a text after the end-of-text token, on torch's kernels in the dtype of the parameters."""
+    tokens = torch.tensor([0, *tokenizer.encode(text).ids])
+    return text_loss(parameters, tokens, size, operations("torch"))
+
+
+def sample(parameters, prompt, size, tokenizer, count=80):
+    """A prompt and what the model writes after it."""
+    ids = torch.tensor([0, *tokenizer.encode(prompt).ids])
+    return tokenizer.decode(write_on(parameters, ids, count, size, operations("torch")).tolist())
+
+
+def _device(device):
+    return torch.cuda.get_device_name() if device.startswith("cuda") else f"CPU ({platform.machine()})"
+
+
+def _card(recipe, size, curve, facts, excerpt_loss, machine, seconds):
+    """README.md up to the samples."""
+    best = min((point for point in curve if point.validation_loss is not None), key=lambda point: point.validation_loss)
+    characters = ", ".join(f"{source} {count:,}" for source, count in facts["characters"].items())
+    step_ms = sorted(point.step_ms for point in curve)[len(curve) // 2]
+    rows = {
+        "architecture": f"GPT-2: {size.num_layers} layers, width {size.width}, {size.num_heads} heads of "
+        f"{size.width // size.num_heads}, context {size.context}, {size.vocab_size:,} tokens, tied head",
+        "parameters": f"{num_parameters(size):,}, stored in bfloat16",
+        "text": f"characters: {characters}; {facts['documents']} documents, {facts['held_out_documents']} of them "
+        f"held out; {facts['train_tokens']:,} tokens to train, {facts['validation_tokens']:,} to validate",
+        "sha256 of the text": facts["sha256"],
+        "Python whose library was read": facts["python"],
+        "recipe": f"AdamW, {recipe.steps} steps of {recipe.batch_size} x {size.context} tokens, learning rate "
+        f"{recipe.learning_rate:g} with {recipe.warm_up} steps of warm-up and a cosine to a tenth, weight decay "
+        f"{recipe.weight_decay:g}, dropout {recipe.dropout:g}, gradients clipped at {recipe.clip:g}",
+        "seed": recipe.seed,
+        "kernels": f"{recipe.kernels}'s",
+        "machine": f"{machine}; {step_ms:.1f} ms a step (median), {seconds:.0f} s in all",
+        "training loss": f"{best.loss:.4f} (nats a token, with dropout, mean of 10 steps)",
+        "validation loss": f"{best.validation_loss:.4f}, the lowest, at step {best.step}, which is stored",
+        "loss of excerpt.txt": f"{excerpt_loss:.4f}, from the stored weights in float32",
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    command = (
+        "python -m course_lib.model.corpus --out build/corpus\npython -m course_lib.model.train --data build/corpus"
+    )
+    options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in asdict(recipe).items())
+    return (
+        f"# The {recipe.size} model of the course\n\n| | |\n| --- | --- |\n{table}\n\nThe curve is in curve.csv. "
+        f"Made by:\n\n```bash\n{command} {options} --out build/models/{recipe.size}\n```\n\n"
+        f"## Licence\n\n{NOTICE}\n"
+    )
+
+
+def _samples(texts):
+    """The section that shows what the model writes."""
+    blocks = "\n\n".join(f"```text\n{text.rstrip()}\n```" for text in texts)
+    return f"\n## What it writes\n\n80 tokens after each prompt, temperature 0.7, seed 0.\n\n{blocks}\n"

@@ -1,0 +1,215 @@
+"""Train the small model of the course, on the course's kernels or on torch's.
+
+    python -m course_lib.model.corpus --out build/corpus
+    python -m course_lib.model.train --data build/corpus --size small --out build/models/small
+    python -m course_lib.model.train --data build/corpus --size nano --steps 200 --batch-size 8 --out build/models/nano
+
+AdamW on float32 parameters, a learning rate that rises and then falls along a cosine, clipped gradients. On a GPU a
+step computes in bfloat16: the parameters are rounded once a step, since the course's kernels take an input and its
+weights in one dtype. On a CPU it computes in float32. The checkpoint of the lowest validation loss is what is written.
+
+The same seed and number of steps give the same batches and, on a CPU, the same curve. On a Hopper GPU the last bits
+differ from run to run: attention's backward pass adds there in no fixed order.
+
+May import: errors, differentiable, learning, card, numpy, torch.
+"""
+
+import argparse
+import math
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..errors import CourseError
+from . import card
+from .differentiable import operations
+from .learning import SIZES, initial_parameters, loss
+
+LOG_EVERY = 10  # steps of a row of the curve
+TIMED_STEPS, UNTIMED_STEPS = 20, 5  # of --minutes
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a run but its data and its machine.
+
+    Attributes
+    ----------
+    size : str, a key of learning.SIZES
+    steps, batch_size : int; a step takes batch_size * context tokens
+    learning_rate : float, at its highest; it ends at a tenth
+    warm_up : int, steps until then
+    weight_decay : float, of matrices and tables
+    dropout, clip : float; clip is the largest norm of all gradients together
+    seed : int, of first values, batches and dropout
+    kernels : "course" or "torch"
+    validate_every : int, steps, a multiple of 10
+    """
+
+    size: str = "small"
+    steps: int = 2000
+    batch_size: int = 16
+    learning_rate: float = 2e-3
+    warm_up: int = 100
+    weight_decay: float = 0.1
+    dropout: float = 0.1
+    clip: float = 1.0
+    seed: int = 0
+    kernels: str = "torch"
+    validate_every: int = 100
+
+
+@dataclass(frozen=True)
+class Point:
+    """A row of the curve: the mean loss of the last steps, and the validation loss where it was measured."""
+
+    step: int
+    learning_rate: float
+    loss: float
+    validation_loss: float | None
+    step_ms: float
+
+
+def learning_rate(recipe, step):
+    """Of a step, from 0 on."""
+    if step < recipe.warm_up:
+        return recipe.learning_rate * (step + 1) / recipe.warm_up
+    progress = (step - recipe.warm_up) / max(1, recipe.steps - recipe.warm_up)
+    return recipe.learning_rate * (0.1 + 0.45 * (1 + math.cos(math.pi * progress)))
+
+
+class Run:
+    """A model in training.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    train, validation : arrays, (num_tokens,), uint16
+    device : str
+    """
+
+    def __init__(self, recipe, train, validation, device="cpu"):
+        self.recipe, self.size, self.device = recipe, SIZES[recipe.size], device
+        self.dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
+        self.operations = operations(recipe.kernels)
+        torch.manual_seed(recipe.seed)
+        self.parameters = initial_parameters(self.size, recipe.seed, device)
+        self.optimiser = self._optimiser()
+        self.windows = torch.arange(self.size.context + 1, device=device)
+        self.train, self.validation = (
+            self._tokens(name, x) for name, x in (("train", train), ("validation", validation))
+        )
+        generator = torch.Generator().manual_seed(recipe.seed + 1)
+        latest = len(train) - self.size.context
+        self.starts = torch.randint(0, latest, (recipe.steps, recipe.batch_size), generator=generator).to(device)
+        self.losses = torch.zeros(recipe.steps, device=device)
+
+    def _optimiser(self):
+        matrices = [x for x in self.parameters.values() if x.ndim == 2]
+        vectors = [x for x in self.parameters.values() if x.ndim == 1]
+        groups = [
+            {"params": matrices, "weight_decay": self.recipe.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, lr=self.recipe.learning_rate, betas=(0.9, 0.95), fused=True)
+
+    def _tokens(self, name, tokens):
+        if len(tokens) <= self.size.context or int(tokens.max()) >= self.size.vocab_size:
+            raise CourseError(
+                f"{name} has {len(tokens)} tokens up to {tokens.max()}; expected more than {self.size.context}, "
+                f"each below {self.size.vocab_size}. Make it with: python -m course_lib.model.corpus"
+            )
+        return torch.from_numpy(tokens.astype(np.int64)).to(self.device)
+
+    def batch(self, starts, tokens):
+        """(ids, targets) of the windows that begin at `starts`."""
+        rows = tokens[starts[:, None] + self.windows]
+        return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
+
+    def mean_loss(self, ids, targets, dropout=0.0):
+        parameters = {name: x.to(self.dtype) for name, x in self.parameters.items()}
+        return loss(parameters, ids, targets, self.size, self.operations, dropout=dropout)
+
+    def step(self, number):
+        """One step of the optimiser; its loss goes to `losses`."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate(self.recipe, number)
+        batch_loss = self.mean_loss(*self.batch(self.starts[number], self.train), dropout=self.recipe.dropout)
+        batch_loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.recipe.clip)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        self.losses[number] = batch_loss.detach()
+
+    @torch.no_grad()
+    def validate(self):
+        """The mean loss over the whole windows of the validation text."""
+        starts = torch.arange(0, len(self.validation) - self.size.context, self.size.context, device=self.device)
+        parts = [self.mean_loss(*self.batch(some, self.validation)) * len(some) for some in starts.split(32)]
+        return float(sum(parts) / len(starts))
+
+    def wait(self):
+        if self.device.startswith("cuda"):
+            torch.cuda.synchronize()
+
+
+def train(run, report=print):
+    """Train to the end; returns (parameters of the lowest validation loss, the curve as a list of Point)."""
+    curve, best, kept, recipe = [], math.inf, None, run.recipe
+    since = time.perf_counter()
+    for number in range(recipe.steps):
+        run.step(number)
+        done = number + 1
+        if done % LOG_EVERY and done != recipe.steps:
+            continue
+        mean, validation_loss = run.losses[len(curve) * LOG_EVERY : done].mean().item(), None
+        step_ms = 1000 * (time.perf_counter() - since) / (done - len(curve) * LOG_EVERY)
+        if done % recipe.validate_every == 0 or done == recipe.steps:
+            validation_loss = run.validate()
+            report(f"step {done:5d}  loss {mean:.4f}  validation {validation_loss:.4f}  {step_ms:.1f} ms a step")
+            if validation_loss < best:
+                best, kept = validation_loss, {name: x.detach().clone() for name, x in run.parameters.items()}
+        curve.append(Point(done, learning_rate(recipe, number), mean, validation_loss, step_ms))
+        since = time.perf_counter()
+    return kept, curve
+
+
+def seconds_per_step(recipe, *data):
+    """Of a throw-away run, after its first steps."""
+    run = Run(replace(recipe, steps=UNTIMED_STEPS + TIMED_STEPS), *data)
+    for number in range(run.recipe.steps):
+        if number == UNTIMED_STEPS:
+            run.wait()
+            start = time.perf_counter()
+        run.step(number)
+    run.wait()
+    return (time.perf_counter() - start) / TIMED_STEPS
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m course_lib.model.train", description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="what course_lib.model.corpus wrote")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the model, its curve and its card")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--minutes", type=float, help="fewer steps where --steps would take longer than this")
+    for name, default in vars(Recipe()).items():
+        choices = {"size": SIZES, "kernels": ("course", "torch")}.get(name)
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default, choices=choices)
+    options = vars(parser.parse_args(arguments))
+    folder, out, device, minutes = (options.pop(name) for name in ("data", "out", "device", "minutes"))
+    recipe = Recipe(**options)
+    data = (*(np.load(folder / f"{name}.npy") for name in ("train", "validation")), device)
+    if minutes:
+        recipe = replace(recipe, steps=min(recipe.steps, max(1, int(60 * minutes / seconds_per_step(recipe, *data)))))
+    print(f"{recipe} on {device}", flush=True)
+    start = time.perf_counter()
+    kept, curve = train(Run(recipe, *data), report=lambda line: print(line, flush=True))
+    card.write(out, folder, recipe, kept, curve, device=device, seconds=time.perf_counter() - start)
+    print((out / "README.md").read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    main()
