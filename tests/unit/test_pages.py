@@ -80,3 +80,11 @@ def test_the_readme_is_short_and_shows_its_pictures():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 120
     assert all(f"]({name})" in text for name in ("docs/front.svg", "docs/ladder.svg"))
+
+
+def test_the_readme_says_how_to_get_the_course_how_long_it_takes_and_how_much_disk():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = re.search(r"```bash\n(.*?)```", text, re.DOTALL)[1].splitlines()
+    assert [line.split()[:2] for line in commands] == [["git", "clone"], ["make", "lab"], ["make", "update"]]
+    assert re.search(r"about \d+ hours of lectures and \d+ of exercises", text)
+    assert re.search(r"\d GB of disk", text)
