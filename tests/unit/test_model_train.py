@@ -168,7 +168,7 @@ def test_a_corpus_without_enough_text_is_refused(tmp_path):
     few = [corpus.Document(f"topics/{number}", "a b") for number in range(40)]
     with pytest.raises(CourseError, match="gives 258 tokens; expected vocab_size=300"):
         corpus.write(tmp_path, few, vocab_size=300)
-    with pytest.raises(CourseError, match="1 documents to train on, 0 held out"):
+    with pytest.raises(CourseError, match="1 documents to learn from and 0 held out"):
         corpus.write(tmp_path, few[:1])
 
 
