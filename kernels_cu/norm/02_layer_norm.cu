@@ -21,6 +21,7 @@
 #include "common/row_chunks.cuh"
 CHECK_ROW_MACROS
 typedef Chunk<ELEMENT, VEC> RowChunk;
+#define RESIDENT_BLOCKS (1024 / NUM_THREADS)  // of a multiprocessor, by 64 registers a thread: one reads while another reduces
 
 // region: chunk
 __device__ __forceinline__ float total(const RowChunk& x) {
@@ -55,7 +56,7 @@ __device__ __forceinline__ void normalise(RowChunk& x, const RowChunk& weight, c
 }
 // endregion
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, RESIDENT_BLOCKS)
 layer_norm_kernel(const ELEMENT* x, const ELEMENT* weight, const ELEMENT* bias, ELEMENT* out, int num_rows, int num_cols,
                   long long stride_x, long long stride_out, float eps) {
     __shared__ float mean_smem[NUM_THREADS / WARP_SIZE];    // (warps,)

@@ -81,17 +81,10 @@ rope_kernel(const ELEMENT* q, const ELEMENT* k, const POSITION* positions, const
     q += token * stride_q_token, q_out += token * stride_q_out_token;
     k += token * stride_k_token, k_out += token * stride_k_out_token;
 
-    // region: table
-    float cosines[PAIRS], sines[PAIRS];
-    const float* angles = cos_sin + static_cast<long long>(positions[token]) * rotary_dim + unit * PAIRS;
-    read_floats(cosines, angles);
-    read_floats(sines, angles + half);
-#pragma unroll
-    for (int j = 0; j < PAIRS; ++j) sines[j] *= direction;
-    // endregion
-
-    // region: heads
+    const POSITION position = positions[token];
+    float cosines[PAIRS] = {}, sines[PAIRS] = {};
     for (int base = first_head; base < total_heads; base += step * HEADS) {
+        // region: heads
         Pairs x[HEADS];
 #pragma unroll
         for (int i = 0; i < HEADS; ++i) {  // all reads are under way before the first number is used
@@ -100,6 +93,17 @@ rope_kernel(const ELEMENT* q, const ELEMENT* k, const POSITION* positions, const
                 read_pairs(x[i], kv_head < 0 ? q + head * stride_q_head : k + kv_head * stride_k_head, unit, half);
             }
         }
+        // endregion
+        if (base == first_head) {  // the table's address waits for the position, the reads of the first heads do not
+            // region: table
+            const float* angles = cos_sin + static_cast<long long>(position) * rotary_dim + unit * PAIRS;
+            read_floats(cosines, angles);
+            read_floats(sines, angles + half);
+#pragma unroll
+            for (int j = 0; j < PAIRS; ++j) sines[j] *= direction;
+            // endregion
+        }
+        // region: store
 #pragma unroll
         for (int i = 0; i < HEADS; ++i) {
             const int head = base + i * step, kv_head = head - num_heads;
@@ -108,8 +112,8 @@ rope_kernel(const ELEMENT* q, const ELEMENT* k, const POSITION* positions, const
                 write_pairs(kv_head < 0 ? q_out + head * stride_q_out_head : k_out + kv_head * stride_k_out_head, unit, half, x[i]);
             }
         }
+        // endregion
     }
-    // endregion
 
     // region: rest
     const int rest = q_out == q ? 0 : (head_dim - rotary_dim) / VEC;  // accesses of a head that are copied

@@ -1,9 +1,12 @@
 """RMSNorm, LayerNorm, add + RMSNorm: both twins, any width, strides, in place, bytes by formula, sentences."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from norm_cases import assert_near, rows, vector
 
+from course_lib.cuda import nvrtc
 from course_lib.device import has_gpu
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops import norm as ops
@@ -135,3 +138,13 @@ def test_what_is_not_supported_is_refused_in_words():
         ops.rms_norm(x, weight, language="mojo")
     with pytest.raises(UnsupportedError, match="at most 65536"):
         ops.rms_norm(torch.zeros(1, 65537), torch.zeros(65537), language="triton")
+
+
+@pytest.mark.parametrize("step", ["01_rms_norm", "02_layer_norm", "03_add_rms_norm"])
+def test_two_blocks_of_a_long_row_share_a_multiprocessor(step):
+    """A block alone on its multiprocessor reads nothing while it reduces; 65,536 registers are given in groups of 8."""
+    path = Path(__file__).resolve().parents[2] / f"kernels_cu/norm/{step}.cu"
+    shape = {"ELEMENT": "__nv_bfloat16", "VEC": 8, "THREADS_PER_ROW": 512, "ROWS_PER_BLOCK": 1, "CHUNKS": 4}
+    made = nvrtc.compile_cubin(path.read_text(), arch="sm_90", defines=shape, filename=str(path))
+    [resources] = made.resources.values()
+    assert 2 * 512 * -(-resources.registers // 8) * 8 <= 65536 and resources.spill_bytes == 0
