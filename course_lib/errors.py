@@ -83,3 +83,7 @@ class OutOfPages(CourseError):
     def __init__(self, needed, free):
         super().__init__(f"{needed} pages are needed and {free} are free; nothing was changed. Free a sequence first.")
         self.needed, self.free = needed, free
+
+
+class ModelError(CourseError):
+    """A checkpoint that does not fit its model, or a request that it cannot take; nothing was loaded or changed."""

@@ -1,9 +1,39 @@
-"""Language models on the course's operators; the small model that ships with the course, and its training.
+"""A language model in one room: GPT-2 and Llama on the course's kernels, and the small model that ships with it.
 
+    model = Transformer.load("folder")            # or Transformer.random("gpt2")
+    model.use("course")                           # whose kernels run it
+    tokens = generate(model, [[1, 2, 3]], max_new_tokens=8)
+
+- `config`: shapes and constants; `weights`, `checkpoint`: tensors by name, from and to Hugging Face's files
+- `kernels`: which function runs each operation, of `torch_kernels` or `course_kernels`
+- `cache`, `transformer`: keys and values so far, the forward pass
+- `generate`, `graph`: tokens, and a step of them as a CUDA graph
 - `corpus`: the text that the small model learns from, its tokenizer and its tokens
-- `learning`: GPT-2 as a differentiable function, on the course's kernels or on torch's
+- `learning`, `differentiable`: GPT-2 as a differentiable function, on the course's kernels or on torch's
 - `train`: the training run, ``python -m course_lib.model.train``
 - `card`: the files of a trained model
 
-May import: errors, device, ops, operators, its own modules, torch, safetensors, tokenizers.
+May import: errors, device, cuda, ops, operators, reference, grading (the learner's answers), its own modules, torch,
+safetensors, tokenizers.
 """
+
+from .cache import KVCache
+from .config import SIZES, ModelConfig
+from .generate import Decoder, Sampling, generate
+from .kernels import Kernels
+from .transformer import Transformer
+from .weights import Weights, load, random_weights
+
+__all__ = [
+    "SIZES",
+    "Decoder",
+    "KVCache",
+    "Kernels",
+    "ModelConfig",
+    "Sampling",
+    "Transformer",
+    "Weights",
+    "generate",
+    "load",
+    "random_weights",
+]

@@ -25,7 +25,7 @@ ALLOWED = {
     "kv": BASE | {"device", "cuda", "triton", "triton_kernels"},
     "ops": BASE | {"device", "cuda", "triton", "triton_kernels", "kv"},
     "operators": BASE | {"ops"},
-    "model": BASE | {"device", "ops", "operators"},
+    "model": BASE | {"device", "cuda", "ops", "operators", "reference", "grading"},  # grading: the learner's answers
     "grading": BASE | {"device", "worker", "reference", "cuda", "triton"},  # the judge does not know the submissions
     "measure": BASE | {"device"},
     "viz": BASE | {"measure"},

@@ -1,0 +1,83 @@
+"""Keys and values of the tokens so far: contiguous, one stretch of `capacity` slots a row of the batch.
+
+May import: errors, torch.
+"""
+
+from contextlib import contextmanager
+
+import torch
+
+from ..errors import ModelError
+
+
+class KVCache:
+    """Room for `capacity` tokens of every row, in every layer.
+
+    Attributes
+    ----------
+    k, v : tensors, (num_layers, batch_size * capacity + 1, num_kv_heads, head_dim); slot row * capacity + position.
+        The last slot is nobody's: padding is written there by kernels that cannot skip it
+    lengths : tensor, (batch_size,), int32, on the device: tokens of each row
+    longest : int, on the host: no row has more
+    """
+
+    def __init__(self, config, batch_size, capacity, *, dtype=torch.float32, device="cpu"):
+        if batch_size < 1 or capacity < 1:
+            raise ModelError(f"a cache of {batch_size} rows of {capacity} tokens was asked for; each is at least 1.")
+        shape = (config.num_layers, batch_size * capacity + 1, config.num_kv_heads, config.head_dim)
+        self.batch_size, self.capacity, self.longest = batch_size, capacity, 0
+        self.k, self.v = (torch.zeros(shape, dtype=dtype, device=device) for _ in range(2))
+        self.lengths = torch.zeros(batch_size, dtype=torch.int32, device=device)
+        self._bound = None
+        self._first = torch.arange(batch_size, device=device)[:, None] * capacity
+
+    @property
+    def num_bytes(self):
+        return 2 * self.k.numel() * self.k.element_size()
+
+    def require(self, num_tokens):
+        """Raise where `num_tokens` more do not fit into the longest row; nothing is changed."""
+        if self.longest + num_tokens > self.capacity:
+            raise ModelError(
+                f"the cache has room for {self.capacity} tokens a row, the longest has {self.longest} and {num_tokens} "
+                "more are to come; make it larger or generate fewer."
+            )
+
+    def grow(self, num_tokens):
+        """Count `num_tokens` more a row on the host; returns a number that no row's length exceeds then."""
+        self.require(num_tokens)
+        if self._bound is not None:
+            return self._bound
+        self.longest += num_tokens
+        return self.longest
+
+    @contextmanager
+    def lengths_on_device(self):
+        """Within, the lengths are known to the device alone: `grow` counts nothing and returns the capacity.
+
+        A launch recorded in a CUDA graph keeps every number that the host gave it.
+        """
+        self._bound = self.capacity
+        try:
+            yield
+        finally:
+            self._bound = None
+
+    def slots(self, positions, valid=None):
+        """Where tokens at `positions` (batch_size, num_tokens) are kept, flat int64; -1 where `valid` is False."""
+        slots = self._first + positions
+        return (slots if valid is None else slots.masked_fill(~valid, -1)).flatten()
+
+    def rows(self, layer):
+        """(k, v) of a layer as (batch_size, capacity, num_kv_heads, head_dim), views."""
+        return tuple(x[layer, :-1].unflatten(0, (self.batch_size, self.capacity)) for x in (self.k, self.v))
+
+    def truncate(self, lengths):
+        """Forget what comes after `lengths`, a tensor like `lengths` or an int: the next tokens overwrite it."""
+        if isinstance(lengths, int):
+            self.longest = min(self.longest, lengths)
+        self.lengths.clamp_(max=lengths)
+
+    def clear(self):
+        """Forget everything."""
+        self.truncate(0)

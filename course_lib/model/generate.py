@@ -1,0 +1,203 @@
+"""Tokens from a model: greedy or sampled, a batch of prompts of any lengths, from a cache.
+
+All chance of a request comes from its own seed, so its tokens depend neither on the batch beside it nor on its row.
+
+May import: errors, model.graph, model.transformer, torch.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from ..errors import ModelError
+from .graph import Graph
+from .transformer import check_tokens
+
+CHECK_EVERY = 16  # tokens between two looks of the host at a GPU's tokens, where only EOS needs them
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a request chooses its tokens; the filters as in `ops.sampling.sample`.
+
+    Attributes
+    ----------
+    temperature : float; 0 takes the largest logit
+    top_k : int, 0 for all
+    top_p, min_p : float; 1 and 0 keep all
+    seed : int; two requests of one seed and one prompt get the same tokens
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int = 0
+
+    def noise(self, num_tokens):
+        """(num_tokens,) float32 from 0 to below 1, the first of a stream that only the seed decides."""
+        return torch.rand(num_tokens, generator=torch.Generator().manual_seed(self.seed))
+
+
+@torch.no_grad()
+def generate(model, prompts, *, max_new_tokens=32, sampling=None, eos=None, stream=None, decoder=None):
+    """New tokens of each prompt.
+
+    Parameters
+    ----------
+    model : Transformer
+    prompts : list of lists of int, one a row; each at least one token
+    max_new_tokens : int, 0 or more
+    sampling : Sampling for all rows, a list of one a row, or None: greedy
+    eos : int or None; a row ends with this token, which is its last, the others go on
+    stream : function(row, token), called for each token as soon as it is known, or None
+    decoder : Decoder of a call before, whose cache and graph are used again, or None for a new one
+
+    Returns
+    -------
+    list of lists of int: the new tokens of each prompt, without the prompt
+
+    Raises
+    ------
+    ModelError  a prompt that is empty, too long or has a number that is no token; a decoder that is too small
+    """
+    check_prompts(model.config, prompts, max_new_tokens)
+    rows = sampling if isinstance(sampling, (list, tuple)) else [sampling or Sampling()] * len(prompts)
+    if len(rows) != len(prompts):
+        raise ModelError(f"there are {len(prompts)} prompts and {len(rows)} samplings; give one, or one a prompt.")
+    if max_new_tokens == 0:
+        return [[] for _ in prompts]
+    longest = max(map(len, prompts))
+    decoder = decoder or Decoder(model, len(prompts), longest + max_new_tokens, max_new_tokens)
+    decoder.start(prompts, rows, max_new_tokens)
+    result = _Result(len(prompts), eos, stream)
+    look_every = 1 if stream or not decoder.tokens.is_cuda else CHECK_EVERY
+    for made in range(1, max_new_tokens + 1):
+        if made > 1:
+            decoder.advance()
+        if made == max_new_tokens or ((stream or eos is not None) and made % look_every == 0):
+            if result.take(decoder.tokens[len(result) : made].tolist()):
+                break
+    return result.rows
+
+
+class Decoder:
+    """A cache and the buffers of a batch that is generated: everything that a step touches keeps its address.
+
+    On a GPU the second step runs as it is and the third is recorded as a CUDA graph, the token's choice included; all
+    later ones, and those of further batches, replay it.
+    """
+
+    def __init__(self, model, batch_size, capacity, max_new_tokens, *, graph=None):
+        """graph : bool or None: record a CUDA graph where the model is on a GPU"""
+        device = model.device
+        self.model, self.cache = model, model.new_cache(batch_size, capacity)
+        self.tokens = torch.zeros(max_new_tokens, batch_size, dtype=torch.int64, device=device)
+        self.noise = torch.zeros(max_new_tokens, batch_size, device=device)
+        self.ids = torch.zeros(batch_size, dtype=torch.int64, device=device)
+        self.index = torch.zeros(1, dtype=torch.int64, device=device)
+        kinds = {"temperature": torch.float32, "top_k": torch.int32, "top_p": torch.float32, "min_p": torch.float32}
+        self.options = {name: torch.zeros(batch_size, dtype=dtype, device=device) for name, dtype in kinds.items()}
+        self._graphs, self._wants_graph = {}, model.device.type == "cuda" if graph is None else graph
+
+    def start(self, prompts, rows, max_new_tokens):
+        """Prefill the cache with prompts (lists of int) and choose the first token of each row; rows: of Sampling."""
+        lengths = [len(prompt) for prompt in prompts]
+        self._require(len(prompts), max(lengths) + max_new_tokens - 1, max_new_tokens)
+        for name, tensor in self.options.items():
+            tensor.copy_(torch.tensor([getattr(row, name) for row in rows]))
+        used = self._choice(rows)
+        if used:
+            self.noise[:max_new_tokens].copy_(torch.stack([row.noise(max_new_tokens) for row in rows], dim=1))
+        self.graph = self._graphs.setdefault(used, Graph(self._step) if self._wants_graph else None)
+        ids = torch.zeros(len(prompts), max(lengths), dtype=torch.int64)
+        for row, prompt in zip(ids, prompts, strict=True):
+            row[: len(prompt)] = torch.tensor(prompt)
+        self.index.zero_()
+        logits = self.model.prefill(ids.to(self.model.device), lengths, self.cache)
+        self._take(logits)
+
+    def advance(self):
+        """One more token of each row."""
+        self.cache.require(1)
+        if self.graph is None:
+            self._step()
+        else:
+            with self.cache.lengths_on_device():
+                self.graph()
+            self.cache.longest += 1
+
+    def _step(self):
+        self._take(self.model.step(self.ids, self.cache))
+
+    def _take(self, logits):
+        """Choose from logits (batch_size, vocab_size) and keep the tokens; nothing comes to the host."""
+        if self._used:
+            noise = self.noise.index_select(0, self.index)[0]
+            options = {name: self.options[name] for name in self._used}
+            chosen = self.model.kernels.sample(logits, noise=noise, **options)
+        else:
+            chosen = self.model.kernels.greedy(logits)
+        self.ids.copy_(chosen)
+        self.tokens.index_copy_(0, self.index, chosen[None])
+        self.index.add_(1)
+
+    def _choice(self, rows):
+        """Names of the options that some row uses; none where all are greedy."""
+        neutral = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
+        filters = [name for name, value in neutral.items() if any(getattr(row, name) != value for row in rows)]
+        self._used = ("temperature", *filters) if any(row.temperature > 0 for row in rows) else ()
+        return self._used
+
+    def _require(self, batch_size, capacity, max_new_tokens):
+        if batch_size != self.cache.batch_size or max_new_tokens > len(self.tokens):
+            raise ModelError(
+                f"this decoder was made for {self.cache.batch_size} rows of at most {len(self.tokens)} new tokens; "
+                f"{batch_size} rows of {max_new_tokens} were asked for."
+            )
+        if capacity > self.cache.capacity:
+            raise ModelError(
+                f"{capacity} tokens a row are to be kept and the cache has room for {self.cache.capacity}; "
+                "make the decoder larger or generate fewer."
+            )
+
+
+class _Result:
+    """Tokens of each row as far as the host knows them; a row is done after its EOS."""
+
+    def __init__(self, num_rows, eos, stream):
+        self.rows, self.done, self.made = [[] for _ in range(num_rows)], [False] * num_rows, 0
+        self.eos, self.stream = eos, stream
+
+    def __len__(self):
+        return self.made
+
+    def take(self, steps):
+        """Add some steps, each a token a row; returns whether every row is done."""
+        for tokens in steps:
+            self.made += 1
+            for row, token in enumerate(tokens):
+                if self.done[row]:
+                    continue
+                self.rows[row].append(token)
+                self.done[row] = token == self.eos
+                if self.stream:
+                    self.stream(row, token)
+        return all(self.done)
+
+
+def check_prompts(config, prompts, max_new_tokens):
+    """Raise where a prompt is empty, has a number that is no token, or does not fit the context with what follows."""
+    if not isinstance(max_new_tokens, int) or max_new_tokens < 0:
+        raise ModelError(f"max_new_tokens is {max_new_tokens!r}; expected a whole number, 0 or more.")
+    if len(prompts) == 0:
+        raise ModelError("there is no prompt; a model continues at least one.")
+    for row, prompt in enumerate(prompts):
+        if len(prompt) == 0:
+            raise ModelError(f"prompt {row} is empty; a model continues at least one token.")
+        if len(prompt) + max_new_tokens > config.max_positions:
+            raise ModelError(
+                f"prompt {row} has {len(prompt)} tokens and {max_new_tokens} are to follow; the context of this model "
+                f"has {config.max_positions}."
+            )
+        check_tokens(torch.as_tensor(prompt), config.vocab_size)

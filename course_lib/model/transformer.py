@@ -1,0 +1,198 @@
+"""A transformer, GPT-2's or Llama's, written once over the operations of `kernels`.
+
+Tokens are one list, (num_tokens, hidden_size), whatever rows they belong to; only attention knows the rows.
+
+May import: errors, ops.rope, model.config, model.weights, model.kernels, model.cache, torch.
+"""
+
+import torch
+
+from ..errors import ModelError
+from ..ops.rope import cos_sin_cache
+from .cache import KVCache
+from .config import ModelConfig
+from .kernels import Kernels
+from .weights import load, random_weights
+
+
+class Transformer:
+    """A model: weights, and the kernels that run it.
+
+    Attributes
+    ----------
+    config : ModelConfig
+    weights : Weights
+    kernels : Kernels; replaced by `use`
+    """
+
+    def __init__(self, weights, kernels=None):
+        self.config, self.weights = weights.config, weights
+        table = weights["embedding.weight"]
+        self.device, self.dtype = table.device, table.dtype
+        self.kernels = kernels or Kernels("fast" if table.is_cuda else "torch")
+        self.cos_sin = None
+        if self.config.architecture == "llama":
+            sizes = (self.config.max_positions, self.config.head_dim)
+            self.cos_sin = cos_sin_cache(*sizes, base=self.config.rope_theta, device=self.device)
+
+    @classmethod
+    def load(cls, folder, *, dtype=None, device="cpu"):
+        """The model in a folder as transformers saves it, or of a name of the hub; see `weights.load`."""
+        return cls(load(folder, dtype=dtype, device=device))
+
+    @classmethod
+    def random(cls, config, seed=0, *, dtype=torch.float32, device="cpu"):
+        """A model with random weights; `config` may be the name of a size."""
+        config = ModelConfig.named(config) if isinstance(config, str) else config
+        return cls(random_weights(config, seed, dtype=dtype, device=device))
+
+    def use(self, backend, **others):
+        """Run on other kernels from now on: "torch", "course" or "fast", others as `Kernels`. Returns the model."""
+        self.kernels = Kernels(backend, **others)
+        return self
+
+    def new_cache(self, batch_size, capacity):
+        """A KVCache in the model's dtype and on its device."""
+        return KVCache(self.config, batch_size, capacity, dtype=self.dtype, device=self.device)
+
+    # region: forward
+    def forward(self, ids):
+        """Logits of every token, without a cache: ids (batch_size, seq_len) -> (batch_size, seq_len, vocab_size)."""
+        self.check(ids)
+        batch_size, seq_len = ids.shape
+        positions = torch.arange(seq_len, device=self.device).repeat(batch_size)
+
+        def attend(layer, q, k, v):
+            return self._causal(q, k, v, batch_size)
+
+        return self._logits(self._hidden(ids, positions, attend)).unflatten(0, (batch_size, seq_len))
+
+    def prefill(self, ids, lengths, cache):
+        """Logits of the last token of each row (batch_size, vocab_size); keys and values go to an empty cache.
+
+        ids (batch_size, seq_len): row i has lengths[i] tokens, and padding of any kind to the right of them
+        """
+        self.check(ids)
+        cache.clear()
+        cache.require(ids.shape[1])
+        batch_size, seq_len = ids.shape
+        lengths = torch.as_tensor(lengths, device=self.device)
+        positions = torch.arange(seq_len, device=self.device).expand(batch_size, -1)
+        slots = cache.slots(positions, positions < lengths[:, None])
+
+        def attend(layer, q, k, v):  # causal: no token sees the padding to its right
+            self.kernels.append(k, v, cache.k[layer], cache.v[layer], slots)
+            return self._causal(q, k, v, batch_size)
+
+        x = self._hidden(ids, positions.flatten(), attend).unflatten(0, (batch_size, seq_len))
+        cache.lengths.copy_(lengths)
+        cache.longest = seq_len
+        return self._logits(x[torch.arange(batch_size, device=self.device), lengths - 1])
+
+    def step(self, ids, cache):
+        """Logits (batch_size, vocab_size) of one new token a row, ids (batch_size,); the cache grows by one token.
+
+        Nothing here makes the host wait: the lengths stay on the device, so a CUDA graph can record the step.
+        """
+        return self.extend(ids[:, None], cache)[:, 0]
+
+    def extend(self, ids, cache):
+        """Logits (batch_size, num_new, vocab_size) of a few new tokens a row, ids (batch_size, num_new)."""
+        batch_size, num_new = ids.shape
+        longest = cache.grow(num_new)
+        positions = cache.lengths[:, None] + torch.arange(num_new, device=self.device, dtype=torch.int32)
+        slots, seq_lens = cache.slots(positions), positions + 1
+
+        def attend(layer, q, k, v):
+            self.kernels.append(k, v, cache.k[layer], cache.v[layer], slots)
+            return self._decode(q, *cache.rows(layer), seq_lens, longest)
+
+        x = self._hidden(ids, positions.flatten(), attend)
+        cache.lengths.add_(num_new)
+        return self._logits(x).unflatten(0, (batch_size, num_new))
+
+    def _hidden(self, ids, positions, attend):
+        """Every token through every layer and the last norm, (num_tokens, hidden_size).
+
+        attend(layer, q, k, v) is the attention of all tokens, (num_tokens, num_heads * head_dim); what each of them
+        sees is its affair.
+        """
+        run, weights, update = self.kernels, self.weights, None
+        residual = self._embed(ids.flatten(), positions)
+        for index, layer in enumerate(weights.layers):
+            x, residual = self._norm(layer, "norm_1", update, residual)
+            out = attend(index, *self._project(layer, x, positions))
+            update = run.linear(out, layer["out.weight"], layer.get("out.bias"))
+            x, residual = self._norm(layer, "norm_2", update, residual)
+            x = run.linear(x, layer["up.weight"], layer.get("up.bias"))
+            x = run.gelu(x) if self.config.architecture == "gpt2" else run.swiglu(x)
+            update = run.linear(x, layer["down.weight"], layer.get("down.bias"))
+        return self._norm(weights.tensors, "norm", update, residual)[0]
+
+    def _embed(self, ids, positions):
+        table = self.weights["embedding.weight"]
+        if self.config.architecture == "llama":
+            return self.kernels.embedding(ids, table)
+        return self.kernels.embedding(ids, table, positions.to(ids.dtype), self.weights["positions.weight"])
+
+    def _norm(self, layer, name, update, residual):
+        """(norm of residual + update, residual + update); no update before the first layer."""
+        run, weight, eps = self.kernels, layer[f"{name}.weight"], self.config.norm_eps
+        if self.config.architecture == "gpt2":
+            residual = residual if update is None else residual + update
+            return run.layer_norm(residual, weight, layer[f"{name}.bias"], eps), residual
+        if update is None:
+            return run.rms_norm(residual, weight, eps), residual
+        return run.add_rms_norm(update, residual, weight, eps)
+
+    def _project(self, layer, x, positions):
+        """q (num_tokens, num_heads, head_dim), k and v (num_tokens, num_kv_heads, head_dim), turned in Llama."""
+        config = self.config
+        qkv = self.kernels.linear(x, layer["qkv.weight"], layer.get("qkv.bias"))
+        q, k, v = qkv.split((config.q_size, config.kv_size, config.kv_size), dim=-1)
+        q, k, v = (each.unflatten(-1, (-1, config.head_dim)) for each in (q, k, v))
+        if config.architecture == "llama":
+            q, k = self.kernels.rope(q, k, positions, self.cos_sin)
+        return q, k, v
+
+    def _causal(self, q, k, v, batch_size):
+        """Attention of whole rows: every token sees itself and what precedes it."""
+        q, k, v = (x.unflatten(0, (batch_size, -1)).transpose(1, 2) for x in (q, k, v))
+        return self.kernels.attention(q, k, v).transpose(1, 2).flatten(0, 1).flatten(1)
+
+    def _decode(self, q, k, v, seq_lens, longest):
+        """Attention over the cache; several new tokens of a row are that many queries over the same keys."""
+        batch_size, num_new = seq_lens.shape
+        if num_new == 1:
+            return self.kernels.decode(q, k, v, seq_lens.flatten(), longest).flatten(1)
+        rows = []
+        for row, queries in enumerate(q.unflatten(0, (batch_size, num_new))):
+            keys, values = (x[row].expand(num_new, *x.shape[1:]) for x in (k, v))
+            rows.append(self.kernels.decode(queries, keys, values, seq_lens[row], longest))
+        return torch.cat(rows).flatten(1)
+
+    def _logits(self, x):
+        return self.kernels.linear(x, self.weights.head)
+
+    # endregion
+
+    def check(self, ids):
+        """Raise where `ids` (batch_size, seq_len) are no prompts that this model takes."""
+        if ids.ndim != 2 or ids.dtype not in (torch.int64, torch.int32):
+            raise ModelError(f"ids are {ids.dtype} {tuple(ids.shape)}; expected whole numbers (batch_size, seq_len).")
+        if ids.numel() == 0:
+            raise ModelError("the prompt is empty; a model continues at least one token.")
+        if ids.shape[1] > self.config.max_positions:
+            raise ModelError(
+                f"the prompt has {ids.shape[1]} tokens; the context of this model has {self.config.max_positions}."
+            )
+        if not ids.is_cuda:  # on a GPU the host would wait for it; `generate` looks before it copies
+            check_tokens(ids, self.config.vocab_size)
+
+
+def check_tokens(ids, vocab_size):
+    """Raise where a number of `ids` is no token."""
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= vocab_size:
+        wrong = low if low < 0 else high
+        raise ModelError(f"token {wrong} is out of range; the vocabulary has the tokens 0 to {vocab_size - 1}.")
