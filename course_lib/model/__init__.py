@@ -9,8 +9,7 @@
 - `cache`, `transformer`: keys and values so far, the forward pass
 - `generate`, `graph`: tokens, and a step of them as a CUDA graph
 - `corpus`: the text that the small model learns from, its tokenizer and its tokens
-- `learning`, `differentiable`: GPT-2 as a differentiable function, on the course's kernels or on torch's
-- `train`: the training run, ``python -m course_lib.model.train``
+- `training_kernels`, `train`: the training run, ``python -m course_lib.model.train``
 - `card`: the files of a trained model
 
 May import: errors, device, cuda, ops, operators, reference, grading (the learner's answers), its own modules, torch,

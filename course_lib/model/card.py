@@ -1,6 +1,6 @@
 """The files of a trained model: weights, configuration, tokenizer, curve, card.
 
-May import: differentiable, learning, torch, safetensors and tokenizers inside functions.
+May import: model.generate, model.transformer, torch; tokenizers inside a function.
 """
 
 import csv
@@ -11,9 +11,10 @@ from dataclasses import asdict
 
 import torch
 
-from .differentiable import operations
-from .learning import SIZES, num_parameters, text_loss, write_on
+from .generate import Sampling, generate
+from .transformer import Transformer
 
+END = 0  # the end-of-text token
 PROMPTS = ("The for statement", "class Queue:\n", "def read(self, size=-1):\n", "A warp")
 NOTICE = """\
 The weights and tokenizer.json are distributed under the course's MIT licence. The text that they were made from:
@@ -27,29 +28,7 @@ The weights and tokenizer.json are distributed under the course's MIT licence. T
   repeated empty lines were removed."""
 
 
-def configuration(size):
-    """config.json as Hugging Face's GPT2LMHeadModel reads it."""
-    return {
-        "architectures": ["GPT2LMHeadModel"],
-        "model_type": "gpt2",
-        "activation_function": "gelu_new",
-        "attn_pdrop": 0.0,
-        "bos_token_id": 0,
-        "embd_pdrop": 0.0,
-        "eos_token_id": 0,
-        "layer_norm_epsilon": 1e-05,
-        "n_embd": size.width,
-        "n_head": size.num_heads,
-        "n_layer": size.num_layers,
-        "n_positions": size.context,
-        "resid_pdrop": 0.0,
-        "tie_word_embeddings": True,
-        "dtype": "bfloat16",
-        "vocab_size": size.vocab_size,
-    }
-
-
-def write(out, data, recipe, parameters, curve, *, device, seconds):
+def write(out, data, recipe, weights, curve, *, device, seconds):
     """Write a model's folder.
 
     Parameters
@@ -57,27 +36,23 @@ def write(out, data, recipe, parameters, curve, *, device, seconds):
     out : path of the folder
     data : path of the folder that corpus wrote
     recipe : train.Recipe
-    parameters : dict, name -> tensor; stored in bfloat16
+    weights : Weights; stored in bfloat16
     curve : list of train.Point
     device : str
     seconds : float, of the whole training
     """
-    from safetensors.torch import save_file
     from tokenizers import Tokenizer
 
-    out.mkdir(parents=True, exist_ok=True)
-    size = SIZES[recipe.size]
-    stored = {name: x.detach().to("cpu", torch.bfloat16).contiguous() for name, x in parameters.items()}
-    save_file(stored, out / "model.safetensors", metadata={"format": "pt"})
-    (out / "config.json").write_text(json.dumps(configuration(size), indent=2) + "\n", "utf-8")
+    weights.to("cpu", torch.bfloat16).save(out, bos_token_id=END, eos_token_id=END, dtype="bfloat16")
     for name in ("tokenizer.json", "excerpt.txt"):
         shutil.copyfile(data / name, out / name)
     write_curve(out / "curve.csv", curve)
+    model = Transformer.load(out, dtype=torch.float32).use("torch")
     tokenizer, facts = Tokenizer.from_file(str(out / "tokenizer.json")), json.loads((data / "corpus.json").read_text())
-    rounded = {name: x.float() for name, x in stored.items()}
-    excerpt_loss = loss_of_text(rounded, (out / "excerpt.txt").read_text("utf-8"), size, tokenizer)
-    lines = _card(recipe, size, curve, facts, excerpt_loss, f"{_device(device)}, torch {torch.__version__}", seconds)
-    texts = [sample(rounded, prompt, size, tokenizer) for prompt in PROMPTS]
+    excerpt_loss = loss_of_text(model, tokenizer, (out / "excerpt.txt").read_text("utf-8"))
+    machine = f"{_device(device)}, torch {torch.__version__}"
+    lines = _card(recipe, weights, curve, facts, excerpt_loss, machine, seconds)
+    texts = [sample(model, tokenizer, prompt) for prompt in PROMPTS]
     (out / "README.md").write_text(lines + _samples(texts), "utf-8")
 
 
@@ -98,36 +73,45 @@ def write_curve(path, curve):
             writer.writerow(row)
 
 
-def loss_of_text(parameters, text, size, tokenizer):
-    """The mean loss of a text after the end-of-text token, on torch's kernels in the dtype of the parameters."""
-    tokens = torch.tensor([0, *tokenizer.encode(text).ids])
-    return text_loss(parameters, tokens, size, operations("torch"))
+@torch.no_grad()
+def loss_of_text(model, tokenizer, text):
+    """The mean loss of a text in nats a token, in windows of the context; the end-of-text token starts it."""
+    tokens = torch.tensor([END, *tokenizer.encode(text).ids])
+    total, context = 0.0, model.config.max_positions
+    for start in range(0, len(tokens) - 1, context):
+        window = tokens[start : start + context + 1]
+        logits = model.forward(window[None, :-1])[0]
+        total += float(model.kernels.cross_entropy(logits, window[1:])) * len(logits)
+    return total / (len(tokens) - 1)
 
 
-def sample(parameters, prompt, size, tokenizer, count=80):
+def sample(model, tokenizer, prompt, count=80):
     """A prompt and what the model writes after it."""
-    ids = torch.tensor([0, *tokenizer.encode(prompt).ids])
-    return tokenizer.decode(write_on(parameters, ids, count, size, operations("torch")).tolist())
+    ids = [END, *tokenizer.encode(prompt).ids]
+    count = min(count, model.config.max_positions - len(ids))
+    (new,) = generate(model, [ids], max_new_tokens=count, sampling=Sampling(temperature=0.7))
+    return tokenizer.decode(ids + new)
 
 
 def _device(device):
     return torch.cuda.get_device_name() if device.startswith("cuda") else f"CPU ({platform.machine()})"
 
 
-def _card(recipe, size, curve, facts, excerpt_loss, machine, seconds):
+def _card(recipe, weights, curve, facts, excerpt_loss, machine, seconds):
     """README.md up to the samples."""
+    config = weights.config
     best = min((point for point in curve if point.validation_loss is not None), key=lambda point: point.validation_loss)
     characters = ", ".join(f"{source} {count:,}" for source, count in facts["characters"].items())
     step_ms = sorted(point.step_ms for point in curve)[len(curve) // 2]
     rows = {
-        "architecture": f"GPT-2: {size.num_layers} layers, width {size.width}, {size.num_heads} heads of "
-        f"{size.width // size.num_heads}, context {size.context}, {size.vocab_size:,} tokens, tied head",
-        "parameters": f"{num_parameters(size):,}, stored in bfloat16",
+        "architecture": f"GPT-2: {config.num_layers} layers, width {config.hidden_size}, {config.num_heads} heads of "
+        f"{config.head_dim}, context {config.max_positions}, {config.vocab_size:,} tokens, tied head",
+        "parameters": f"{weights.num_parameters:,}, stored in bfloat16",
         "text": f"characters: {characters}; {facts['documents']} documents, {facts['held_out_documents']} of them "
         f"held out; {facts['train_tokens']:,} tokens to train, {facts['validation_tokens']:,} to validate",
         "sha256 of the text": facts["sha256"],
         "Python whose library was read": facts["python"],
-        "recipe": f"AdamW, {recipe.steps} steps of {recipe.batch_size} x {size.context} tokens, learning rate "
+        "recipe": f"AdamW, {recipe.steps} steps of {recipe.batch_size} x {config.max_positions} tokens, learning rate "
         f"{recipe.learning_rate:g} with {recipe.warm_up} steps of warm-up and a cosine to a tenth, weight decay "
         f"{recipe.weight_decay:g}, dropout {recipe.dropout:g}, gradients clipped at {recipe.clip:g}",
         "seed": recipe.seed,

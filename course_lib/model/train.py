@@ -11,7 +11,7 @@ weights in one dtype. On a CPU it computes in float32. The checkpoint of the low
 The same seed and number of steps give the same batches and, on a CPU, the same curve. On a Hopper GPU the last bits
 differ from run to run: attention's backward pass adds there in no fixed order.
 
-May import: errors, differentiable, learning, card, numpy, torch.
+May import: errors, model.config, model.weights, model.transformer, model.training_kernels, model.card, numpy, torch.
 """
 
 import argparse
@@ -25,11 +25,25 @@ import torch
 
 from ..errors import CourseError
 from . import card
-from .differentiable import operations
-from .learning import SIZES, initial_parameters, loss
+from .config import ModelConfig
+from .training_kernels import training_kernels
+from .transformer import Transformer
+from .weights import Weights, random_weights
 
 LOG_EVERY = 10  # steps of a row of the curve
 TIMED_STEPS, UNTIMED_STEPS = 20, 5  # of --minutes
+
+
+def _size(hidden, layers, context=512):
+    """A GPT-2 with heads of 64 and the tokens of `corpus`."""
+    return ModelConfig("gpt2", 4096, hidden, layers, hidden // 64, hidden // 64, 64, 4 * hidden, context)
+
+
+SIZES = {
+    "small": _size(192, 6),  # 3,554,304 parameters
+    "draft": _size(128, 2),  # 986,624, for speculative decoding
+    "nano": _size(64, 2, context=64),  # 366,336: minutes on a CPU
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +52,7 @@ class Recipe:
 
     Attributes
     ----------
-    size : str, a key of learning.SIZES
+    size : str, a key of SIZES
     steps, batch_size : int; a step takes batch_size * context tokens
     learning_rate : float, at its highest; it ends at a tenth
     warm_up : int, steps until then
@@ -92,54 +106,54 @@ class Run:
     """
 
     def __init__(self, recipe, train, validation, device="cpu"):
-        self.recipe, self.size, self.device = recipe, SIZES[recipe.size], device
+        self.recipe, self.config, self.device = recipe, SIZES[recipe.size], device
         self.dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
-        self.operations = operations(recipe.kernels)
+        self.kernels = training_kernels(recipe.kernels, device)
+        self.dropping = training_kernels(recipe.kernels, device, recipe.dropout)
         torch.manual_seed(recipe.seed)
-        self.parameters = initial_parameters(self.size, recipe.seed, device)
+        self.weights = random_weights(self.config, recipe.seed).to(device)
         self.optimiser = self._optimiser()
-        self.windows = torch.arange(self.size.context + 1, device=device)
-        self.train, self.validation = (
-            self._tokens(name, x) for name, x in (("train", train), ("validation", validation))
-        )
+        self.window = torch.arange(self.config.max_positions + 1, device=device)
+        self.train, self.validation = self._tokens("train", train), self._tokens("validation", validation)
         generator = torch.Generator().manual_seed(recipe.seed + 1)
-        latest = len(train) - self.size.context
+        latest = len(train) - self.config.max_positions
         self.starts = torch.randint(0, latest, (recipe.steps, recipe.batch_size), generator=generator).to(device)
         self.losses = torch.zeros(recipe.steps, device=device)
 
     def _optimiser(self):
-        matrices = [x for x in self.parameters.values() if x.ndim == 2]
-        vectors = [x for x in self.parameters.values() if x.ndim == 1]
+        parameters = [x.requires_grad_() for x in self.weights.tensors.values()]
         groups = [
-            {"params": matrices, "weight_decay": self.recipe.weight_decay},
-            {"params": vectors, "weight_decay": 0.0},
+            {"params": [x for x in parameters if x.ndim == 2], "weight_decay": self.recipe.weight_decay},
+            {"params": [x for x in parameters if x.ndim == 1], "weight_decay": 0.0},
         ]
         return torch.optim.AdamW(groups, lr=self.recipe.learning_rate, betas=(0.9, 0.95), fused=True)
 
     def _tokens(self, name, tokens):
-        if len(tokens) <= self.size.context or int(tokens.max()) >= self.size.vocab_size:
+        context, vocab_size = self.config.max_positions, self.config.vocab_size
+        if len(tokens) <= context or int(tokens.max()) >= vocab_size:
             raise CourseError(
-                f"{name} has {len(tokens)} tokens up to {tokens.max()}; expected more than {self.size.context}, "
-                f"each below {self.size.vocab_size}. Make it with: python -m course_lib.model.corpus"
+                f"{name} has {len(tokens)} tokens up to {tokens.max()}; expected more than {context}, each below "
+                f"{vocab_size}. Make it with: python -m course_lib.model.corpus"
             )
         return torch.from_numpy(tokens.astype(np.int64)).to(self.device)
 
     def batch(self, starts, tokens):
         """(ids, targets) of the windows that begin at `starts`."""
-        rows = tokens[starts[:, None] + self.windows]
+        rows = tokens[starts[:, None] + self.window]
         return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
 
-    def mean_loss(self, ids, targets, dropout=0.0):
-        parameters = {name: x.to(self.dtype) for name, x in self.parameters.items()}
-        return loss(parameters, ids, targets, self.size, self.operations, dropout=dropout)
+    def mean_loss(self, ids, targets, kernels):
+        """Of a batch, (), float32; the weights are rounded first where a step computes in bfloat16."""
+        model = Transformer(self.weights.to(dtype=self.dtype), kernels)
+        return kernels.cross_entropy(model.forward(ids).flatten(0, 1), targets.flatten())
 
     def step(self, number):
         """One step of the optimiser; its loss goes to `losses`."""
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(self.recipe, number)
-        batch_loss = self.mean_loss(*self.batch(self.starts[number], self.train), dropout=self.recipe.dropout)
+        batch_loss = self.mean_loss(*self.batch(self.starts[number], self.train), self.dropping)
         batch_loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.recipe.clip)
+        torch.nn.utils.clip_grad_norm_(self.weights.tensors.values(), self.recipe.clip)
         self.optimiser.step()
         self.optimiser.zero_grad()
         self.losses[number] = batch_loss.detach()
@@ -147,9 +161,15 @@ class Run:
     @torch.no_grad()
     def validate(self):
         """The mean loss over the whole windows of the validation text."""
-        starts = torch.arange(0, len(self.validation) - self.size.context, self.size.context, device=self.device)
-        parts = [self.mean_loss(*self.batch(some, self.validation)) * len(some) for some in starts.split(32)]
+        context = self.config.max_positions
+        starts = torch.arange(0, len(self.validation) - context, context, device=self.device)
+        batches = ((self.batch(some, self.validation), len(some)) for some in starts.split(32))
+        parts = [self.mean_loss(*batch, self.kernels) * count for batch, count in batches]
         return float(sum(parts) / len(starts))
+
+    def copied_weights(self):
+        """The Weights as they are now."""
+        return Weights(self.config, {name: x.detach().clone() for name, x in self.weights.tensors.items()})
 
     def wait(self):
         if self.device.startswith("cuda"):
@@ -157,7 +177,7 @@ class Run:
 
 
 def train(run, report=print):
-    """Train to the end; returns (parameters of the lowest validation loss, the curve as a list of Point)."""
+    """Train to the end; returns (Weights of the lowest validation loss, the curve as a list of Point)."""
     curve, best, kept, recipe = [], math.inf, None, run.recipe
     since = time.perf_counter()
     for number in range(recipe.steps):
@@ -171,7 +191,7 @@ def train(run, report=print):
             validation_loss = run.validate()
             report(f"step {done:5d}  loss {mean:.4f}  validation {validation_loss:.4f}  {step_ms:.1f} ms a step")
             if validation_loss < best:
-                best, kept = validation_loss, {name: x.detach().clone() for name, x in run.parameters.items()}
+                best, kept = validation_loss, run.copied_weights()
         curve.append(Point(done, learning_rate(recipe, number), mean, validation_loss, step_ms))
         since = time.perf_counter()
     return kept, curve

@@ -8,16 +8,18 @@ import pytest
 import torch
 
 from course_lib.errors import CourseError, UnsupportedError
-from course_lib.model import card, corpus, learning, train
-from course_lib.model.differentiable import operations
+from course_lib.model import Transformer, card, corpus, random_weights, train
+from course_lib.model.config import ModelConfig
+from course_lib.model.training_kernels import training_kernels
+from course_lib.model.weights import table
 
-TINY = learning.Size(1, 32, 2, context=8, vocab_size=64)
+TINY = ModelConfig("gpt2", 64, 32, 1, 2, 2, 16, 128, 8)  # vocabulary 64, width 32, a layer, two heads, context 8
 RECIPE = train.Recipe("tiny", steps=40, batch_size=8, learning_rate=1e-2, warm_up=5, dropout=0.1, validate_every=20)
 
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
-    monkeypatch.setitem(learning.SIZES, "tiny", TINY)
+    monkeypatch.setitem(train.SIZES, "tiny", TINY)
 
 
 def tokens(count=400):
@@ -50,7 +52,7 @@ def test_the_checkpoint_is_the_one_of_the_lowest_validation_loss(monkeypatch):
     halfway = train.Run(RECIPE, tokens(), tokens(100))
     for number in range(20):
         halfway.step(number)
-    assert all(torch.equal(kept[name], x) for name, x in halfway.parameters.items())
+    assert all(torch.equal(kept[name], x) for name, x in halfway.weights.tensors.items())
 
 
 def test_the_learning_rate_rises_then_falls_to_a_tenth():
@@ -63,28 +65,41 @@ def test_the_learning_rate_rises_then_falls_to_a_tenth():
 def test_what_cannot_be_trained_is_refused():
     with pytest.raises(CourseError, match="train has 8 tokens up to .*expected more than 8, each below 64"):
         train.Run(RECIPE, tokens(8), tokens(100))
-    with pytest.raises(UnsupportedError, match="kernels='mine' is unknown; choose one of course, torch"):
-        operations("mine")
+    with pytest.raises(UnsupportedError, match="'mine' has no embedding; choose one of torch, course"):
+        training_kernels("mine")
 
 
 def test_gradients_of_the_courses_kernels_are_torchs():
-    parameters, generator = learning.initial_parameters(TINY, 0), torch.Generator().manual_seed(1)
-    for x in parameters.values():
-        x.data += 0.1 * torch.randn(x.shape, generator=generator)
+    weights, generator = random_weights(TINY), torch.Generator().manual_seed(1)
+    for x in weights.tensors.values():
+        x += 0.1 * torch.randn(x.shape, generator=generator)
+        x.requires_grad_()
     ids, targets = torch.randint(0, TINY.vocab_size, (2, 2, 8), generator=generator)
     found = []
-    for kernels in ("course", "torch"):
-        loss = learning.loss(parameters, ids, targets, TINY, operations(kernels))
-        found.append((loss.detach(), torch.autograd.grad(loss, list(parameters.values()))))
+    for backend in ("course", "torch"):
+        kernels = training_kernels(backend)
+        loss = kernels.cross_entropy(Transformer(weights, kernels).forward(ids).flatten(0, 1), targets.flatten())
+        found.append((loss.detach(), torch.autograd.grad(loss, list(weights.tensors.values()))))
     (ours, our_gradients), (theirs, their_gradients) = found
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
-    for name, a, b in zip(parameters, our_gradients, their_gradients, strict=True):
+    for name, a, b in zip(weights.tensors, our_gradients, their_gradients, strict=True):
         assert b.abs().max() > 1e-3, name
         torch.testing.assert_close(a, b, rtol=0, atol=2e-6, msg=lambda text, name=name: f"{name}: {text}")
 
 
+def test_the_course_runs_its_own_kernels(monkeypatch):
+    assert training_kernels("course").sources == dict.fromkeys(training_kernels("course").sources, "course") | {
+        "linear": "torch"
+    }
+    kernels = training_kernels("torch", dropout=0.5)
+    x = kernels.gelu(torch.ones(1000))
+    assert 400 < (x == 0).sum() < 600 and x.max() == pytest.approx(2 * 0.8412, abs=1e-3)
+
+
 def test_sizes():
-    counts = {name: learning.num_parameters(learning.SIZES[name]) for name in ("small", "draft", "nano")}
+    counts = {
+        name: sum(np.prod(entry.shape) for entry in table(train.SIZES[name])) for name in ("small", "draft", "nano")
+    }
     assert counts == {"small": 3_554_304, "draft": 986_624, "nano": 366_336}
 
 
@@ -176,13 +191,13 @@ def test_the_written_model_is_the_trained_one(small_corpus, tmp_path, monkeypatc
     from safetensors.torch import load_file
 
     size = replace(TINY, vocab_size=300)
-    monkeypatch.setitem(learning.SIZES, "tiny", size)
+    monkeypatch.setitem(train.SIZES, "tiny", size)
     monkeypatch.setattr(card, "PROMPTS", ("Line",))
     folder = small_corpus[0]
     options = "--size tiny --steps 10 --batch-size 2 --warm-up 2 --validate-every 10 --device cpu --minutes 5"
     train.main(["--data", str(folder), "--out", str(tmp_path / "model"), *options.split()])
     stored = load_file(tmp_path / "model/model.safetensors")
-    assert {name: tuple(x.shape) for name, x in stored.items()} == learning.shapes(size)
+    assert stored["transformer.h.0.attn.c_attn.weight"].shape == (32, 96) and len(stored) == 16
     assert {x.dtype for x in stored.values()} == {torch.bfloat16}
     assert json.loads((tmp_path / "model/config.json").read_text())["n_embd"] == 32
     lines = (tmp_path / "model/curve.csv").read_text().splitlines()
