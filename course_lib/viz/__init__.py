@@ -68,6 +68,7 @@ _NAMES = {  # module -> the names that it gives to the course
     "threads": ("fusion_picture", "tree_picture", "who_picture"),
     "tiles": ("mask_picture", "tile_kinds", "tile_map_picture", "warp_split_picture"),
     "timeline": ("block_waves", "launch_picture", "launch_steps", "overlap_picture", "overlap_steps", "waves_picture"),
+    "training": ("loss_picture",),
     "transformer": (
         "operator_picture",
         "pairings_picture",

@@ -15,7 +15,7 @@ _NAME_BOX = {"facecolor": "white", "pad": 0.6, "lw": 0}  # hides lines that woul
 _RING = {"markersize": 12, "markerfacecolor": "none", "markeredgecolor": VERMILION, "markeredgewidth": 1.8}
 
 
-def _line(number):
+def line_look(number):
     """Colour, dash and marker of line `number`."""
     return {"color": SERIES[number % 5], "linestyle": DASHES[number % 5], "marker": MARKERS[number % 5]}
 
@@ -38,7 +38,7 @@ def curves(series, *, x, y, title="", reference=None):
     figure = Picture(7.8, 3.6, f"{y} against {x}. {alt_text}.")
     axes = figure.subplots()
     for number, points in enumerate(series.values()):
-        axes.plot(*zip(*points, strict=True), **_line(number), linewidth=1.8, markersize=5.5, markeredgecolor=INK)
+        axes.plot(*zip(*points, strict=True), **line_look(number), linewidth=1.8, markersize=5.5, markeredgecolor=INK)
     axes.set_xscale("log", base=2)
     ticks = sorted({size for points in series.values() for size, _ in points})
     axes.set_xticks(ticks, _tick_names(ticks))
@@ -138,7 +138,7 @@ def _sweep_text(batch, length, points):
 def _draw_sweep(axes, number, length, points, floor):
     """One line with its name at the right end, a ring round the chosen point, and its floor."""
     counts, times, _ = zip(*points, strict=True)
-    axes.plot(counts, times, **_line(number), linewidth=1.6, markersize=4, markeredgecolor=INK, markeredgewidth=0.5)
+    axes.plot(counts, times, **line_look(number), linewidth=1.6, markersize=4, markeredgecolor=INK, markeredgewidth=0.5)
     for count, us, is_chosen in points:
         if is_chosen:
             axes.plot([count], [us], marker="o", linestyle="none", **_RING)

@@ -83,3 +83,14 @@ def test_the_legend_names_what_is_there_for_comparison():
         return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
     assert entries(("b", "c")) == ["for comparison"] and entries(()) == []
+
+
+def test_a_loss_curve_says_where_it_begins_and_what_is_its_best():
+    rows = [
+        {"step": 10 * n, "loss": 8.0 / n, "validation_loss": 3.0 + abs(n - 3) if n % 2 else None} for n in (1, 2, 3, 4)
+    ]
+    picture = viz.loss_picture({"course": rows, "torch": rows[:2], "none": []})
+    assert "course: 8.00 in the first 10 steps, 2.00 at step 40, validation at best 3.00 at step 30" in picture.alt_text
+    names = [text.get_text() for text in picture.axes[0].get_legend().get_texts()]
+    assert names == ["course", "course, validation", "torch", "torch, validation"]
+    assert "nothing to draw" in viz.loss_picture({}).alt_text

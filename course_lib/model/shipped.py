@@ -1,0 +1,43 @@
+"""The models that ship with the course: "small", and "draft" for speculative decoding, with one vocabulary.
+
+May import: errors, model.transformer; tokenizers inside a function.
+"""
+
+import csv
+from pathlib import Path
+
+from ..errors import ModelError
+from .transformer import Transformer
+
+SHIPPED = Path(__file__).resolve().parent / "shipped"
+
+
+def folder(name="small"):
+    """The folder of a model that ships with the course; its README.md is the model card.
+
+    Raises
+    ------
+    ModelError  no such model
+    """
+    path = SHIPPED / name
+    if not (path / "config.json").is_file():
+        names = ", ".join(sorted(each.parent.name for each in SHIPPED.glob("*/config.json")))
+        raise ModelError(f"no model {name!r} ships with the course; there are: {names or 'none'}.")
+    return path
+
+
+def load_shipped(name="small", *, dtype=None, device="cpu"):
+    """(model, tokenizer): the Transformer, by default in bfloat16 as it is stored, and a tokenizers.Tokenizer."""
+    from tokenizers import Tokenizer
+
+    path = folder(name)
+    return Transformer.load(path, dtype=dtype, device=device), Tokenizer.from_file(str(path / "tokenizer.json"))
+
+
+def loss_curve(name="small", file="curve.csv"):
+    """The rows of a stored curve, each a dict of numbers; None where nothing was validated."""
+    with open(folder(name) / file, newline="", encoding="utf-8") as rows:
+        return [
+            {key: float(value) if value else None for key, value in row.items()} | {"step": int(row["step"])}
+            for row in csv.DictReader(rows)
+        ]
