@@ -7,7 +7,9 @@ import torch
 
 from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_capability, require_group, require_rows
-from ._foundation.sizes import ELEMENTS, HEAD_DIMS
+from ._foundation.sizes import ELEMENTS, HEAD_DIMS, steps_of
+
+BYTES = {torch.int8: "char", torch.float8_e4m3fn: "__nv_fp8_e4m3"}  # dtype of a pool -> -DKV
 
 
 def pool(k_pages, v_pages, layout):
@@ -28,6 +30,31 @@ def pool(k_pages, v_pages, layout):
     slot, head = (1, 2) if layout == "NHD" else (2, 1)
     strides = (k_pages.stride(0), k_pages.stride(slot), k_pages.stride(head))
     return strides, k_pages.shape[slot], k_pages.shape[head]
+
+
+def quantised_pool(k_pages, v_pages, k_scales, v_scales, layout):
+    """((stride_page, stride_slot, stride_kv_head), page_size, num_kv_heads): two pools alike, with scales alike."""
+    if layout not in ("NHD", "HND"):
+        raise UnsupportedError(f'layout={layout!r} is unknown; choose "NHD" or "HND".')
+    if k_pages.dtype not in BYTES or v_pages.dtype != k_pages.dtype:
+        raise ShapeError(
+            f"k_pages is {k_pages.dtype}, v_pages {v_pages.dtype}; expected int8 or float8_e4m3fn for both."
+        )
+    for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
+        if pages.ndim != 4 or pages.numel() == 0:
+            raise ShapeError(f"{name} has the shape {tuple(pages.shape)}; expected 4 dimensions, each at least 1.")
+        if pages.stride(3) != 1 or pages.data_ptr() % 16 or any(step % 16 for step in steps_of(pages)):
+            raise ShapeError(f"{name} has strides {pages.stride()}; rows start at multiples of 16 bytes.")
+        if pages.shape != k_pages.shape or pages.stride() != k_pages.stride():
+            raise ShapeError("k_pages and v_pages differ in shape or strides.")
+    slot, head = (1, 2) if layout == "NHD" else (2, 1)
+    scales_shape = (k_pages.shape[0], k_pages.shape[slot], k_pages.shape[head])
+    for name, scales in (("k_scales", k_scales), ("v_scales", v_scales)):
+        if scales.shape != scales_shape or scales.dtype != torch.float32 or scales.stride() != k_scales.stride():
+            raise ShapeError(
+                f"{name} is {scales.dtype} {tuple(scales.shape)}; expected float32 {scales_shape}, strides alike."
+            )
+    return (k_pages.stride(0), k_pages.stride(slot), k_pages.stride(head)), *scales_shape[1:]
 
 
 def require_new_tokens(k, v, slot_mapping, num_kv_heads, head_dim):

@@ -13,11 +13,10 @@ from . import _paged_triton as triton_launches
 from . import paged
 from ._foundation.checks import positive_scale, require_capability, require_language
 from ._foundation.launch import cuda_launch
-from ._foundation.sizes import ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
+from ._foundation.sizes import ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div
 from ._foundation.splits import choose_split_len, scratch, slots
 
 TILE_KEYS = 32
-_POOLS = {torch.int8: "char", torch.float8_e4m3fn: "__nv_fp8_e4m3"}
 
 
 def paged_attention_quantised(
@@ -76,7 +75,7 @@ def plan(
 ):
     """The launch that `paged_attention_quantised` would make, with fresh outputs (out, lse), not yet run."""
     require_language(language)
-    pool_strides, page_size, num_kv_heads = _require_pools(k_pages, v_pages, k_scales, v_scales, layout)
+    pool_strides, page_size, num_kv_heads = checks.quantised_pool(k_pages, v_pages, k_scales, v_scales, layout)
     checks.require_queries(q, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, q)
     scale = positive_scale(q, softmax_scale)
     longest = block_table.shape[1] * page_size
@@ -104,7 +103,7 @@ def _plan_cuda(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, 
         )
     num_splits = ceil_div(longest, split_len)
     defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": group}
-    defines |= {"KV": _POOLS[k_pages.dtype]} | shape
+    defines |= {"KV": checks.BYTES[k_pages.dtype]} | shape
     out, lse = attention_outputs(q)
     arguments = (
         *inputs, out, lse, *scratch(q, num_kv_heads, num_splits), num_kv_heads, *sizes, num_splits, split_len,
@@ -146,7 +145,7 @@ def plan_write(k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layo
     require_language(language)
     if per not in ("token", "head"):
         raise UnsupportedError(f'per={per!r} is unknown; choose "token" or "head".')
-    strides, page_size, num_kv_heads = _require_pools(k_pages, v_pages, k_scales, v_scales, layout)
+    strides, page_size, num_kv_heads = checks.quantised_pool(k_pages, v_pages, k_scales, v_scales, layout)
     checks.require_new_tokens(k, v, slot_mapping, num_kv_heads, k_pages.shape[-1])
     if k.dtype not in ELEMENTS or k_pages.shape[-1] not in HEAD_DIMS:
         raise UnsupportedError(
@@ -163,7 +162,7 @@ def plan_write(k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layo
     if language == "triton":
         _require_fp8_in_triton(k_pages)
         return triton_launches.plan_write(arguments, outputs, per)
-    defines = {"HEAD_DIM": k.shape[-1], "ELEMENT": ELEMENTS[k.dtype], "KV": _POOLS[k_pages.dtype]}
+    defines = {"HEAD_DIM": k.shape[-1], "ELEMENT": ELEMENTS[k.dtype], "KV": checks.BYTES[k_pages.dtype]}
     defines["PER_TOKEN"] = int(per == "token")
     return cuda_launch("paged/08_quantised_write", (k.shape[0],), 128, arguments, outputs, defines=defines)
 
@@ -171,28 +170,3 @@ def plan_write(k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layo
 def _require_fp8_in_triton(pages):
     if pages.dtype == torch.float8_e4m3fn:
         require_capability(pages, "for float8_e4m3fn Triton needs", (8, 9))
-
-
-def _require_pools(k_pages, v_pages, k_scales, v_scales, layout):
-    """((stride_page, stride_slot, stride_kv_head), page_size, num_kv_heads): two pools alike, with scales alike."""
-    if layout not in ("NHD", "HND"):
-        raise UnsupportedError(f'layout={layout!r} is unknown; choose "NHD" or "HND".')
-    if k_pages.dtype not in _POOLS or v_pages.dtype != k_pages.dtype:
-        raise ShapeError(
-            f"k_pages is {k_pages.dtype}, v_pages {v_pages.dtype}; expected int8 or float8_e4m3fn for both."
-        )
-    for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
-        if pages.ndim != 4 or pages.numel() == 0:
-            raise ShapeError(f"{name} has the shape {tuple(pages.shape)}; expected 4 dimensions, each at least 1.")
-        if pages.stride(3) != 1 or pages.data_ptr() % 16 or any(step % 16 for step in steps_of(pages)):
-            raise ShapeError(f"{name} has strides {pages.stride()}; rows start at multiples of 16 bytes.")
-        if pages.shape != k_pages.shape or pages.stride() != k_pages.stride():
-            raise ShapeError("k_pages and v_pages differ in shape or strides.")
-    slot, head = (1, 2) if layout == "NHD" else (2, 1)
-    scales_shape = (k_pages.shape[0], k_pages.shape[slot], k_pages.shape[head])
-    for name, scales in (("k_scales", k_scales), ("v_scales", v_scales)):
-        if scales.shape != scales_shape or scales.dtype != torch.float32 or scales.stride() != k_scales.stride():
-            raise ShapeError(
-                f"{name} is {scales.dtype} {tuple(scales.shape)}; expected float32 {scales_shape}, strides alike."
-            )
-    return (k_pages.stride(0), k_pages.stride(slot), k_pages.stride(head)), *scales_shape[1:]

@@ -29,11 +29,10 @@
 #error "KV: type of the pages; pass -DKV=char (int8) or __nv_fp8_e4m3"
 #endif
 #include "common/async_copy.cuh"         // cp_async_16_zfill, commit, wait
+#include "common/attention_bytes.cuh"    // the products with bytes
 #include "common/attention_columns.cuh"  // the products, the mask and the softmax of a tile
-#include "common/byte_pairs.cuh"         // to_halves, to_halves_apart
 #include "common/constants.cuh"
 #include "common/decode_merge.cuh"       // leave_state, store_split, is_last_block, combine_splits
-#include "common/half_chunk.cuh"         // unpack_pair
 #include "common/swizzle.cuh"            // swizzle_offset<row bytes>(row, chunk)
 #ifndef TILE_KEYS
 #define TILE_KEYS 32  // keys that a warp works on at a time: 16 or 32
@@ -82,98 +81,6 @@ __device__ __forceinline__ void start_tile(unsigned char* tile_smem, const KV* k
 #pragma unroll
     for (int i = lane; i < 2 * TILE_KEYS; i += WARP_SIZE) {
         cp_async_4_zfill(scale_smem + i, (i < TILE_KEYS ? k_scales : v_scales) + scale_offset, bytes);
-    }
-}
-// endregion
-
-// region: load_heads
-// The group's queries as right operands in half; heads from NUM_Q_PER_KV on are 0. `q` points at the group's first head.
-__device__ __forceinline__ void load_heads_as_half(unsigned (&q_reg)[HEAD_DIM / 16][COL_TILES][2], const ELEMENT* q,
-                                                   long long stride_head, int lane) {
-    q += lane % 4 * 4;  // K's bytes come as four neighbours a lane, so the lane's columns are 4 t to 4 t + 3
-#pragma unroll
-    for (int d = 0; d < HEAD_DIM / 16; ++d) {
-#pragma unroll
-        for (int c = 0; c < COL_TILES; ++c) {
-            const int head = lane / 4 + 8 * c;
-#pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                float2 pair = make_float2(0.0f, 0.0f);
-                if (head < NUM_Q_PER_KV) {
-                    pair = unpack_pair(*reinterpret_cast<const unsigned*>(q + head * stride_head + d * 16 + r * 2), ELEMENT());
-                }
-                q_reg[d][c][r] = pack_pair(pair.x, pair.y, __half());
-            }
-        }
-    }
-}
-// endregion
-
-// region: multiply_k_q
-// scores = k q^T, with the scale of each key. scale_smem points at the scale of key g.
-__device__ __forceinline__ void multiply_k_q_bytes(float (&scores)[KEY_TILES][COL_TILES][4],
-                                                   const unsigned (&q_reg)[HEAD_DIM / 16][COL_TILES][2],
-                                                   const unsigned char* k_smem, const float* scale_smem, int lane_offset) {
-#pragma unroll
-    for (int d = 0; d < CHUNKS; d += 2 / KEY_TILES) {
-        unsigned k_bytes[4];  // one chunk of 32 keys, or two of 16; of eight keys: four neighbours of key g
-        ldmatrix_x4(k_bytes[0], k_bytes[1], k_bytes[2], k_bytes[3], k_smem + (lane_offset ^ (d * 16)));
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            unsigned low[2], high[2];  // keys 0-7 and 8-15 of 16
-            to_halves(low, k_bytes[2 * i], KV());
-            to_halves(high, k_bytes[2 * i + 1], KV());
-            const unsigned k_reg[4] = {low[0], high[0], low[1], high[1]};
-#pragma unroll
-            for (int c = 0; c < COL_TILES; ++c) {
-                mma_m16n8k16(scores[i % KEY_TILES][c], k_reg, q_reg[d + i / KEY_TILES][c], __half());
-            }
-        }
-    }
-#pragma unroll
-    for (int j = 0; j < KEY_TILES; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-#pragma unroll
-            for (int c = 0; c < COL_TILES; ++c) scores[j][c][e] *= scale_smem[16 * j + e / 2 * 8];
-        }
-    }
-}
-// endregion
-
-// region: multiply_v_p
-// acc += v^T weights^T. The weights take the scales of V, which follow those of K; l does not.
-__device__ __forceinline__ void multiply_v_p_bytes(float (&acc)[HEAD_DIM / 16][COL_TILES][4],
-                                                   const float (&scores)[KEY_TILES][COL_TILES][4],
-                                                   const unsigned char* v_smem, const float* scale_smem, int lane_offset) {
-    unsigned probs_reg[KEY_TILES][COL_TILES][2];  // keys 0-7 and 8-15: head g, keys 2 t and 2 t + 1
-#pragma unroll
-    for (int j = 0; j < KEY_TILES; ++j) {
-#pragma unroll
-        for (int c = 0; c < COL_TILES; ++c) {
-#pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                const float scale = scale_smem[TILE_KEYS + 16 * j + 8 * r];
-                probs_reg[j][c][r] =
-                    movmatrix_trans(pack_pair(scores[j][c][2 * r] * scale, scores[j][c][2 * r + 1] * scale, __half()));
-            }
-        }
-    }
-#pragma unroll
-    for (int d = 0; d < CHUNKS; d += 2 / KEY_TILES) {
-        unsigned v_bytes[4];  // of eight keys: columns 2 g and 2 g + 1 of key 2 t, then of key 2 t + 1
-        ldmatrix_x4_trans(v_bytes[0], v_bytes[1], v_bytes[2], v_bytes[3], v_smem + (lane_offset ^ (d * 16)));
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            unsigned low[2], high[2];  // keys 0-7 and 8-15 of 16: column 2 g, column 2 g + 1
-            to_halves_apart(low, v_bytes[2 * i], KV());
-            to_halves_apart(high, v_bytes[2 * i + 1], KV());
-            const unsigned v_reg[4] = {low[0], low[1], high[0], high[1]};
-#pragma unroll
-            for (int c = 0; c < COL_TILES; ++c) {
-                mma_m16n8k16(acc[d + i / KEY_TILES][c], v_reg, probs_reg[i % KEY_TILES][c], __half());
-            }
-        }
     }
 }
 // endregion
@@ -232,7 +139,8 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
 
     // region: load_q
     unsigned q_reg[HEAD_DIM / 16][COL_TILES][2];  // (HEAD_DIM / 16, COL_TILES, 2): lane 4 g + t, heads g and g + 8 of the group
-    load_heads_as_half(q_reg, q + batch * stride_q_batch + kv_head * NUM_Q_PER_KV * stride_q_head, stride_q_head, lane);
+    load_heads_as_half(q_reg, q + batch * stride_q_batch + kv_head * NUM_Q_PER_KV * stride_q_head, stride_q_head,
+                       NUM_Q_PER_KV, lane);
     float acc[HEAD_DIM / 16][COL_TILES][4] = {};  // (HEAD_DIM / 16, COL_TILES, 4): columns 2 g and 2 g + 1 of V as rows
     float m[COL_TILES][2], l[COL_TILES][2] = {};  // (COL_TILES, 2): m in units of log2; l over this lane's own keys
 #pragma unroll
@@ -252,7 +160,7 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
 
         // region: scores
         float scores[KEY_TILES][COL_TILES][4] = {};  // (KEY_TILES, COL_TILES, 4): k q^T with K's scales, without softmax_scale
-        multiply_k_q_bytes(scores, q_reg, k_smem, scale_smem, lane_offset);
+        multiply_k_q_bytes<KV>(scores, q_reg, k_smem, scale_smem, lane_offset);
         // endregion
 
         // region: mask
@@ -262,7 +170,7 @@ quantised_kv_kernel(const ELEMENT* q, const KV* k_pages, const KV* v_pages, cons
 
         lazy_softmax_columns(scores, m, l, acc, softmax_scale_log2);
 
-        multiply_v_p_bytes(acc, scores, v_smem, scale_smem, lane_offset);
+        multiply_v_p_bytes<KV>(acc, scores, v_smem, scale_smem, lane_offset);
     }
 
     // region: merge

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops.engine import AttentionEngine, attention, make_schedule
+from course_lib.reference.quantised_kv import quantise, restored
 from course_lib.reference.ragged import ragged_attention_lse
 
 TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
@@ -63,6 +64,27 @@ def compare(outputs, case, *, score_mod=None, masks=None, causal=True, window_le
     torch.testing.assert_close(outputs[1].double(), want[1], rtol=1e-5, atol=1e-5)
 
 
+def judged_quantised(case, kv_dtype, *, layout="NHD", per="token", chunk_keys=64, reference=None, **options):
+    """An engine over the case's pools in one byte a number, held against float64 on the numbers that they denote."""
+    q, k_pages, v_pages, table, keys, starts = case
+    pools, scales = zip(*[quantise(pages, kv_dtype, per=per) for pages in (k_pages, v_pages)], strict=True)
+    exact = [restored(pages, own) for pages, own in zip(pools, scales, strict=True)]
+    engine = AttentionEngine(
+        q.shape[1], k_pages.shape[2], q.shape[2], dtype=q.dtype, kv_dtype=kv_dtype, layout=layout, num_blocks=3,
+        **options,
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention, "make_schedule", partial(make_schedule, chunk_keys=chunk_keys))
+        engine.plan(starts, keys, table)
+    if layout == "HND":
+        pools = [pages.transpose(1, 2).contiguous() for pages in pools]
+    launch = engine.launch(q, *pools, *scales)
+    for output in launch.outputs:
+        output.fill_(torch.nan)
+    assert not launch.profile().findings
+    compare(launch.outputs, (q, *exact, table, keys, starts), **options | (reference or {}))
+
+
 MIX = [1, 40, 0, 3, 150], [170, 40, 12, 33, 150]  # decode, prefill, nothing, append, several tiles of rows
 
 
@@ -75,6 +97,23 @@ def test_a_mix_of_lengths(chunk_keys):
 def test_groups(num_heads, num_kv_heads):
     new, keys = ([1, 3, 23], [130, 64, 23]) if num_heads < 64 else ([1, 3], [100, 20])
     judged(batch(new, keys, num_heads=num_heads, num_kv_heads=num_kv_heads), chunk_keys=64)
+
+
+def test_keys_and_values_in_int8():
+    judged_quantised(batch(*MIX), torch.int8)
+    judged_quantised(batch([1, 2, 0], [0, 2, 0]), torch.int8)  # requests without keys
+
+
+def test_keys_and_values_in_e4m3():
+    wide = batch([1, 3, 70], [100, 128, 90], num_heads=8, head_dim=128, dtype=torch.bfloat16)
+    judged_quantised(wide, torch.float8_e4m3fn, layout="HND", per="head", chunk_keys=None)
+
+
+def test_scales_of_one_byte_meet_windows_score_modifications_and_groups():
+    case = batch([2, 9], [90, 64], num_heads=12, num_kv_heads=1)
+    cap = {"score_mod": lambda score, *_: 5 * torch.tanh(score / 5)}
+    options = {"score_mod": "5.0f * tanhf(score / 5.0f)", "window_left": 40, "sinks": torch.linspace(-1, 1, 12)}
+    judged_quantised(case, torch.int8, reference=cap, **options)
 
 
 def test_wide_heads_in_bfloat16():
@@ -216,6 +255,14 @@ def test_what_does_not_fit_is_a_sentence():
     engine.plan(starts, keys, table)
     with pytest.raises(ShapeError, match=r"the plan asks for torch.float16 \(3, 4, 64\)"):
         engine.run(q[:2], k_pages, v_pages)
+    small, scales = quantise(k_pages, torch.int8)
+    for pools, message in (((small, small), "v_scales missing"), ((k_pages, v_pages, scales, scales), "torch.float16")):
+        quantised = AttentionEngine(4, 2, 64, dtype=torch.float16, kv_dtype=torch.int8, num_blocks=2)
+        quantised.plan(starts, keys, table)
+        with pytest.raises(ShapeError, match=message):
+            quantised.run(q, *pools)
+    with pytest.raises(UnsupportedError, match="kv_dtype=torch.float64"):
+        AttentionEngine(4, 2, 64, kv_dtype=torch.float64)
     with pytest.raises(UnsupportedError, match="at most 64 times"):
         AttentionEngine(130, 2, 64)
     with pytest.raises(UnsupportedError, match="no window"):

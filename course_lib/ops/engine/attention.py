@@ -10,14 +10,14 @@ from .._foundation.checks import positive_scale, require_capability, require_row
 from .._foundation.launch import cuda_launch
 from .._foundation.sizes import ELEMENTS, HEAD_DIMS
 from .._foundation.splits import slots
-from .._paged_checks import pool
+from .._paged_checks import BYTES, pool, quantised_pool
 from .buffers import Buffers, packed_masks
 from .schedule import make_schedule
 
-STEM = "engine/01_work_list"
+STEM, QUANTISED = "engine/01_work_list", "engine/02_quantised_kv"
 BLOCKS_PER_SM = 2
 MAX_GROUP = 64
-NUM_WARPS, NUM_STAGES, TILE_KEYS, BLOCK_ROWS = 4, 3, 16, 128  # of the kernel
+NUM_WARPS, NUM_STAGES, BLOCK_ROWS = 4, 3, 128  # of the kernels
 BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile with many rows
 PLANNED, SCRATCH = ("block_table", "items", "first_items", "token_parts"), ("part_out", "part_lse", "counters")
 
@@ -28,7 +28,8 @@ class AttentionEngine:
     Parameters
     ----------
     num_heads, num_kv_heads, head_dim : int; head_dim 64 or 128, num_heads a multiple of num_kv_heads, at most 64 times
-    dtype : torch.float16 or torch.bfloat16
+    dtype : torch.float16 or torch.bfloat16, of q and out
+    kv_dtype : None: the pools have `dtype`; torch.int8 or torch.float8_e4m3fn: `run` is given their scales
     layout : "NHD", pools (num_pages, page_size, num_kv_heads, head_dim), or "HND"
     causal : bool; token t of the n new ones of a request with N keys sees the keys up to t + N - n
     window_left : int or None; of these it sees its own and the last `window_left` before it
@@ -52,15 +53,15 @@ class AttentionEngine:
     """
 
     def __init__(
-        self, num_heads, num_kv_heads, head_dim, *, dtype=torch.bfloat16, layout="NHD", causal=True, window_left=None,
-        softmax_scale=None, score_mod=None, parameters=None, sinks=None, custom_mask=False, deterministic=False,
-        num_blocks=None, device="cpu",
+        self, num_heads, num_kv_heads, head_dim, *, dtype=torch.bfloat16, kv_dtype=None, layout="NHD", causal=True,
+        window_left=None, softmax_scale=None, score_mod=None, parameters=None, sinks=None, custom_mask=False,
+        deterministic=False, num_blocks=None, device="cpu",
     ):  # fmt: skip
-        _require_sizes(num_heads, num_kv_heads, head_dim, dtype, window_left)
+        _require_sizes(num_heads, num_kv_heads, head_dim, dtype, kv_dtype, window_left)
         like = torch.empty(1, head_dim, dtype=dtype, device=device)
         require_capability(like, "the engine needs")
         self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, head_dim
-        self.dtype, self.layout, self.group = dtype, layout, num_heads // num_kv_heads
+        self.dtype, self.kv_dtype, self.layout, self.group = dtype, kv_dtype, layout, num_heads // num_kv_heads
         self.causal, self.window_left, self.deterministic = causal, window_left, deterministic
         self.score_mod, self.parameters, self.sinks, self.custom_mask = score_mod, parameters, sinks, custom_mask
         self.softmax_scale = positive_scale(like, softmax_scale)
@@ -107,13 +108,15 @@ class AttentionEngine:
         self._buffers.grow("counters", self._num_tokens * self.num_kv_heads, torch.int32)
         return schedule
 
-    def run(self, q, k_pages, v_pages):
+    def run(self, q, k_pages, v_pages, k_scales=None, v_scales=None):
         """Attention of the planned batch.
 
         Parameters
         ----------
         q : tensor, (total_q, num_heads, head_dim): the new tokens of all requests, one request after the other
         k_pages, v_pages : tensors, pools of the engine's layout, which hold the new tokens already
+        k_scales, v_scales : tensors, (num_pages, page_size, num_kv_heads) in either layout, float32, the same strides,
+            or None without a `kv_dtype`; a number of a pool denotes itself times its scale (strides of 0 are welcome)
 
         Returns
         -------
@@ -124,30 +127,38 @@ class AttentionEngine:
         ------
         ShapeError  no plan yet, or tensors that do not fit it
         """
-        launch = self.launch(q, k_pages, v_pages)
+        launch = self.launch(q, k_pages, v_pages, k_scales, v_scales)
         launch.run()
         return launch.outputs
 
-    def launch(self, q, k_pages, v_pages):
+    def launch(self, q, k_pages, v_pages, k_scales=None, v_scales=None):
         """The launch that `run` would make, with fresh outputs (out, lse), not yet run."""
-        strides, page_size = self._require_run(q, k_pages, v_pages)
+        pools = (k_pages, v_pages) if self.kv_dtype is None else (k_pages, v_pages, k_scales, v_scales)
+        strides, page_size = self._require_run(q, pools)
         out, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), q.new_empty(q.shape[:2], dtype=torch.float32)
         window = -1 if self.window_left is None else self.window_left
         planned, scratch, bits = (self._buffers.named(names) for names in (PLANNED, SCRATCH, ("mask_bits",)))
         arguments = (
-            q, k_pages, v_pages, *planned, out, lse, *scratch, self.parameters, *bits, self.sinks, self.num_heads,
-            page_size, self._max_pages, *q.stride()[:2], *strides, self.softmax_scale, int(self.causal), window,
+            q, *pools, *planned, out, lse, *scratch, self.parameters, *bits, self.sinks, self.num_heads, page_size,
+            self._max_pages, *q.stride()[:2], *strides, self.softmax_scale, int(self.causal), window,
         )  # fmt: skip
-        rows, ring = BLOCK_ROWS + 4 * BLOCK_N[self.head_dim], NUM_WARPS * NUM_STAGES * 2 * TILE_KEYS
         return cuda_launch(
-            STEM, (self.num_blocks,), 32 * NUM_WARPS, arguments, (out, lse), defines=self._defines(),
-            shared_bytes=max(rows, ring) * self.head_dim * 2,
+            STEM if self.kv_dtype is None else QUANTISED, (self.num_blocks,), 32 * NUM_WARPS, arguments, (out, lse),
+            defines=self._defines(), shared_bytes=self._shared_bytes(),
         )  # fmt: skip
 
     def _defines(self):
         defines = {"HEAD_DIM": self.head_dim, "ELEMENT": ELEMENTS[self.dtype], "GROUP": self.group}
-        mask = {"CUSTOM_MASK": 1} if self.custom_mask else {}
-        return defines | mask | ({"SCORE_MOD": f"({self.score_mod})"} if self.score_mod else {})
+        defines |= {"CUSTOM_MASK": 1} if self.custom_mask else {}
+        defines |= {"KV": BYTES[self.kv_dtype]} if self.kv_dtype else {}
+        return defines | ({"SCORE_MOD": f"({self.score_mod})"} if self.score_mod else {})
+
+    def _shared_bytes(self):
+        """Of a block: Q and two stages of K and V, or the rings of its warps; a key of one byte has two scales."""
+        key_bytes = 4 * self.head_dim if self.kv_dtype is None else 2 * self.head_dim + 8
+        tile_keys = 16 if self.kv_dtype is None else 32
+        rows = 2 * BLOCK_ROWS * self.head_dim + 2 * BLOCK_N[self.head_dim] * key_bytes
+        return max(rows, NUM_WARPS * NUM_STAGES * tile_keys * key_bytes)
 
     def _require_plan(self, seq_lens, block_table, shared, masks):
         if shared and (self.window_left is not None or self.score_mod or self.custom_mask):
@@ -163,11 +174,12 @@ class AttentionEngine:
             came = "missing" if masks is None else "given"
             raise ShapeError(f"masks are {came}; the engine has custom_mask={self.custom_mask}.")
 
-    def _require_run(self, q, k_pages, v_pages):
+    def _require_run(self, q, pools):
         """(strides of the pools, page_size) after every check."""
         if self.schedule is None:
             raise ShapeError("the engine has no plan; call plan(cu_seqlens_q, seq_lens, block_table) first.")
-        strides, page_size, num_kv_heads = pool(k_pages, v_pages, self.layout)
+        strides, page_size, num_kv_heads = self._require_pools(pools)
+        k_pages = pools[0]
         wanted = (self._num_tokens, self.num_heads, self.head_dim)
         if q.shape != wanted or q.dtype != self.dtype:
             raise ShapeError(f"q is {q.dtype} {tuple(q.shape)}; the plan asks for {self.dtype} {wanted}.")
@@ -176,7 +188,7 @@ class AttentionEngine:
                 f"the pools have {num_kv_heads} heads of {k_pages.shape[-1]}; "
                 f"the engine has {self.num_kv_heads} of {self.head_dim}."
             )
-        require_rows("q", q, k_pages)
+        require_rows("q", q, k_pages if self.kv_dtype is None else q)
         room = self._max_pages * page_size
         if self._longest > room:
             raise ShapeError(
@@ -184,8 +196,23 @@ class AttentionEngine:
             )
         return strides, page_size
 
+    def _require_pools(self, pools):
+        """(strides of the pools and of their scales, page_size, num_kv_heads) after every check."""
+        if self.kv_dtype is None:
+            return pool(*pools, self.layout)
+        missing = [name for name, x in zip(("k_scales", "v_scales"), pools[2:], strict=True) if x is None]
+        if missing or pools[0].dtype != self.kv_dtype:
+            came = f"{' and '.join(missing)} missing" if missing else f"pools of {pools[0].dtype}"
+            raise ShapeError(
+                f"the engine has kv_dtype={self.kv_dtype}: expected such pools and their scales, not {came}."
+            )
+        strides, page_size, num_kv_heads = quantised_pool(*pools, self.layout)
+        return (*strides, *pools[2].stride()), page_size, num_kv_heads
 
-def _require_sizes(num_heads, num_kv_heads, head_dim, dtype, window_left):
+
+def _require_sizes(num_heads, num_kv_heads, head_dim, dtype, kv_dtype, window_left):
+    if kv_dtype is not None and kv_dtype not in BYTES:
+        raise UnsupportedError(f"kv_dtype={kv_dtype}; expected None (as dtype), torch.int8 or torch.float8_e4m3fn.")
     if head_dim not in HEAD_DIMS or dtype not in ELEMENTS:
         raise UnsupportedError(f"head_dim={head_dim}, {dtype}; the engine takes 64 or 128, float16 or bfloat16.")
     if num_heads % num_kv_heads or num_heads // num_kv_heads > MAX_GROUP:

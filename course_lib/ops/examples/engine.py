@@ -5,9 +5,9 @@ from functools import partial
 import torch
 
 from ..engine import AttentionEngine
-from ..engine.attention import STEM
+from ..engine.attention import QUANTISED, STEM
 from . import Example
-from .inputs import paged_cache, random
+from .inputs import byte_pools, paged_cache, random
 
 NEW, LENGTHS, STARTS = (1, 5, 0, 40), (300, 70, 9, 40), [0, 1, 6, 6, 46]
 
@@ -18,6 +18,7 @@ def examples(device):
         ("bfloat16, head_dim 128", 8, 128, torch.bfloat16),
     ):
         yield Example(STEM, "cuda", partial(_plan, device, num_heads, head_dim, dtype), case)
+        yield Example(QUANTISED, "cuda", partial(_plan, device, num_heads, head_dim, dtype, kv_dtype=torch.int8), case)
     sinks = {"sinks": torch.zeros(4, device=device), "window_left": 30, "score_mod": "5.0f * tanhf(score / 5.0f)"}
     yield Example(STEM, "cuda", partial(_plan, device, 4, 64, torch.float16, **sinks), "window, soft cap, sinks")
     masks = [
@@ -30,7 +31,8 @@ def examples(device):
 def _plan(device, num_heads, head_dim, dtype, *, masks=None, **options):
     """The launch of one mix; the first request has two items, the others one."""
     cache = paged_cache(device, seq_lens=LENGTHS, num_heads=num_heads, head_dim=head_dim, dtype=dtype)
-    num_kv_heads = cache[1].shape[2]
+    num_kv_heads, quantised = cache[1].shape[2], options.get("kv_dtype") is not None
+    pools = sum(byte_pools(device, cache[1]), []) if quantised else cache[1:3]
     engine = AttentionEngine(num_heads, num_kv_heads, head_dim, dtype=dtype, num_blocks=3, device=device, **options)
     engine.plan(STARTS, LENGTHS, cache[3], masks=masks)
-    return engine.launch(random(device, STARTS[-1], num_heads, head_dim, dtype=dtype, seed=5), *cache[1:3])
+    return engine.launch(random(device, STARTS[-1], num_heads, head_dim, dtype=dtype, seed=5), *pools)

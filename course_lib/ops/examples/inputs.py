@@ -44,3 +44,11 @@ def paged_cache(device, seq_lens=(0, 17, 40), page_size=3, head_dim=64, num_head
     q = random("cpu", len(seq_lens), num_heads, head_dim, dtype=dtype)
     lengths = torch.tensor(seq_lens, dtype=torch.int32)
     return tuple(x.to(device) for x in (q, *pools, table, lengths))
+
+
+def byte_pools(device, k_pages):
+    """([k_pages, v_pages], [k_scales, v_scales]) in int8 for a pool of `paged_cache`; unused scales are NaN."""
+    shape, generator = k_pages.shape, torch.Generator().manual_seed(6)
+    pools = [torch.randint(-127, 128, shape, generator=generator).to(torch.int8).to(device) for _ in range(2)]
+    used = k_pages[..., 0].isfinite()
+    return pools, [(random(device, *shape[:3], seed=seed).abs() / 50).where(used, torch.nan) for seed in (7, 8)]

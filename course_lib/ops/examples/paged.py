@@ -7,7 +7,7 @@ import torch
 from .. import paged as ops
 from .. import paged_prefill, paged_quantised
 from . import Example, of_steps
-from .inputs import paged_cache, random
+from .inputs import byte_pools, paged_cache, random
 
 SLOTS = 7, -1, 0, 5, 2  # of five new tokens; one is not stored
 
@@ -57,11 +57,7 @@ def _writes(device, cache, case):
 
 
 def _bytes(device, cache, case):
-    """Pools of int8; the scales of unused slots are NaN."""
-    shape, generator = cache[1].shape, torch.Generator().manual_seed(6)
-    pools = [torch.randint(-127, 128, shape, generator=generator).to(torch.int8).to(device) for _ in range(2)]
-    used = cache[1][..., 0].isfinite()
-    scales = [(random(device, *shape[:3], seed=seed).abs() / 50).where(used, torch.nan) for seed in (7, 8)]
+    pools, scales = byte_pools(device, cache[1])
     read = partial(paged_quantised.plan, cache[0], *pools, *scales, *cache[3:], split_len=16)
     own = [x.clone() for x in (*pools, *scales)]
     slots = torch.tensor(SLOTS, device=device)
