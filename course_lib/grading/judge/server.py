@@ -4,7 +4,7 @@ It is a worker (course_lib/worker.py) of the notebook or of `course grade`: an e
 in, a verdict goes back as JSON. Nothing that the notebook's cells have patched reaches it, and the answer runs in a
 child of the zygote, never here.
 
-May import: device, errors, exercise.registry, difference, judge, processes.isolation, torch.
+May import: device, errors, exercise.registry, difference, judge, processes.confine, processes.isolation, torch.
 """
 
 import json
@@ -27,8 +27,9 @@ def serve(caller):
     import torch
 
     from ...device import engine
-    from ..processes import isolation
+    from ..processes import confine, isolation
 
+    confine.hide_memory()  # and with it the pipe to the client: else an answer could write a verdict into it
     torch.set_num_threads(1)
     if engine() == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
         isolation.fork_zygote(without=caller)

@@ -1,6 +1,6 @@
 """What happens in the child: limits first, then the answer, run by run. It reports outputs and faults, never a verdict.
 
-May import: child_compile, child_cuda, child_python, child_triton, faults, protocol, tensors, wire.
+May import: child_compile, child_cuda, child_python, child_triton, confine, faults, protocol, tensors, wire.
 """
 
 import faulthandler
@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from . import child_compile, child_cuda, child_python, child_triton, wire
+from . import child_compile, child_cuda, child_python, child_triton, confine, wire
 from .faults import fault_of
 from .protocol import RunResult
 from .tensors import holds_poison
@@ -112,6 +112,8 @@ def _enter(result_descriptor, trace_descriptor, output_descriptor, folder):
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+    if os.getuid() == 0:
+        confine.drop_capabilities()  # root's right to read any process
     faulthandler.enable(_TRACE_FILENO, all_threads=False)
     faulthandler.register(signal.SIGUSR1, _TRACE_FILENO, all_threads=False)
 

@@ -20,7 +20,7 @@ def collect(task, account, data):
     account : dict of the zygote (stopped, signalled, status, where, printed, dropped, seconds), or None when it died
     data : bytes, the records that the child wrote; not to be trusted
     """
-    records, damaged = _records(data)
+    records, damaged = _records(data, {run.name: run.outputs for run in task.runs})
     results = {}
     started, fault, finished = None, None, False
     for record in records:
@@ -49,14 +49,16 @@ def collect(task, account, data):
     return ChildResult(runs, fault, _printed(account), account["seconds"] if account else task.wall_seconds)
 
 
-def _records(data):
-    """The child's records, and whether anything in them was not of the child's making."""
+def _records(data, wanted):
+    """The child's records, and whether anything in them is not what a run of the task (name: outputs) may send."""
     records, position = [], 0
     try:
         while position < len(data):
             record, position = wire.unpack(data, position)
             if record.get("record") == "run":
-                record["result"] = wire.run_result_from(record["result"])
+                result = record["result"] = wire.run_result_from(record["result"])
+                for outputs in (result.outputs or {}, *result.schedule_outputs.values()):
+                    wire.check_outputs(outputs, wanted[result.name])
             elif record.get("record") == "fault":
                 record["fault"] = wire.fault_from(record["fault"])
             records.append(record)
@@ -69,7 +71,9 @@ def _printed(account):
     if account is None:
         return ""
     dropped = account["dropped"]
-    return account["printed"] + (f"\n[{dropped:,} more bytes of output were dropped]" if dropped else "")
+    return wire.plain_text(account["printed"]) + (
+        f"\n[{dropped:,} more bytes of output were dropped]" if dropped else ""
+    )
 
 
 def _ending(task, account):

@@ -7,8 +7,9 @@ May import: protocol, torch.
 
 import json
 import math
+import re
 import struct
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import torch
 
@@ -17,10 +18,19 @@ from .protocol import Change, ChildTask, Fault, MapRef, Ref, Run, RunResult
 _LENGTH = struct.Struct("<Q")
 _MAX_BYTES = 8 << 30
 _MAX_DIMS = 12
+_MOST_TEXT, _MOST_FINDINGS, _MOST_CHANGES, _MOST_DEPTH = 20_000, 2_000, 1_000, 8
+# control characters but line ends and tabs, and marks that turn the direction of text: a terminal obeys them
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_SEQUENCE = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?")
 
 
 class WireError(ValueError):
     """The bytes are not a message of this format."""
+
+
+def plain_text(text, most=_MOST_TEXT):
+    """The first `most` characters of `text` without what a terminal obeys: escape sequences, control characters."""
+    return _CONTROL.sub("", _SEQUENCE.sub("", text.replace("\r\n", "\n")))[:most]
 
 
 def dtype_named(name):
@@ -172,11 +182,16 @@ def fault_from(plain):
     except TypeError as error:
         raise WireError(str(error)) from None
     for name in ("line", "other_line"):
-        if not isinstance(getattr(fault, name), int | None):
+        if not _is_whole(getattr(fault, name), none=True):
             raise WireError(f"the fault's {name} is not a number")
     if not all(isinstance(text, str) for text in (fault.kind, fault.message, fault.detail)):
         raise WireError("the fault's words are not text")
-    return fault
+    return replace(fault, message=plain_text(fault.message), detail=plain_text(fault.detail))
+
+
+def _is_whole(value, none=False):
+    """Whether a value is a whole number of at most 63 bits, or None where that may be."""
+    return (none and value is None) or (type(value) is int and abs(value) < 1 << 63)
 
 
 def _change_from(plain):
@@ -190,6 +205,29 @@ def _change_from(plain):
     return change
 
 
+def _check_plain(value, depth=_MOST_DEPTH):
+    """WireError unless a value is numbers, text, lists and dicts of these, nested a few levels."""
+    if depth == 0 or not isinstance(value, None | bool | int | float | str | list | dict):
+        raise WireError(f"a {type(value).__name__} has no place in a ledger")
+    if isinstance(value, str) and len(value) > _MOST_TEXT:
+        raise WireError("a text of a ledger is too long")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_plain(item, depth - 1)
+
+
+def check_outputs(outputs, wanted):
+    """WireError unless tensors have the names, types and sizes that the task asked for; a size of -1 means any."""
+    for name, tensor in outputs.items():
+        if name not in wanted or not isinstance(tensor, torch.Tensor):
+            raise WireError(f"the child sent {name!r} as a {type(tensor).__name__}")
+        shape, dtype = wanted[name]
+        fits = len(shape) == tensor.dim() and all(
+            want in (-1, size) for want, size in zip(shape, tensor.shape, strict=True)
+        )
+        if not fits or dtype_name(tensor.dtype) != dtype:
+            raise WireError(f"{name} came as {dtype_name(tensor.dtype)} of shape {tuple(tensor.shape)}")
+
+
 def run_result_from(plain):
     """A RunResult from plain data that the child sent; WireError when it is not one."""
     try:
@@ -197,10 +235,18 @@ def run_result_from(plain):
     except TypeError as error:
         raise WireError(str(error)) from None
     kinds = {"name": str, "outputs": dict | None, "schedule_outputs": dict, "ledger": dict | None, "launches": int}
+    kinds |= {"returned": str | None, "seconds": float | int}
     for name, kind in kinds.items():
         if not isinstance(getattr(result, name), kind):
             raise WireError(f"the run's {name} is a {type(getattr(result, name)).__name__}")
+    for name, most in (("findings", _MOST_FINDINGS), ("inputs_changed", _MOST_CHANGES)):
+        if not isinstance(getattr(result, name), list) or len(getattr(result, name)) > most:
+            raise WireError(f"the run's {name} are no list of at most {most}")
+    if not all(isinstance(outputs, dict) for outputs in result.schedule_outputs.values()):
+        raise WireError("the outputs of a schedule are damaged")
+    _check_plain(result.ledger)
+    result.returned = plain_text(result.returned) if result.returned is not None else None
     result.fault = fault_from(result.fault) if result.fault else None
-    result.findings = tuple(fault_from(finding) for finding in result.findings or ())
-    result.inputs_changed = tuple(_change_from(change) for change in result.inputs_changed or ())
+    result.findings = tuple(fault_from(finding) for finding in result.findings)
+    result.inputs_changed = tuple(_change_from(change) for change in result.inputs_changed)
     return result
