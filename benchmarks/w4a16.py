@@ -1,11 +1,12 @@
-"""Time products of one to eight tokens with weights of four bits beside torch's int4 path and 16-bit weights.
+"""Time products of one to 2,048 tokens with weights of four bits beside torch's int4 path and 16-bit weights.
 
     python3 -m benchmarks.w4a16 --out benchmarks/results/h200/w4a16.csv
     python3 -m benchmarks.w4a16 --dry      tiny sizes on a CPU, to try the script
 
 The layers of a model of 8 billion parameters, in bfloat16 with groups of 128. `gbps` counts size_n * size_k / 2 bytes
 of weights, 3 bytes a group and row, and x and out. `F.linear` reads four times as many. Graphs, in turns, checked
-against the exact weights in float64 before.
+against the exact weights in float64 before. Up to eight tokens it is 01_gemv, from there on 02_gemm; the more tokens,
+the less a rate of bytes says: compare times.
 """
 
 import sys
@@ -20,12 +21,12 @@ from course_lib.ops import w4a16 as ops
 from course_lib.reference import w4a16 as reference
 
 SIZES = ((4096, 14336), (14336, 4096), (4096, 4096), (28672, 8192))  # size_n, size_k
-TOKENS, GROUP = (1, 4, 8), 128
+TOKENS, GROUP = (1, 4, 8, 16, 32, 64, 256, 2048), 128
 TOLERANCE = 2e-2
 
 
 def loads(dry):
-    sizes, tokens = (((24, 256),), (3,)) if dry else (SIZES, TOKENS)
+    sizes, tokens = (((24, 256),), (3, 9)) if dry else (SIZES, TOKENS)
     return [
         {"num_tokens": num_tokens, "size_n": size_n, "size_k": size_k, "group": GROUP, "dtype": "bfloat16"}
         for size_n, size_k in sizes
@@ -50,7 +51,8 @@ def rows_of(load, options):
     num_bytes = packed.nbytes + scales.nbytes + zeros.nbytes + x.nbytes + load["num_tokens"] * size_n * dtype.itemsize
     check = partial(error_of, want=reference.product(x, packed, scales, zeros))
     layer = Layer(options, num_bytes, check, TOLERANCE)
-    layer.ours("01_gemv", "cuda", lambda: poisoned(ops.plan(x, packed, scales, zeros)))
+    variant, plan = ("01_gemv", ops.plan) if load["num_tokens"] <= ops.MAX_TOKENS else ("02_gemm", ops.plan_gemm)
+    layer.ours(variant, "cuda", lambda: poisoned(plan(x, packed, scales, zeros)))
     dense = reference.dequantised(packed, scales, zeros, size_k).to(dtype)
     layer.torch("F.linear, 16 bits", lambda: lambda: (F.linear(x, dense),))
     layer.peer("_weight_int4pack_mm", lambda: torch_int4(x, q, scales, zeros))
@@ -70,7 +72,7 @@ BENCHMARK = Benchmark(
     loads=loads,
     rows=rows_of,
     shown=("median_us", "gbps", "copy_percent"),
-    quick={"num_tokens": (1, 8), "size_n": (4096,)},
+    quick={"num_tokens": (1, 8, 16, 64, 2048), "size_n": (4096,)},
     runs=25,
 )
 

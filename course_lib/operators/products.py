@@ -14,8 +14,8 @@ from ..ops import w4a16
 
 @torch.library.custom_op("course::w4a16_linear", mutates_args=())
 def w4a16_linear(x: Tensor, packed: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
-    """x w^T for x (..., size_k), out (..., size_n); weights, dtypes and errors as `ops.w4a16.gemv`."""
-    out = w4a16.gemv(x.reshape(-1, x.shape[-1]), packed, scales, zeros)
+    """x w^T for x (..., size_k), out (..., size_n); weights, dtypes and errors as `ops.w4a16.linear`."""
+    out = w4a16.linear(x.reshape(-1, x.shape[-1]), packed, scales, zeros)
     return out.view(*x.shape[:-1], len(packed))
 
 

@@ -1,4 +1,4 @@
-"""Launcher of the product of a few rows of activations with weights of four bits, and their packing.
+"""Launchers of products of activations with weights of four bits, for few rows and for many, and their packing.
 
 May import: errors, ops._foundation, torch.
 """
@@ -9,14 +9,21 @@ from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_capability, require_tensor
 from ._foundation.launch import cuda_launch, ran
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
+from ._foundation.splits import slots
 
 GROUPS = (32, 64, 128)
 MAX_TOKENS, ROWS, STRETCH = 8, 16, 128
 MAX_WARPS = 16
+# tiles of 02_gemm: tokens, row tiles of a warp, warps that share the rows, warps that share k, stages
+TILES = {
+    16: {"BLOCK_M": 16, "ROW_TILES": 1, "WARPS_N": 2, "WARPS_K": 4, "NUM_STAGES": 4},  # few blocks: a deep stage
+    32: {"BLOCK_M": 32, "ROW_TILES": 1, "WARPS_N": 2, "WARPS_K": 2, "NUM_STAGES": 4},
+    64: {"BLOCK_M": 64, "ROW_TILES": 2, "WARPS_N": 4, "WARPS_K": 1, "NUM_STAGES": 3},
+}
 
 
 def pack(q):
-    """The words that `gemv` reads, of weights q (size_n, size_k) uint8, 0 to 15; made once, with torch.
+    """The words that `linear` reads, of weights q (size_n, size_k) uint8, 0 to 15; made once, with torch.
 
     Returns
     -------
@@ -33,6 +40,11 @@ def pack(q):
     halves = full.permute(0, 1, 3, 2, 5, 4).flatten(-2).to(torch.int32)  # (…, t, i, place in the word)
     bytes_of_words = (halves[..., ::2] | halves[..., 1::2] << 4).to(torch.uint8).contiguous()
     return bytes_of_words.view(torch.int32).view(size_n, -1)
+
+
+def linear(x, packed, scales, zeros, *, out=None):
+    """x w^T for any number of rows of x: `gemv` up to eight, `gemm` from nine on; parameters and errors as there."""
+    return ran((plan if len(x) <= MAX_TOKENS else plan_gemm)(x, packed, scales, zeros, out=out))
 
 
 def gemv(x, packed, scales, zeros, *, out=None):
@@ -63,31 +75,75 @@ def gemv(x, packed, scales, zeros, *, out=None):
     return ran(plan(x, packed, scales, zeros, out=out))
 
 
+def gemm(x, packed, scales, zeros, *, out=None):
+    """x w^T for any number of rows of x, one launch of w4a16/02_gemm; the rest as in `gemv`.
+
+    Notes
+    -----
+    Cost      2 * num_tokens * size_n * size_k operations; weights are read once for each BLOCK_M tokens, x once for
+              each BLOCK_N rows of weights, both from cache after the first
+    Numerics  as `gemv`, in another order of sums, which depends on the tiles
+    """
+    return ran(plan_gemm(x, packed, scales, zeros, out=out))
+
+
 def plan(x, packed, scales, zeros, *, out=None):
     """The launch of 01_gemv, not yet run."""
+    if x.ndim == 2 and len(x) > MAX_TOKENS:
+        raise UnsupportedError(
+            f"x has {len(x)} rows; 01_gemv takes at most {MAX_TOKENS}, the columns of an mma: use linear."
+        )
+    arguments, out = _arguments(x, packed, scales, zeros, out)
+    size_n, size_k = arguments[-3:-1]
+    num_warps = min(MAX_WARPS, ceil_div(size_k, STRETCH))
+    defines = _defines(x, scales) | {"NUM_WARPS": num_warps}
+    return cuda_launch("w4a16/01_gemv", (ceil_div(size_n, ROWS),), 32 * num_warps, arguments, (out,), defines=defines)
+
+
+def plan_gemm(x, packed, scales, zeros, *, out=None, tiles=None):
+    """The launch of 02_gemm, not yet run; `tiles` are macros as in TILES, None chooses them."""
+    arguments, out = _arguments(x, packed, scales, zeros, out)
+    num_tokens, size_n = arguments[-4:-2]
+    tiles = tiles or choose_tiles(num_tokens, size_n, slots(x, 1))
+    block_m, block_n = tiles["BLOCK_M"], ROWS * tiles["ROW_TILES"] * tiles["WARPS_N"]
+    stages = tiles["NUM_STAGES"] * tiles["WARPS_K"] * (block_n * 64 + block_m * 256)
+    shared_bytes = max(stages, tiles["WARPS_K"] * block_m * (block_n + 4) * 4)
+    grid, block = (ceil_div(num_tokens, block_m), ceil_div(size_n, block_n)), 32 * tiles["WARPS_N"] * tiles["WARPS_K"]
+    defines = _defines(x, scales) | tiles
+    return cuda_launch("w4a16/02_gemm", grid, block, arguments, (out,), defines=defines, shared_bytes=shared_bytes)
+
+
+def choose_tiles(num_tokens, size_n, num_slots):
+    """Tiles that hold the tokens, from TILES; the largest only where its blocks fill the card's multiprocessors."""
+    large = TILES[64]
+    block_n = ROWS * large["ROW_TILES"] * large["WARPS_N"]
+    if num_tokens > 32 and ceil_div(num_tokens, 64) * ceil_div(size_n, block_n) >= num_slots:
+        return large
+    return TILES[16] if num_tokens <= 16 else TILES[32]
+
+
+def _defines(x, scales):
+    return {"ELEMENT": ELEMENTS[x.dtype], "GROUP": x.shape[1] // len(scales)}
+
+
+def _arguments(x, packed, scales, zeros, out):
+    """(arguments of either kernel, out), after the checks."""
     _require(x, packed, scales, zeros)
     (num_tokens, size_k), size_n = x.shape, len(packed)
     out = x.new_empty(num_tokens, size_n) if out is None else out
     require_tensor(out, "out", 2, x.dtype)
     if out.shape != (num_tokens, size_n):
         raise ShapeError(f"out has the shape {tuple(out.shape)}; expected {(num_tokens, size_n)}.")
-    num_warps = min(MAX_WARPS, ceil_div(size_k, STRETCH))
-    defines = {"ELEMENT": ELEMENTS[x.dtype], "GROUP": size_k // len(scales), "NUM_WARPS": num_warps}
     stride = x.stride(0) if num_tokens > 1 else 0
-    arguments = (x, packed, scales, zeros, out, num_tokens, size_n, size_k, stride)
-    return cuda_launch("w4a16/01_gemv", (ceil_div(size_n, ROWS),), 32 * num_warps, arguments, (out,), defines=defines)
+    return (x, packed, scales, zeros, out, num_tokens, size_n, size_k, stride), out
 
 
 def _require(x, packed, scales, zeros):
     """Shapes, dtypes and alignment, in words."""
     if x.ndim != 2 or x.numel() == 0 or x.dtype not in ELEMENTS:
         raise ShapeError(f"x is {x.dtype} {tuple(x.shape)}; expected float16 or bfloat16 (num_tokens, size_k).")
-    require_capability(x, "01_gemv needs")
+    require_capability(x, "mma.m16n8k16 needs")
     (num_tokens, size_k), size_n = x.shape, len(packed)
-    if num_tokens > MAX_TOKENS:
-        raise UnsupportedError(
-            f"x has {num_tokens} rows; this kernel takes at most {MAX_TOKENS}, the columns of an mma."
-        )
     if (size_k > 1 and x.stride(1) != 1) or (num_tokens > 1 and x.stride(0) % CHUNK) or x.data_ptr() % 16:
         raise ShapeError(f"x has strides {x.stride()}; its rows must be contiguous and start at multiples of 16 bytes.")
     require_tensor(packed, "packed", 2, torch.int32)

@@ -13,12 +13,12 @@
 // gate: -DELEMENT=__half -DGROUP=128 -DNUM_WARPS=16
 // gate: -DELEMENT=__nv_bfloat16 -DGROUP=64 -DNUM_WARPS=16
 // gate: -DELEMENT=__nv_bfloat16 -DGROUP=32 -DNUM_WARPS=4
-// Source    Y. J. Kim and others, "Who Says Elephants Can't Run", 2022 (numbers of four bits as floats by their
-//           bits), arXiv:2211.10017; E. Frantar and others, "MARLIN", 2024 (order in the word), arXiv:2408.11743
+// Source    common/four_bits.cuh
 #if !defined(ELEMENT) || !defined(GROUP) || !defined(NUM_WARPS)
 #error "pass -DELEMENT=__half -DGROUP=128 (weights of a scale) -DNUM_WARPS=16 (of a block, which share size_k)"
 #endif
 #include "common/constants.cuh"
+#include "common/four_bits.cuh"  // pair_of
 #include "common/half_types.cuh"
 #define ROWS 16        // rows of the weights that a block has: those of an mma
 #define TOKENS 8       // columns of an mma
@@ -28,32 +28,6 @@
 #define NUM_THREADS (NUM_WARPS * WARP_SIZE)
 static_assert(GROUP == 32 || GROUP == 64 || GROUP == 128, "GROUP: word i of four lanes is 32 numbers of one group");
 static_assert(NUM_WARPS >= 1 && NUM_WARPS <= 32, "NUM_WARPS: a block has up to 1024 threads");
-
-// region: unpack
-// The bits of four, set below an exponent, are a float: 1024 + q in half, 128 + q in bfloat16; minus that and the zero, exact.
-__device__ __forceinline__ unsigned minus_zero(unsigned quads, unsigned zero, __half) {
-    const unsigned numbers = quads | 0x64006400u, shift = (0x6400u + zero) * 0x10001u;  // an integer below 2048 is exact
-    const __half2 pair = __hsub2(*reinterpret_cast<const __half2*>(&numbers), *reinterpret_cast<const __half2*>(&shift));
-    return *reinterpret_cast<const unsigned*>(&pair);
-}
-__device__ __forceinline__ unsigned minus_zero(unsigned quads, unsigned zero, __nv_bfloat16) {
-    const unsigned numbers = quads | 0x43004300u, shift = (0x4300u + zero) * 0x10001u;
-    const __nv_bfloat162 pair =
-        __hsub2(*reinterpret_cast<const __nv_bfloat162*>(&numbers), *reinterpret_cast<const __nv_bfloat162*>(&shift));
-    return *reinterpret_cast<const unsigned*>(&pair);
-}
-
-// Numbers 2 p and 2 p + 1 of a word, without the zero.
-__device__ __forceinline__ unsigned pair_of(unsigned word, int p, unsigned zero) {
-    return minus_zero((word >> (4 * p)) & 0x000f000fu, zero, ELEMENT());
-}
-// endregion
-
-__device__ __forceinline__ float as_float(__half x) { return __half2float(x); }
-__device__ __forceinline__ float as_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-__device__ __forceinline__ unsigned word_of(const uint4& words, int i) {
-    return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
-}
 
 // region: multiply
 // acc += scale * (q - zero) x over one stretch. Lane 4 g + t has rows g and g + 8 of the weights, token g, and of every 32
@@ -80,8 +54,9 @@ __device__ __forceinline__ void multiply(float (&acc)[4], const uint4 (&words)[2
         const uint4 x_reg = has_token ? *reinterpret_cast<const uint4*>(x_row + k) : make_uint4(0, 0, 0, 0);
 #pragma unroll
         for (int p = 0; p < 4; p += 2) {
-            const unsigned a[4] = {pair_of(word_of(words[0], i), p, zero[0]), pair_of(word_of(words[1], i), p, zero[1]),
-                                   pair_of(word_of(words[0], i), p + 1, zero[0]), pair_of(word_of(words[1], i), p + 1, zero[1])};
+            unsigned a[4];
+#pragma unroll
+            for (int e = 0; e < 4; ++e) a[e] = pair_of(word_of(words[e % 2], i), p + e / 2, zero[e % 2], ELEMENT());
             const unsigned b[2] = {word_of(x_reg, p), word_of(x_reg, p + 1)};
             mma_m16n8k16(sum, a, b, ELEMENT());
         }

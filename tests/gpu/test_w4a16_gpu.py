@@ -23,3 +23,21 @@ def test_product(size, group, dtype):
     assert_near(together, want, dtype)
     for num_tokens in (1, 3):
         assert torch.equal(ops.gemv(x[:num_tokens], packed, scales, zeros), together[:num_tokens])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("group", [32, 64, 128])
+@pytest.mark.parametrize("num_tokens", [9, 16, 17, 64, 65, 300])
+@pytest.mark.parametrize("size", [(33, 384), (4096, 14336), (1000, 640)], ids=str)
+def test_product_of_many(size, num_tokens, group, dtype):
+    torch.manual_seed(num_tokens)
+    x = torch.randn(num_tokens, size[1], device="cuda").to(dtype)
+    weight = (torch.randn(size, device="cuda") / size[1] ** 0.5).to(dtype)
+    q, scales, zeros = reference.quantise(weight, group)
+    packed = ops.pack(q)
+    want = reference.product(x, packed, scales, zeros)
+    for tiles in (None, *ops.TILES.values()):
+        launch = ops.plan_gemm(x, packed, scales, zeros, tiles=tiles)
+        launch.outputs[0].fill_(torch.nan)
+        launch.run()
+        assert_near(launch.outputs[0], want, dtype)

@@ -80,10 +80,53 @@ def test_weights_are_read_once(num_tokens, group):
     assert launch.traffic() == (weights + 3 * per_scale + activations, num_tokens * size_n * 2)
 
 
+MANY = [(9, 20, 96, 32, 16), (17, 33, 640, 64, 16), (33, 150, 384, 128, 32), (70, 20, 128, 128, 64)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", MANY, ids=str)
+def test_product_of_many_rows_is_right(size, dtype):
+    *size, block_m = size
+    tensors = inputs(*size, dtype, stride=size[2] + 8)
+    launch = ops.plan_gemm(*tensors, tiles=ops.TILES[block_m])
+    launch.outputs[0].fill_(torch.nan)
+    launch.run()
+    assert_near(launch.outputs[0], reference.product(*tensors), dtype)
+
+
+def test_rows_choose_the_kernel_and_tiles():
+    x, *weights = inputs(9, 20, 96, 32)
+    assert torch.equal(ops.linear(x[:8], *weights), ops.gemv(x[:8], *weights))
+    assert torch.equal(ops.linear(x, *weights), ops.gemm(x, *weights))
+    assert [ops.choose_tiles(tokens, 4096, 132)["BLOCK_M"] for tokens in (9, 16, 17, 64, 256, 320)] == [
+        *(16, 16, 32, 32, 32, 64)
+    ]
+
+
+def test_many_rows_keep_their_sums_in_float():
+    x, *weights = inputs(9, 8, 256, 128)
+    x[:, :] = 0.0
+    x[:, 0], x[:, 1], x[:, 128] = 2048.0, 0.5, -2048.0
+    weights[0] = ops.pack(torch.full((8, 256), 9, dtype=torch.uint8, device=WHERE))
+    weights[1].fill_(1.0), weights[2].fill_(8)
+    assert bool((ops.gemm(x, *weights) == 0.5).all())
+
+
+def test_many_rows_read_the_packed_weights_once_for_each_block_of_tokens():
+    tensors = inputs(40, 32, 512, 128)
+    launch = ops.plan_gemm(*tensors, tiles=ops.TILES[32])
+    x, packed, scales, zeros = (tensor.nbytes for tensor in tensors)
+    lanes = 4 * 32 // 32  # that share a row's scale, in each of the 32 rows of a block
+    assert launch.traffic() == (x + 2 * (packed + lanes * (scales + zeros)), 40 * 32 * 2)
+
+
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "random", "resident"])
 def test_no_finding(schedule):
     for size in SIZES[1:4]:
         report = ops.plan(*inputs(*size)).profile(schedule)
+        assert report.ok, report
+    for *size, block_m in MANY[1:3]:
+        report = ops.plan_gemm(*inputs(*size), tiles=ops.TILES[block_m]).profile(schedule)
         assert report.ok, report
 
 

@@ -1,4 +1,5 @@
-"""One token with 96 numbers in groups of 32, three with 384 in 64, eight with 2,176 in 128; ragged rows of weights."""
+"""One token with 96 numbers in groups of 32, three with 384 in 64, eight with 2,176 in 128; ragged rows of weights.
+Nine, 20 and 70 tokens in the three tiles of the product of many."""
 
 from functools import partial
 
@@ -14,11 +15,19 @@ def examples(device):
         (1, 20, 96, 32, torch.float16),
         (3, 33, 384, 64, torch.bfloat16),
         (8, 17, 2176, 128, torch.float16),
+        (9, 33, 640, 32, torch.bfloat16),
+        (20, 33, 256, 64, torch.float16),
+        (70, 140, 384, 128, torch.bfloat16),
     ):
         x = random(device, num_tokens, size_k, dtype=dtype)
         generator = torch.Generator().manual_seed(0)
         q = torch.randint(0, 16, (size_n, size_k), dtype=torch.uint8, generator=generator).to(device)
         zeros = torch.randint(0, 16, (size_k // group, size_n), dtype=torch.uint8, generator=generator).to(device)
         scales = 0.01 * (1.0 + random(device, size_k // group, size_n, dtype=dtype).abs())
+        tensors = x, ops.pack(q), scales, zeros
         case = "" if group == 32 else f"groups of {group}"
-        yield Example("w4a16/01_gemv", "cuda", partial(ops.plan, x, ops.pack(q), scales, zeros), case)
+        if num_tokens <= ops.MAX_TOKENS:
+            yield Example("w4a16/01_gemv", "cuda", partial(ops.plan, *tensors), case)
+        else:
+            tiles = next(tiles for tokens, tiles in ops.TILES.items() if tokens >= min(num_tokens, 64))
+            yield Example("w4a16/02_gemm", "cuda", partial(ops.plan_gemm, *tensors, tiles=tiles), case)
