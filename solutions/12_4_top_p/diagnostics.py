@@ -116,6 +116,8 @@ _TABLE = (
      lambda t: t["logits"].argmax(1)),
     ("not_normalised", "the noise was compared with sums that do not reach 1. Multiply it by the sum of what is kept",
      _not_normalised),
+    ("not_normalised", "the noise was compared with sums that do not reach 1; the token is 0 where none exceeds it. "
+     "Multiply it by the sum of what is kept", lambda t: _not_normalised(t) % t["logits"].shape[1]),
     ("noise_of_row_0", "every row was drawn with the noise of row 0",
      lambda t: _of(t, noise=t["noise"][:1].expand_as(t["noise"]))),
     ("noise_reversed", "the noise ran from the last token to the first: take the first token whose sum exceeds it",

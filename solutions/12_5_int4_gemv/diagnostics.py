@@ -50,6 +50,19 @@ def _first_row(name):
     return guess
 
 
+def _rounded_down(least):
+    """The product with rows of scales and zeros num_cols // group apart, but at least `least`."""
+
+    def guess(case, tensors):
+        num_rows, num_cols, group = case.sizes.values()
+        stride, count = max(num_cols // group, least), tensors["scales"].shape[1]
+        places = stride * torch.arange(num_rows)[:, None] + torch.arange(count)
+        shifted = {name: tensors[name].flatten()[places] for name in ("scales", "zeros")}
+        return product(case, tensors | shifted)
+
+    return guess
+
+
 def _odd(case, tensors):
     """The product with x shifted: columns 8 i + j taken from x[j]."""
     x = tensors["x"][:8].repeat(case.sizes["num_cols"] // 8)
@@ -89,12 +102,20 @@ _TABLE = (
 )  # fmt: skip
 
 
+_ROUND_UP = (
+    "It is what comes when a row has num_cols / group groups, rounded down. The last group may not be full, and "
+    "counts: round up."
+)
+
+
 def diagnose(evidence):
     """Diagnosis of a wrong result, or None."""
     guesses = [(code, words, _guess(mistake)) for code, words, mistake in _TABLE]
     guesses += [
         ("row_0", "It is what comes with the scales of row 0 in every row.", _first_row("scales")),
         ("row_0", "It is what comes with the zeros of row 0 in every row.", _first_row("zeros")),
+        ("groups_rounded_down", _ROUND_UP, _rounded_down(0)),
+        ("groups_rounded_down", _ROUND_UP, _rounded_down(1)),
         ("x_of_word_0", "It is what comes when each word is multiplied by the first 8 numbers of x.", _odd),
     ]
     return by_guess(evidence, guesses) or _by_place(evidence)
