@@ -143,6 +143,21 @@ class Page:
         self.page.wait_for_selector(".jp-Dialog", state="detached")
         self.page.wait_for_function(_IDLE, timeout=60_000)
 
+    def theme(self, name):
+        """Switch to JupyterLab's own theme, "Light" or "Dark"."""
+        name = f"JupyterLab {name}"
+        self.page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', { theme })", name)
+        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
+
+    def screenshots(self, label):
+        """The page in both themes, on a screen of 1920 and of 1280 pixels."""
+        for theme in ("Dark", "Light"):
+            self.theme(theme)
+            for width in (1920, 1280):
+                self.page.set_viewport_size({"width": width, "height": 1000})
+                self.screenshot(f"{label}-{theme.lower()}-{width}")
+
     def screenshot(self, label):
         self.page.screenshot(path=self.artifacts / f"{Path(self.name).stem}-{label}.png")
 

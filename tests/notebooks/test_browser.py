@@ -72,7 +72,7 @@ def open_notebook(browser, lab, root):
 
 @pytest.fixture
 def course(root, lab, tmp_path):
-    """The folder of a learner's clone below the lab's, with the first chapter as it is stored; its origin."""
+    """The folder of a learner's clone, below the lab's, and its origin."""
     origin, target = tmp_path / "origin", lab.folder / "course"
     newcomer.clone(root, origin, target)
     for name in (newcomer.LECTURE, newcomer.EXERCISES):
@@ -80,14 +80,17 @@ def course(root, lab, tmp_path):
     return target, origin
 
 
-def test_a_newcomers_first_hours(course, open_notebook):
+def test_a_newcomers_first_two_hours(course, open_notebook, capsys):
     lecture = open_notebook(f"course/{newcomer.LECTURE}")
     newcomer.stored_cards_show(lecture)
     newcomer.guess_unfolds_the_answer(lecture)
+    newcomer.links_lead_to_the_front_page_and_the_exercises(lecture)
+    lecture.page.close()
     exercises = open_notebook(f"course/{newcomer.EXERCISES}")
     newcomer.first_fail_hint_and_pass(exercises)
+    newcomer.progress_names_the_next_exercise(capsys)
     newcomer.answer_survives_a_restart(exercises)
-    newcomer.answer_and_guess_survive_an_update(course, lecture, exercises)
+    newcomer.answer_and_guess_survive_an_update(course, exercises)
 
 
 def test_the_lecture_runs_and_its_stepper_moves(open_notebook):
@@ -124,11 +127,10 @@ def _follows_the_theme(notebook, number):
     looks = "one => getComputedStyle(one).filter"
     picture = notebook.locator(number).locator("img.course-picture")
     assert picture.evaluate(looks) == "none"
-    for theme, look in (("JupyterLab Dark", "invert(0.93) hue-rotate(180deg)"), ("JupyterLab Light", "none")):
-        notebook.page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', { theme })", theme)
-        notebook.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=theme)
+    for theme, look in (("Dark", "invert(0.93) hue-rotate(180deg)"), ("Light", "none")):
+        notebook.theme(theme)
         assert notebook.locator(number).locator("img.course-picture").evaluate(looks) == look
-        notebook.screenshot(f"stepper-{theme.split()[1].lower()}")
+        notebook.screenshot(f"stepper-{theme.lower()}")
 
 
 def _has_short_lines(notebook):
@@ -181,6 +183,8 @@ def test_a_cuda_cell_is_edited_as_cpp(open_notebook):
     expect(cell.locator(".cm-line").nth(1).locator("span")).to_have_text("// a comment")  # one span, one colour
     keys.press("Enter")
     keys.type("return x;")
+    looks = [_colours(notebook, cell, theme) for theme in ("Dark", "Light")]
+    assert all(len({colour["// a comment"], colour["return"], colour["text"]}) == 3 for colour in looks), looks
     keys.press("Control+/")
     assert notebook.cells()[number]["source"].splitlines()[3:4] == ["    // return x;"]
     assert _mime_types(notebook)[number] == "text/x-c++src"
@@ -193,6 +197,15 @@ def test_a_cuda_cell_is_edited_as_cpp(open_notebook):
     }
     assert others <= {"text/x-ipython", "text/x-ipythongfm"}
     notebook.screenshot("cuda-cell")
+
+
+def _colours(notebook, cell, theme):
+    """The colour of each word of a cell that has one of its own, and that of "text"."""
+    notebook.theme(theme)
+    words = cell.locator(".cm-line span").evaluate_all(
+        "all => all.map(one => [one.textContent, getComputedStyle(one).color])"
+    )
+    return dict(words) | {"text": cell.locator(".cm-line").first.evaluate("one => getComputedStyle(one).color")}
 
 
 def _mime_types(notebook):
