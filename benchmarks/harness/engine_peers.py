@@ -1,6 +1,7 @@
 """Attention of mixed batches by FlashInfer, on the same pools and tables as the course's engine.
 
     PEERS      name -> function(case) that gives a function without arguments, or raises
+    MLA_PEERS  the same over pages of latents
 
 May import: torch, decode_peers, and the peers inside functions.
 """
@@ -94,4 +95,25 @@ PEERS = {
     "flashinfer_prefill_fa3": lambda case: prefill(case, "fa3"),
     "flashinfer_mixed": mixed,
     "flashinfer_cascade": cascade,
+}
+
+
+def mla(case, backend):
+    """Multi-head latent attention, absorbed: latents and rope keys are two views of the same rows."""
+    from flashinfer.mla import BatchMLAPagedAttentionWrapper
+
+    starts, indptr, pages, _ = _paged(case)
+    wrapper = BatchMLAPagedAttentionWrapper(_workspace(), backend=backend)
+    wrapper.plan(
+        starts, indptr, pages, torch.tensor(case.keys).int().cuda(), case.q.shape[1], 512, 64, case.page_size, True,
+        case.scale, case.q.dtype, case.pages.dtype,
+    )  # fmt: skip
+    (q, q_rope), (latents, rope) = (x.split([512, 64], -1) for x in (case.q, case.pages))
+    q, q_rope = q.contiguous(), q_rope.contiguous()
+    return lambda: (wrapper.run(q, q_rope, latents, rope),)
+
+
+MLA_PEERS = {
+    "flashinfer_mla_fa2": lambda case: mla(case, "fa2"),
+    "flashinfer_mla_fa3": lambda case: mla(case, "fa3"),
 }

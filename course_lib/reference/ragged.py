@@ -25,11 +25,12 @@ def ragged_attention_lse(
 
     Returns
     -------
-    out : tensor, shape of `q`, float64; 0 for a row that sees nothing
+    out : tensor, (total_q, num_heads, width of v), float64; 0 for a row that sees nothing
     lse : tensor, (total_q, num_heads), float64, natural log, sinks included; -inf for a row that sees nothing
     """
     like = {"dtype": torch.float64, "device": q.device}
-    out, lse = torch.zeros(q.shape, **like), torch.full(q.shape[:2], -torch.inf, **like)
+    out = torch.zeros(*q.shape[:2], v_pages.shape[-1], **like)
+    lse = torch.full(q.shape[:2], -torch.inf, **like)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     for request, num_keys in enumerate(seq_lens):
         rows = slice(cu_seqlens_q[request], cu_seqlens_q[request + 1])

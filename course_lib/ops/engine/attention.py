@@ -52,6 +52,8 @@ class AttentionEngine:
     UnsupportedError  sizes, dtypes or a layout that the kernel does not take
     """
 
+    _tiles = {}  # of make_schedule: other tiles than this kernel's
+
     def __init__(
         self, num_heads, num_kv_heads, head_dim, *, dtype=torch.bfloat16, kv_dtype=None, layout="NHD", causal=True,
         window_left=None, softmax_scale=None, score_mod=None, parameters=None, sinks=None, custom_mask=False,
@@ -94,6 +96,7 @@ class AttentionEngine:
         self.schedule = schedule = make_schedule(
             cu_seqlens_q, seq_lens, num_kv_heads=self.num_kv_heads, group=self.group, num_blocks=self.num_blocks,
             causal=self.causal, window_left=self.window_left, shared=shared, deterministic=self.deterministic,
+            **self._tiles,
         )  # fmt: skip
         self._num_tokens, self._longest = int(cu_seqlens_q[-1]), max(seq_lens, default=0)
         self._max_pages = block_table.shape[1]
@@ -189,12 +192,15 @@ class AttentionEngine:
                 f"the engine has {self.num_kv_heads} of {self.head_dim}."
             )
         require_rows("q", q, k_pages if self.kv_dtype is None else q)
+        self._require_room(page_size)
+        return strides, page_size
+
+    def _require_room(self, page_size):
         room = self._max_pages * page_size
         if self._longest > room:
             raise ShapeError(
                 f"a request has {self._longest} keys, and {self._max_pages} pages of {page_size} hold {room}."
             )
-        return strides, page_size
 
     def _require_pools(self, pools):
         """(strides of the pools and of their scales, page_size, num_kv_heads) after every check."""

@@ -96,7 +96,7 @@ class Batch:
 
 def make_schedule(
     cu_seqlens_q, seq_lens, *, num_kv_heads, group, num_blocks, causal=True, window_left=None, shared=(),
-    deterministic=False, chunk_keys=None,
+    deterministic=False, chunk_keys=None, block_rows=BLOCK_ROWS, narrow=True,
 ):  # fmt: skip
     """Cut a batch into items and deal them out to `num_blocks` blocks.
 
@@ -111,13 +111,17 @@ def make_schedule(
     shared : sequence of (first request, end request, num_keys): neighbours whose first keys are the same
     deterministic : bool; cut every request as if it were alone, so that its bits do not depend on its batch
     chunk_keys : int or None, the most keys of an item; None: as many as balance the blocks
+    block_rows : int, the most rows of an item
+    narrow : bool; items with few rows are marked, and cost less
 
     Raises
     ------
     ShapeError  lengths that do not belong together
     """
     batch = _batch(cu_seqlens_q, seq_lens, shared)
-    tiles = np.concatenate([_own_tiles(batch, group, causal, window_left), *_shared_tiles(batch, group, shared)])
+    tile_tokens, narrow_tokens = block_rows // group, _narrow_rows(group) // group if narrow else 0
+    own = _own_tiles(batch, group, causal, window_left, tile_tokens, narrow_tokens)
+    tiles = np.concatenate([own, *_shared_tiles(batch, group, shared, tile_tokens, narrow_tokens)])
     if chunk_keys is None:
         chunk_keys = FIXED_KEYS if deterministic else _balanced_chunk(tiles, num_kv_heads / num_blocks)
     items, token_parts = _items(tiles, num_kv_heads, group, int(chunk_keys), batch)
@@ -149,14 +153,13 @@ def _batch(cu_seqlens_q, seq_lens, shared):
     return Batch(starts, seq_lens, first_keys)
 
 
-def _own_tiles(batch, group, causal, window_left):
+def _own_tiles(batch, group, causal, window_left, tile_tokens, narrow_tokens):
     """One row a tile of a request's tokens: request, first token, rows, first and end key, position, narrow, shared."""
-    tokens_of_tile = BLOCK_ROWS // group
-    num_tiles = ceil_div(batch.num_tokens, tokens_of_tile)
+    num_tiles = ceil_div(batch.num_tokens, tile_tokens)
     request = np.repeat(np.arange(len(batch.seq_lens)), num_tiles)
     ordinal = np.arange(len(request)) - np.repeat(np.cumsum(num_tiles) - num_tiles, num_tiles)
-    first = ordinal * tokens_of_tile  # the tile's first token in its request
-    tokens = np.minimum(tokens_of_tile, batch.num_tokens[request] - first)
+    first = ordinal * tile_tokens  # the tile's first token in its request
+    tokens = np.minimum(tile_tokens, batch.num_tokens[request] - first)
     seq_len = batch.seq_lens[request]
     position = first + seq_len - batch.num_tokens[request]
     end_key = np.clip(position + tokens if causal else seq_len, 0, seq_len)
@@ -164,19 +167,19 @@ def _own_tiles(batch, group, causal, window_left):
     if window_left is not None:
         first_key = np.maximum(first_key, np.maximum(position - window_left, 0) // KEY_STEP * KEY_STEP)
     first_key = np.minimum(first_key, end_key)
-    narrow = batch.num_tokens[request] * group <= _narrow_rows(group)
+    narrow = batch.num_tokens[request] <= narrow_tokens
     columns = (request, batch.starts[request] + first, tokens * group, first_key, end_key, position, narrow)
     return np.stack([*columns, np.zeros_like(request)], axis=1)
 
 
-def _shared_tiles(batch, group, shared):
+def _shared_tiles(batch, group, shared, tile_tokens, narrow_tokens):
     """The same for the keys that requests share: their tokens are neighbours, and all see all of these keys."""
     for first, end, num_keys in shared:
-        tokens = np.arange(batch.starts[first], batch.starts[end], BLOCK_ROWS // group)
-        rows = np.minimum(BLOCK_ROWS // group, batch.starts[end] - tokens) * group
+        tokens = np.arange(batch.starts[first], batch.starts[end], tile_tokens)
+        rows = np.minimum(tile_tokens, batch.starts[end] - tokens) * group
         fixed = np.broadcast_to([first, 0, 0, 0, num_keys, num_keys, 0, 1], (len(tokens), 8)).copy()
         fixed[:, 1], fixed[:, 2] = tokens, rows
-        fixed[:, 6] = batch.starts[end] - batch.starts[first] <= _narrow_rows(group) // group
+        fixed[:, 6] = batch.starts[end] - batch.starts[first] <= narrow_tokens
         yield fixed
 
 

@@ -4,8 +4,9 @@ from functools import partial
 
 import torch
 
-from ..engine import AttentionEngine
+from ..engine import AttentionEngine, MlaEngine
 from ..engine.attention import QUANTISED, STEM
+from ..engine.mla import MLA, ROW_DIM
 from . import Example
 from .inputs import byte_pools, paged_cache, random
 
@@ -26,6 +27,8 @@ def examples(device):
     ]
     masked = partial(_plan, device, 4, 64, torch.float16, masks=masks, custom_mask=True)
     yield Example(STEM, "cuda", masked, "custom masks")
+    for case, num_heads, dtype in (("", 16, torch.float16), ("bfloat16, 128 heads", 128, torch.bfloat16)):
+        yield Example(MLA, "cuda", partial(_plan_mla, device, num_heads, dtype), case)
 
 
 def _plan(device, num_heads, head_dim, dtype, *, masks=None, **options):
@@ -36,3 +39,12 @@ def _plan(device, num_heads, head_dim, dtype, *, masks=None, **options):
     engine = AttentionEngine(num_heads, num_kv_heads, head_dim, dtype=dtype, num_blocks=3, device=device, **options)
     engine.plan(STARTS, LENGTHS, cache[3], masks=masks)
     return engine.launch(random(device, STARTS[-1], num_heads, head_dim, dtype=dtype, seed=5), *pools)
+
+
+def _plan_mla(device, num_heads, dtype):
+    """Decode, append and a request without tokens; the rows of all heads are more than an item has."""
+    lengths, starts = (300, 70, 9), [0, 1, 6, 6]
+    _, pages, _, table, _ = paged_cache(device, seq_lens=lengths, head_dim=ROW_DIM, dtype=dtype)
+    engine = MlaEngine(num_heads, dtype=dtype, num_blocks=3, device=device)
+    engine.plan(starts, lengths, table)
+    return engine.launch(random(device, starts[-1], num_heads, ROW_DIM, dtype=dtype, seed=5), pages[:, :, 0])
