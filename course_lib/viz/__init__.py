@@ -71,11 +71,13 @@ _NAMES = {  # module -> the names that it gives to the course
     "training": ("loss_picture",),
     "transformer": (
         "operator_picture",
+        "packed_word_picture",
         "pairings_picture",
         "rotary_angles",
         "rotary_pairs",
         "rotation_picture",
         "row_chunks_picture",
+        "threshold_picture",
     ),
     "walks": (
         "buffer_steps",

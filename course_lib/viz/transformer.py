@@ -1,12 +1,12 @@
-"""Kernels around attention: a row in registers, rotary pairs and their angles, an operator's parts.
+"""Kernels around attention: a row in registers, rotary pairs and angles, a threshold, a packed word, an operator.
 
 May import: style, drawing, matplotlib.
 """
 
 import math
 
-from .drawing import arrow, box, canvas, fill, label
-from .style import BLUE, GREY, INK, LIGHT_BLUE, LIGHT_GREEN, LIGHT_ORANGE, PALE, Picture
+from .drawing import arrow, box, canvas, clean, fill, label, name_axes
+from .style import BLUE, GREY, HATCHES, INK, LIGHT_BLUE, LIGHT_GREEN, LIGHT_ORANGE, ORANGE, PALE, Picture
 
 _CIRCLE = 60  # points of a drawn circle
 
@@ -107,6 +107,74 @@ def rotation_picture(rotary_dim=8, positions=(0, 1, 2, 3), base=10000.0):
                 label(axes, (1.22 * tip[0], 1.22 * tip[1]), str(position), size=8)
         frequency = rotary_angles(rotary_dim, 1, base)[pair]
         canvas(axes, (-1.45, 1.45), (-1.45, 1.45), title=f"pair {pair}: {frequency:g} rad a token", equal=True)
+    return figure
+
+
+def thresholds(probs, top_p, passes):
+    """[(threshold, sum of what is above)] of an interval that is halved `passes` times, and the interval."""
+    low, high, tried = 0.0, max(probs), []
+    for _ in range(passes):
+        middle = (low + high) / 2
+        above = sum(prob for prob in probs if prob > middle)
+        low, high = (low, middle) if above < top_p else (middle, high)
+        tried.append((middle, above))
+    return tried, low, high
+
+
+def threshold_picture(probs, top_p, passes=4):
+    """The probabilities of a row, in the order of its tokens, and the thresholds that are tried one after the other.
+
+    Parameters
+    ----------
+    probs : sequence of float, whose sum is 1
+    top_p : float
+    passes : int, over the row
+    """
+    tried, low, _ = thresholds(probs, top_p, passes)
+    said = "; ".join(f"above {middle:.3f} the sum is {above:.2f}" for middle, above in tried)
+    kept = [token for token, prob in enumerate(probs) if prob > low]
+    alt_text = (
+        f"The probabilities of {len(probs)} tokens, unsorted, and {passes} thresholds for top_p {top_p}: {said}. "
+        f"Kept are the tokens {', '.join(map(str, kept))}."
+    )
+    figure = Picture(8.4, 2.9, alt_text)
+    axes = figure.subplots()
+    for token, prob in enumerate(probs):
+        look = {"facecolor": BLUE} if token in kept else {"facecolor": ORANGE, "hatch": HATCHES[1]}
+        axes.bar(token, prob, width=0.8, edgecolor=INK, linewidth=0.7, **look)
+    for number, (middle, above) in enumerate(tried, 1):
+        words = "too low" if above >= top_p else "high enough"
+        axes.plot([-0.6, len(probs) - 0.4], [middle, middle], color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
+        label(axes, (len(probs) - 0.3, middle), f"{number}. above: {above:.2f}, {words}", ha="left", size=8)
+    axes.set(xlim=(-0.6, len(probs) + 4.5), xticks=range(len(probs)))
+    clean(axes)
+    name_axes(axes, "token (plain: kept, hatched: left out)", "probability", f"top_p {top_p}")
+    return figure
+
+
+def packed_word_picture(numbers=(3, 15, 9, 7, 8, 0, 12, 5)):
+    """A word of 32 bits with eight numbers of four, the first in the lowest bits, and how one of them is taken out."""
+    word, chosen = sum(number << (4 * j) for j, number in enumerate(numbers)), 2
+    alt_text = (
+        f"The word {word:#010x} as eight numbers of four bits: number j is in the bits 4 j to 4 j + 3, number 0 on the "
+        f"right. Shifted right by 4 times {chosen}, number {chosen} is in the lowest four bits; & 15 keeps only these."
+    )
+    figure = Picture(8.4, 2.6, alt_text)
+    axes = figure.subplots()
+    for top, shift in ((0, 0), (1.9, chosen)):
+        for j in range(8):
+            number = (word >> 4 * shift >> 4 * j) & 15
+            look = fill(1, 0.5) if j + shift == chosen else {"facecolor": "white", "edgecolor": INK}
+            box(axes, (2 * (7 - j), top), 2, 0.8, **look)
+            label(axes, (2 * (7 - j) + 1, top + 0.4), f"{number:04b}", size=8.5, pad=0.8)
+            if not shift:
+                label(axes, (2 * (7 - j) + 1, -0.3), f"number {j} = {number}", size=7.5)
+                label(axes, (2 * (7 - j) + 1, 1.05), f"bits {4 * j + 3}–{4 * j}", size=7)
+    arrow(axes, (2 * (7 - chosen) + 1, 1.25), (15, 1.9), shrinkA=0, shrinkB=0)
+    label(axes, (-0.3, 0.4), "word", ha="right")
+    label(axes, (-0.3, 2.3), f"word >> {4 * chosen}", ha="right")
+    label(axes, (15, 3.0), "& 15", size=8.5)
+    canvas(axes, (-2.6, 16.2), (3.3, -0.7))
     return figure
 
 
