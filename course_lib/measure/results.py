@@ -76,7 +76,7 @@ class Results:
         }
 
     def speedup(self, old, new, *, per, time):
-        """A Table of two variants side by side and old / new, one row for each combination of `per` that both have.
+        """A Table of two variants, by their speaking names, and old / new, one row for each `per` that both have.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Results:
             for key in sorted(before)
             if key in after
         )
-        return Table((*per, f"{old}, {time}", f"{new}, {time}", "speed-up"), rows)
+        return Table((*per, f"{spoken(old)}, {time}", f"{spoken(new)}, {time}", "speed-up"), rows)
 
     def missing(self):
         """One sentence that says which file has no such rows."""

@@ -74,10 +74,10 @@ def test_results_are_read_with_numbers_and_filtered(tmp_path):
 def test_two_variants_side_by_side(tmp_path):
     (tmp_path / "h200").mkdir()
     (tmp_path / "h200" / "softmax.csv").write_text(
-        "variant,language,num_cols,us\nold,cuda,8,10\nold,cuda,16,30\nnew,cuda,8,20\nnew,triton,8,1\nnew,cuda,16,20\n"
+        "variant,language,num_cols,us\nx/01_old,cuda,8,10\nx/01_old,cuda,16,30\nnew,cuda,8,20\nnew,triton,8,1\nnew,cuda,16,20\n"
     )
     results = measure.read_results("h200", "softmax", root=tmp_path)
-    table = results.speedup("old", "new", per=("language", "num_cols"), time="us")
+    table = results.speedup("x/01_old", "new", per=("language", "num_cols"), time="us")
     assert table.columns == ("language", "num_cols", "old, us", "new, us", "speed-up")
     assert table.rows == (("cuda", 8, 10, 20, 0.5), ("cuda", 16, 30, 20, 1.5))
     series = results.series([("new", "cuda"), ("new", "mojo")], x="num_cols", y="us")
