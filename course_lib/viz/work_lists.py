@@ -87,9 +87,8 @@ def items_picture(requests, items):
             if request == number:
                 box(axes, (first, row), end - first, count, facecolor=SERIES[block % 5], edgecolor=INK, alpha=0.6)
                 label(axes, ((first + end) / 2, row + count / 2), f"block {block}", size=7, pad=0.6)
-        for token in range(tokens):  # the diagonal: what a token's rows see ends here
-            edge = keys - tokens + token + 1
-            axes.plot([edge, edge], [token * group, (token + 1) * group], color=INK, linewidth=1.2)
+        steps = [(keys - tokens + token + 1, row) for token in range(tokens) for row in (token, token + 1)]
+        axes.plot([key for key, _ in steps], [group * row for _, row in steps], color=INK, linewidth=1.2)
         axes.set(xlim=(0, keys * 1.02), ylim=(rows, -0.02 * rows))
         clean(axes)
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
