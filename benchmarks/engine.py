@@ -57,6 +57,11 @@ def case(name, device, dry):
     if dry:
         pairs = [(-(-new // 100), -(-keys // 100) + new // 100) for new, keys in pairs[:2] + pairs[-2:]]
         shared, window = [(0, 4, 64)] if shared else (), 30 if window else None
+    return tensors(pairs, device, shared=shared, window=window)
+
+
+def tensors(pairs, device, *, shared=(), window=None):
+    """Inputs of requests [(new tokens, keys), …]."""
     new, keys = ([pair[side] for pair in pairs] for side in (0, 1))
     needed = [-(-length // PAGE_SIZE) for length in keys]
     num_pages = sum(needed)

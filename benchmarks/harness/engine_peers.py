@@ -1,7 +1,8 @@
-"""Attention of mixed batches by FlashInfer, on the same pools and tables as the course's engine.
+"""Attention of mixed batches by FlashInfer and FlexAttention, on the same pools as the course's engine.
 
     PEERS      name -> function(case) that gives a function without arguments, or raises
     MLA_PEERS  the same over pages of latents
+    MOD_PEERS  the same with a score modification: case.soft_cap, case.slopes (ALiBi), case.window
 
 May import: torch, decode_peers, and the peers inside functions.
 """
@@ -39,14 +40,14 @@ def decode(case):
     return lambda: (wrapper.run(case.q, (case.k_pages, case.v_pages)),)
 
 
-def prefill(case, backend):
+def prefill(case, backend, **options):
     """Batch prefill, which takes every mix."""
     from flashinfer import BatchPrefillWithPagedKVCacheWrapper
 
     wrapper = BatchPrefillWithPagedKVCacheWrapper(_workspace(), "NHD", backend=backend)
     wrapper.plan(
         *_paged(case), *_heads(case), case.page_size, causal=True, q_data_type=case.q.dtype, kv_data_type=case.q.dtype,
-        window_left=-1 if case.window is None else case.window,
+        window_left=-1 if case.window is None else case.window, **options,
     )  # fmt: skip
     return lambda: (wrapper.run(case.q, (case.k_pages, case.v_pages)),)
 
@@ -116,4 +117,50 @@ def mla(case, backend):
 MLA_PEERS = {
     "flashinfer_mla_fa2": lambda case: mla(case, "fa2"),
     "flashinfer_mla_fa3": lambda case: mla(case, "fa3"),
+}
+
+
+def modified(case, backend):
+    """Batch prefill with what FlashInfer has built in: a soft cap, ALiBi with its own slopes, a window."""
+    if case.slopes is not None:
+        return prefill(case, backend, pos_encoding_mode="ALIBI")
+    return prefill(case, backend, **({"logits_soft_cap": case.soft_cap} if case.soft_cap else {}))
+
+
+def flex(case):
+    """FlexAttention over K and V that were gathered before, since it takes no pages; compiled on a GPU."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    [new], [keys] = set(case.new), set(case.keys)  # requests of one length: its batch is a rectangle
+    pages = case.block_table[:, : -(-keys // case.page_size)].long()
+    k, v = (pool[pages].flatten(1, 2)[:, :keys].transpose(1, 2).contiguous() for pool in (case.k_pages, case.v_pages))
+    q = case.q.unflatten(0, (-1, new)).transpose(1, 2)
+    mask = create_block_mask(_visible(case, keys - new), None, None, new, keys, device=str(q.device))
+    call = torch.compile(flex_attention, dynamic=False) if q.is_cuda else flex_attention
+    mod = _score_mod(case, keys - new)
+    return lambda: (call(q, k, v, mod, mask, enable_gqa=True).transpose(1, 2).flatten(0, 1),)
+
+
+def _visible(case, offset):
+    """FlexAttention's mask: the keys up to a query's own, in the window if there is one."""
+    if case.window is None:
+        return lambda b, h, query, key: key <= query + offset
+    window = case.window
+    return lambda b, h, query, key: (key <= query + offset) & (key >= query + offset - window)
+
+
+def _score_mod(case, offset):
+    """FlexAttention's score modification, or None."""
+    cap, slopes = case.soft_cap, case.slopes
+    if cap is not None:
+        return lambda score, b, h, query, key: cap * torch.tanh(score / cap)
+    if slopes is not None:
+        return lambda score, b, h, query, key: score - slopes[h] * (query + offset - key)
+    return None
+
+
+MOD_PEERS = {
+    "flashinfer_prefill_fa2": lambda case: modified(case, "fa2"),
+    "flashinfer_prefill_fa3": lambda case: modified(case, "fa3"),
+    "flex_attention": flex,
 }

@@ -1,0 +1,105 @@
+"""Time score modifications of the attention engine beside FlexAttention and FlashInfer.
+
+    python3 -m benchmarks.score_mods --out benchmarks/results/h200/score_mods.csv
+    python3 -m benchmarks.score_mods --dry      tiny lengths on a CPU, to try the script
+
+bfloat16, causal, 32 query heads, 8 key-value heads of 128, 32,768 keys a request: 16 requests of one token (decode), or
+one of 1,024 (append), with a window of 4,096, a soft cap of 30, or ALiBi. Compiled before and timed in turns from CUDA
+graphs, L2 flushed before each run. FlexAttention, compiled, takes no pages: its K and V are gathered before, uncounted.
+FlashInfer's batch prefill, fa2 and fa3, has all three built in. Every variant is checked against float64 in the last
+request. tflops: 4 D for each pair of a query and a key that it sees.
+"""
+
+import sys
+from functools import partial
+
+import torch
+
+from benchmarks.engine import HEAD_DIM, NUM_HEADS, NUM_KV_HEADS, TOLERANCE, amounts, error_of, tensors
+from benchmarks.harness import Benchmark, Variants, launched, main
+from benchmarks.harness.engine_peers import MOD_PEERS
+from course_lib.ops.engine import AttentionEngine
+from course_lib.reference.ragged import ragged_attention_lse
+
+MODS = ("window", "soft_cap", "alibi")
+SHAPES = {"decode": [(1, 32768)] * 16, "append": [(1024, 32768)]}
+CAP, WINDOW = 30.0, 4095  # keys before a token's own: 4,096 in all
+
+
+def loads(dry):
+    return [{"mod": mod, "shape": shape, "dtype": "bfloat16"} for mod in MODS for shape in SHAPES]
+
+
+def case(load, device, dry):
+    """Inputs of one load; in a dry run at most two requests, a hundredth as long."""
+    pairs, mod = SHAPES[load["shape"]], load["mod"]
+    window = WINDOW if mod == "window" else None
+    if dry:
+        pairs, window = [(-(-new // 100), keys // 100) for new, keys in pairs[:2]], 30 if window else None
+    inputs = tensors(pairs, device, window=window)
+    inputs.soft_cap = CAP if mod == "soft_cap" else None
+    slopes = 2.0 ** (-8 * torch.arange(1.0, NUM_HEADS + 1, device=device) / NUM_HEADS)
+    inputs.slopes = slopes if mod == "alibi" else None
+    return inputs
+
+
+def modification(inputs):
+    """(what the engine is given, what the reference is given)."""
+    if inputs.soft_cap:
+        cap = inputs.soft_cap
+        return {"score_mod": f"{cap}f * tanhf(score / {cap}f)"}, {"score_mod": lambda s, *_: cap * torch.tanh(s / cap)}
+    if inputs.slopes is not None:
+        slopes, expression = inputs.slopes, "score - parameters[head] * (query - key)"
+        host = slopes.cpu().double()
+        mod = {"score_mod": lambda score, head, query, key: score - host[head] * (query - key)}
+        return {"score_mod": expression, "parameters": slopes}, mod
+    return {"window_left": inputs.window}, {"window_left": inputs.window}
+
+
+def prepared(inputs):
+    engine = AttentionEngine(NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, device=inputs.q.device, **modification(inputs)[0])
+    engine.plan(inputs.starts, inputs.keys, inputs.block_table)
+    return launched(engine.launch(inputs.q, inputs.k_pages, inputs.v_pages), poison=2)
+
+
+def wanted(inputs):
+    """(rows of q, out) of the last tokens of the last request, in float64."""
+    count = min(inputs.new[-1], 32)
+    rows = slice(len(inputs.q) - count, len(inputs.q))
+    pools, last = (inputs.k_pages.cpu(), inputs.v_pages.cpu()), (inputs.table[-1:], inputs.keys[-1:], [0, count])
+    return rows, ragged_attention_lse(inputs.q[rows].cpu(), *pools, *last, **modification(inputs)[1])[0]
+
+
+def rows_of(load, options):
+    """The rows of one load."""
+    inputs = case(load, options.device, options.dry)
+    variants, check = Variants(options, graphs=True), partial(error_of, want=wanted(inputs))
+    variants.add({"variant": "engine"}, partial(prepared, inputs), check, TOLERANCE)
+    for name, peer in MOD_PEERS.items():
+        variants.add({"variant": name}, partial(peer, inputs), check, TOLERANCE, optional=True)
+    flop = amounts(inputs)[1]
+
+    def speed(row, median_ms, times):
+        peers = [times[name].median_ms for name in times if name[0] in MOD_PEERS]
+        return {
+            "tflops": f"{flop / median_ms / 1e9:.1f}",
+            "ratio_to_best_peer": f"{min(peers) / median_ms:.3f}" if peers else "",
+        }  # fmt: skip
+
+    yield from variants.timed(load, speed)
+
+
+BENCHMARK = Benchmark(
+    __doc__,
+    __file__,
+    "medians of CUDA events, graphs, in turns, L2 flushed",
+    keys=("variant", "mod", "shape", "dtype"),
+    values=("median_us", "low_us", "high_us", "tflops", "ratio_to_best_peer", "max_error", "note"),
+    loads=loads,
+    rows=rows_of,
+    shown=("median_us", "tflops", "ratio_to_best_peer"),
+)  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main(BENCHMARK))
