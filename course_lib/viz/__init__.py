@@ -70,6 +70,7 @@ _NAMES = {  # module -> the names that it gives to the course
     "timeline": ("block_waves", "launch_picture", "launch_steps", "overlap_picture", "overlap_steps", "waves_picture"),
     "training": ("loss_picture",),
     "transformer": (
+        "loss_blocks_picture",
         "operator_picture",
         "packed_word_picture",
         "pairings_picture",

@@ -110,6 +110,36 @@ def rotation_picture(rotary_dim=8, positions=(0, 1, 2, 3), base=10000.0):
     return figure
 
 
+def loss_blocks_picture(num_rows=4, parts=3):
+    """Cross-entropy: which logits a block reads, forward and backward, and what it writes.
+
+    Parameters
+    ----------
+    num_rows : int, rows of logits
+    parts : int, blocks that share a row backward
+    """
+    alt_text = (
+        f"Forward, {num_rows} blocks: each reads a row of logits in chunks, carries (m, l), and writes lse and loss. "
+        f"Backward, {num_rows * parts} blocks: each reads a part of a row and lse, and writes the gradient there."
+    )
+    figure = Picture(8.4, 2.5, alt_text)
+    forward, backward = figure.subplots(1, 2)
+    for axes, blocks, writes in ((forward, 1, "lse, loss"), (backward, parts, "gradient, in place")):
+        for row in range(num_rows):
+            for part in range(blocks):
+                box(axes, (9 * part / blocks, row), 9 / blocks - 0.1, 0.85, **fill(row * blocks + part, 0.5))
+                label(axes, (9 * (part + 0.5) / blocks, row + 0.43), f"block {row * blocks + part}", size=8, pad=0.8)
+            if blocks == 1:
+                arrow(axes, (9, row + 0.43), (10, row + 0.43), shrinkA=0, shrinkB=0)
+                label(axes, (10.1, row + 0.43), writes, ha="left", size=8)
+            else:
+                arrow(axes, (10, row + 0.43), (9, row + 0.43), shrinkA=0, shrinkB=0)
+                label(axes, (10.1, row + 0.43), "lse of the row", ha="left", size=8)
+        title = "forward: a block has a row" if blocks == 1 else f"backward: reads logits, writes the {writes}"
+        canvas(axes, (-0.2, 13), (num_rows + 0.1, -0.2), title=title)
+    return figure
+
+
 def thresholds(probs, top_p, passes):
     """[(threshold, sum of what is above)] of an interval that is halved `passes` times, and the interval."""
     low, high, tried = 0.0, max(probs), []

@@ -82,6 +82,7 @@ def test_alternative_text_holds_the_facts():
     assert "(0, 4), (1, 5)" in viz.pairings_picture().alt_text and "(6, 7)" in viz.pairings_picture().alt_text
     assert "pair 1 by 0.3" in viz.rotation_picture().alt_text
     assert "torch.compile, export asks the fake" in viz.operator_picture().alt_text
+    assert "Backward, 6 blocks" in viz.loss_blocks_picture(num_rows=2, parts=3).alt_text
     said = viz.threshold_picture([0.05, 0.5, 0.15, 0.3], top_p=0.6).alt_text
     assert "above 0.250 the sum is 0.80" in said and said.endswith("Kept are the tokens 1, 3.")
     said = viz.packed_word_picture((1, 2, 3, 4, 5, 6, 7, 8)).alt_text
