@@ -1,3 +1,4 @@
+import torch
 import torch.nn.functional as F
 
 
@@ -10,7 +11,7 @@ def gpt2_block(
     hidden = (x.shape[-1],)
     normed = F.layer_norm(x, hidden, ln_1_weight, ln_1_bias, eps=1e-5)
     qkv = normed @ c_attn_weight + c_attn_bias
-    q, k, v = (part.unflatten(-1, (num_heads, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
+    q, k, v = (part.unflatten(-1, (num_heads, -1)).transpose(1, 2) for part in torch.chunk(qkv, 3, dim=-1))
     heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     x = x + heads.transpose(1, 2).flatten(2) @ c_proj_weight + c_proj_bias
     normed = F.layer_norm(x, hidden, ln_2_weight, ln_2_bias, eps=1e-5)

@@ -107,7 +107,8 @@ MISTAKES = (
     *(("qkv_order", IN_THIS_ORDER, {"attention": {"order": order}}) for order in list(permutations(range(3)))[1:]),
     ("split_by_heads", "These are the numbers of columns that go head by head, q, k and v beside each other. In a "
      "checkpoint of GPT-2 all of q comes first, then all of k, then all of v.", {"attention": {"split": "heads"}}),
-    ("inner_cut", "Only the first 4 * hidden_size columns of c_fc were used; intermediate_size is free.", {"cut": True}),
+    ("inner_cut", "Only the first 4 * hidden_size columns of c_fc were used; intermediate_size is free.",
+     {"cut": True}),
     ("heads_interleaved", "A head is head_dim neighbouring columns; here its columns are num_heads apart.",
      {"attention": {"split": "interleaved"}}),
     ("merged_rows", "The heads were merged without being moved back: (batch, head, row, d) was read as if it were "
@@ -155,8 +156,8 @@ def diagnose(evidence):
     failing = [one.case for one in evidence.failing()]
     if failing and all(case.options.get("level") for case in failing):
         return Diagnosis(
-            "one_pass", "Right for rows near 0, wrong for rows near 100: the variance as mean of the squares minus square "
-            "of the mean loses its digits there, 10,000 minus 10,000 for a variance of 1. Subtract the mean first."
+            "one_pass", "Right for rows near 0, wrong for rows near 100: the variance as mean of the squares minus "
+            "square of the mean loses its digits there, 10,000 minus 10,000 for a variance of 1. Subtract the mean first."
         )  # fmt: skip
     return by_guess(evidence, [(code, words, partial(_mistaken, options)) for code, words, options in MISTAKES])
 
