@@ -36,7 +36,7 @@ class Sampling:
 
     def noise(self, num_tokens):
         """(num_tokens,) float32 from 0 to below 1, the first of a stream that only the seed decides."""
-        return torch.rand(num_tokens, generator=torch.Generator().manual_seed(self.seed))
+        return torch.rand(num_tokens, generator=torch.Generator().manual_seed(self.seed), device="cpu")
 
 
 @torch.no_grad()

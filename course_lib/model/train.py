@@ -117,7 +117,9 @@ class Run:
         self.train, self.validation = self._tokens("train", train), self._tokens("validation", validation)
         generator = torch.Generator().manual_seed(recipe.seed + 1)
         latest = len(train) - self.config.max_positions
-        self.starts = torch.randint(0, latest, (recipe.steps, recipe.batch_size), generator=generator).to(device)
+        self.starts = torch.randint(0, latest, (recipe.steps, recipe.batch_size), generator=generator, device="cpu").to(
+            device
+        )
         self.losses = torch.zeros(recipe.steps, device=device)
 
     def _optimiser(self):

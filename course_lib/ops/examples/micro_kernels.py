@@ -41,7 +41,7 @@ def _words():
 
 def _chain():
     """(next, out, number of steps) of a pointer chase through 64 elements."""
-    order = torch.randperm(64, generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(0), device="cpu")
     after = torch.empty(64, dtype=torch.int32)
     after[order] = order.roll(-1).to(torch.int32)
     return after, torch.zeros(2, dtype=torch.int64), 64

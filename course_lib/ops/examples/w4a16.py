@@ -21,8 +21,10 @@ def examples(device):
     ):
         x = random(device, num_tokens, size_k, dtype=dtype)
         generator = torch.Generator().manual_seed(0)
-        q = torch.randint(0, 16, (size_n, size_k), dtype=torch.uint8, generator=generator).to(device)
-        zeros = torch.randint(0, 16, (size_k // group, size_n), dtype=torch.uint8, generator=generator).to(device)
+        q = torch.randint(0, 16, (size_n, size_k), dtype=torch.uint8, generator=generator, device="cpu").to(device)
+        zeros = torch.randint(
+            0, 16, (size_k // group, size_n), dtype=torch.uint8, generator=generator, device="cpu"
+        ).to(device)
         scales = 0.01 * (1.0 + random(device, size_k // group, size_n, dtype=dtype).abs())
         tensors = x, ops.pack(q), scales, zeros
         case = "" if group == 32 else f"groups of {group}"

@@ -156,7 +156,7 @@ def _tensor_maps(q, k, v_t, out, block_m, block_n):
 @cache
 def _sign_bits(head_dim, on_device):
     """Signs of the rotation, the same for every launch: (head_dim / 32,), int32."""
-    words = torch.randint(-(2**31), 2**31, (head_dim // 32,), generator=torch.Generator().manual_seed(0))
+    words = torch.randint(-(2**31), 2**31, (head_dim // 32,), generator=torch.Generator().manual_seed(0), device="cpu")
     return words.to(torch.int32).to(on_device)
 
 
