@@ -133,7 +133,7 @@ def rows_of(load, options):
     """The rows of one mix."""
     inputs = case(load["mix"], options.device, options.dry)
     variants, check = Variants(options, graphs=True), partial(error_of, want=wanted(inputs))
-    modes = {"engine": {}, "engine_deterministic": {"deterministic": True}}
+    modes = {"engine": {}, "engine_deterministic": {"deterministic": True}, "engine_wgmma": {"products": "wgmma"}}
     for name, mode in modes.items():
         variants.add({"variant": name}, partial(prepared, inputs, **mode), check, TOLERANCE)
     for name, peer in PEERS.items():

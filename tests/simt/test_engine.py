@@ -116,6 +116,14 @@ def test_scales_of_one_byte_meet_windows_score_modifications_and_groups():
     judged_quantised(case, torch.int8, reference=cap, **options)
 
 
+def test_many_rows_by_wgmma():
+    judged(batch([1, 40, 0, 3, 150], [70, 40, 12, 33, 150]), chunk_keys=64, products="wgmma")
+    options = {"window_left": 90, "score_mod": "5.0f * tanhf(score / 5.0f)", "sinks": torch.linspace(-1, 1, 8)}
+    cap = {"score_mod": lambda score, *_: 5 * torch.tanh(score / 5)}
+    wide = batch([5, 70], [128, 90], num_heads=8, head_dim=128, dtype=torch.bfloat16)
+    judged(wide, chunk_keys=64, products="wgmma", reference=cap, **options)
+
+
 def test_wide_heads_in_bfloat16():
     judged(batch([1, 5, 70], [300, 128, 90], num_heads=8, head_dim=128, dtype=torch.bfloat16), chunk_keys=64)
 
@@ -261,6 +269,8 @@ def test_what_does_not_fit_is_a_sentence():
         quantised.plan(starts, keys, table)
         with pytest.raises(ShapeError, match=message):
             quantised.run(q, *pools)
+    with pytest.raises(UnsupportedError, match="without a kv_dtype"):
+        AttentionEngine(4, 2, 64, products="wgmma", kv_dtype=torch.int8)
     with pytest.raises(UnsupportedError, match="kv_dtype=torch.float64"):
         AttentionEngine(4, 2, 64, kv_dtype=torch.float64)
     with pytest.raises(UnsupportedError, match="at most 64 times"):

@@ -6,7 +6,7 @@ May import: errors, ops._foundation, ops._paged_checks, buffers, schedule, torch
 import torch
 
 from ...errors import ShapeError, UnsupportedError
-from .._foundation.checks import positive_scale, require_capability, require_rows
+from .._foundation.checks import positive_scale, require_capability, require_hopper, require_rows
 from .._foundation.launch import cuda_launch
 from .._foundation.sizes import ELEMENTS, HEAD_DIMS
 from .._foundation.splits import slots
@@ -14,7 +14,8 @@ from .._paged_checks import BYTES, pool, quantised_pool
 from .buffers import Buffers, packed_masks
 from .schedule import make_schedule
 
-STEM, QUANTISED = "engine/01_work_list", "engine/02_quantised_kv"
+STEM, QUANTISED, WGMMA = "engine/01_work_list", "engine/02_quantised_kv", "engine/04_wgmma_rows"
+PRODUCTS = {"mma": STEM, "wgmma": WGMMA}
 BLOCKS_PER_SM = 2
 MAX_GROUP = 64
 NUM_WARPS, NUM_STAGES, BLOCK_ROWS = 4, 3, 128  # of the kernels
@@ -40,6 +41,7 @@ class AttentionEngine:
     sinks : tensor or None, (num_heads,), float32: a score without a value that takes part in each row's softmax
     custom_mask : bool; `plan` is given masks
     deterministic : bool; a request's bits do not depend on its batch. Without it, its keys are cut as balance asks
+    products : "mma", or "wgmma" for items with many rows: compute capability 9.0, and no `kv_dtype`
     num_blocks : int or None, blocks of the launch; default 2 an SM
     device : torch.device
 
@@ -57,11 +59,12 @@ class AttentionEngine:
     def __init__(
         self, num_heads, num_kv_heads, head_dim, *, dtype=torch.bfloat16, kv_dtype=None, layout="NHD", causal=True,
         window_left=None, softmax_scale=None, score_mod=None, parameters=None, sinks=None, custom_mask=False,
-        deterministic=False, num_blocks=None, device="cpu",
+        deterministic=False, products="mma", num_blocks=None, device="cpu",
     ):  # fmt: skip
         _require_sizes(num_heads, num_kv_heads, head_dim, dtype, kv_dtype, window_left)
         like = torch.empty(1, head_dim, dtype=dtype, device=device)
         require_capability(like, "the engine needs")
+        self._stem = _stem(products, kv_dtype, like)
         self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, head_dim
         self.dtype, self.kv_dtype, self.layout, self.group = dtype, kv_dtype, layout, num_heads // num_kv_heads
         self.causal, self.window_left, self.deterministic = causal, window_left, deterministic
@@ -146,7 +149,7 @@ class AttentionEngine:
             self._max_pages, *q.stride()[:2], *strides, self.softmax_scale, int(self.causal), window,
         )  # fmt: skip
         return cuda_launch(
-            STEM if self.kv_dtype is None else QUANTISED, (self.num_blocks,), 32 * NUM_WARPS, arguments, (out, lse),
+            self._stem, (self.num_blocks,), 32 * NUM_WARPS, arguments, (out, lse),
             defines=self._defines(), shared_bytes=self._shared_bytes(),
         )  # fmt: skip
 
@@ -229,6 +232,17 @@ def _require_sizes(num_heads, num_kv_heads, head_dim, dtype, kv_dtype, window_le
         raise UnsupportedError(
             f"window_left={window_left}; expected None, or how many keys before its own a token sees."
         )
+
+
+def _stem(products, kv_dtype, like):
+    """The kernel of an engine."""
+    if products not in PRODUCTS or (kv_dtype is not None and products != "mma"):
+        raise UnsupportedError(
+            f'products="{products}", kv_dtype={kv_dtype}; expected "mma", or "wgmma" without a kv_dtype.'
+        )
+    if products == "wgmma":
+        require_hopper(like, 'products="wgmma"')
+    return PRODUCTS[products] if kv_dtype is None else QUANTISED
 
 
 def _on_host(lengths):

@@ -5,7 +5,7 @@ from functools import partial
 import torch
 
 from ..engine import AttentionEngine, MlaEngine
-from ..engine.attention import QUANTISED, STEM
+from ..engine.attention import QUANTISED, STEM, WGMMA
 from ..engine.mla import MLA, ROW_DIM
 from . import Example
 from .inputs import byte_pools, paged_cache, random
@@ -20,6 +20,7 @@ def examples(device):
     ):
         yield Example(STEM, "cuda", partial(_plan, device, num_heads, head_dim, dtype), case)
         yield Example(QUANTISED, "cuda", partial(_plan, device, num_heads, head_dim, dtype, kv_dtype=torch.int8), case)
+        yield Example(WGMMA, "cuda", partial(_plan, device, num_heads, head_dim, dtype, products="wgmma"), case)
     sinks = {"sinks": torch.zeros(4, device=device), "window_left": 30, "score_mod": "5.0f * tanhf(score / 5.0f)"}
     yield Example(STEM, "cuda", partial(_plan, device, 4, 64, torch.float16, **sinks), "window, soft cap, sinks")
     masks = [
