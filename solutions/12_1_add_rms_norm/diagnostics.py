@@ -72,6 +72,9 @@ _GUESSES = [
      _normed(lambda v, xr, eps, w: _rms(xr[1], eps) * w)),
     ("root_of_another", "The row is the sum, and the root that of x alone.",
      _normed(lambda v, xr, eps, w: v / torch.sqrt(xr[0].square().mean(1, keepdim=True) + eps) * w)),
+    ("root_of_another", "The row is the sum, and the root that of residual + 2 x: residual was read again after the "
+     "sum was written into it.",
+     _normed(lambda v, xr, eps, w: v / torch.sqrt((v + xr[0]).square().mean(1, keepdim=True) + eps) * w)),
     ("root_of_another", "The row is the sum, and the root that of the residual before x was added.",
      _normed(lambda v, xr, eps, w: v / torch.sqrt(xr[1].square().mean(1, keepdim=True) + eps) * w)),
 ]  # fmt: skip
