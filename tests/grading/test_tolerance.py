@@ -104,6 +104,15 @@ def test_a_log_sum_exp_may_be_off_by_ulps_of_its_scores():
     assert not judged((ref + 40 * ulp).float(), ref, base, "lse", score=100.0).passed
 
 
+@pytest.mark.parametrize(("rule", "size"), [("lse", 1.0), ("weights", 4.0), ("forward", 4.0)])
+def test_a_long_sum_may_be_off_by_the_root_of_its_length(rule, size):
+    ref = torch.tensor([4.0, 0.5], dtype=torch.float64)
+    short, long = (tolerance(ref, ref.float(), torch.float32, rule, length=length) for length in (1, 2500))
+    assert long.largest - short.largest == pytest.approx(2.0 * 49.0 * 2.0**-24 * size)
+    assert long.mean - short.mean == pytest.approx(2.0 * 49.0 * 2.0**-24 * size)
+    assert tolerance(ref, ref.float(), torch.float32, "exact", length=2500).largest == 0.0
+
+
 def backward_case():
     """(reference, baseline, terms): terms of 1 000 that cancel in the first element and not in the second."""
     ref = torch.tensor([0.001, 2000.0], dtype=torch.float64)
@@ -114,7 +123,7 @@ def test_a_backward_tolerance_grows_with_the_terms_of_each_element():
     ref, base, terms = backward_case()
     tol = tolerance(ref, base, base.dtype, "backward", largest_score=100.0, terms=terms)
     ulp = 2.0**-17  # of numbers between 64 and 128
-    assert tol.at(0) - tol.at(1) == pytest.approx(4 * ulp * 999.0)
+    assert tol.at(0) - tol.at(1) == pytest.approx((4 * ulp + 2.0 * 2.0**-24) * 999.0)
     assert tol.largest == tol.at(0)
     options = {"largest_score": 100.0, "terms": terms}
     cancelled = compare(

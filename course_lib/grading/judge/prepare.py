@@ -39,7 +39,7 @@ def prepare(exercise, seed):
     list of Prepared, one a case, in the exercise's order
     """
     found = [prepare_case(exercise, case, seed, f"case {number}") for number, case in enumerate(exercise.cases)]
-    return [replace(prepared, tolerances=_tolerances(exercise, prepared)) for prepared in found]
+    return [replace(prepared, tolerances=tolerances(exercise, prepared)) for prepared in found]
 
 
 def prepare_case(exercise, case, seed, *salt):
@@ -56,15 +56,17 @@ def dtype_of(run, output):
     return getattr(torch, run.outputs[output][1])
 
 
-def _tolerances(exercise, prepared):
+def tolerances(exercise, prepared):
     """output -> Tolerance, small beside the values it judges; without `largest_score` no score term is added."""
     case, run = prepared.case, prepared.run
     score = exercise.largest_score(case, prepared.inputs) if exercise.largest_score else None
     terms = exercise.terms(case, prepared.inputs) if exercise.terms else {}
+    length = max(case.sizes.values(), default=1)  # no sum of a contract has more terms along one axis
     found = {}
     for (name, right), rounded in zip(prepared.ref.items(), prepared.base.values(), strict=True):
         rule, only = exercise.rules[name], {"terms": terms.get(name), "unread": prepared.unread.get(name)}
-        found[name] = tolerance(right, rounded, dtype_of(run, name), rule, largest_score=score, **only)
+        inside = {"largest_score": score, "length": length}
+        found[name] = tolerance(right, rounded, dtype_of(run, name), rule, **inside, **only)
         try:
             require_small(found[name], right, rounded, rule, **only)
         except ToleranceTooWideError as error:
