@@ -6,6 +6,7 @@ import torch
 
 from ...judge.diagnosis import worst_element
 from ...report.verdict import Diagnosis
+from .clipped import by_clipped
 from .sums import by_count, by_steps
 
 
@@ -18,7 +19,8 @@ def diagnose_softmax(evidence, *, stride, unit="stride"):
     stride : int, columns that are read at once
     unit : str, what the exercise calls them: "stride", "tile"
     """
-    looks = (nan_from_the_start, by_count, by_steps, by_shift, by_height, by_masked_rows, _by_short_rows, by_row_offset)
+    looks = (nan_from_the_start, by_count, by_steps, by_clipped, by_shift, by_height, by_masked_rows, _by_short_rows)
+    looks += (by_row_offset,)
     return next((found for look in looks if (found := look(evidence, stride=stride, unit=unit)) is not None), None)
 
 

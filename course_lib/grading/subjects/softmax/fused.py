@@ -8,6 +8,7 @@ from ...report.verdict import Diagnosis
 from ..ledger.share import share
 from ..limits import by_limit
 from . import cases
+from .clipped import by_clipped
 from .diagnostics import diagnose_softmax
 from .sums import near
 
@@ -67,7 +68,8 @@ def probes(width):
 
 def diagnose_fused(evidence, *, width, unit):
     """Diagnosis of a failing fused softmax, or None: what only a whole row at once can get wrong, then the rest."""
-    found = _by_maximum(evidence) or _by_order(evidence) or diagnose_softmax(evidence, stride=width, unit=unit)
+    found = by_clipped(evidence) or _by_maximum(evidence) or _by_order(evidence)
+    found = found or diagnose_softmax(evidence, stride=width, unit=unit)
     return found or by_limit(evidence, num_cols="columns")
 
 
