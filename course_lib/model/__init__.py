@@ -8,6 +8,7 @@
 - `kernels`: which function runs each operation, of `torch_kernels` or `course_kernels`
 - `cache`, `transformer`: keys and values so far, the forward pass
 - `generate`, `graph`: tokens, and a step of them as a CUDA graph
+- `speculative`: tokens that a draft proposes and the model judges; `packed`: weights of four bits
 - `corpus`: the text that the small model learns from, its tokenizer and its tokens
 - `training_kernels`, `train`: the training run, ``python -m course_lib.model.train``
 - `card`: the files of a trained model
@@ -20,6 +21,7 @@ from .cache import KVCache
 from .config import SIZES, ModelConfig
 from .generate import Decoder, Sampling, generate
 from .kernels import Kernels
+from .speculative import ModelDraft, NgramDraft, speculate
 from .transformer import Transformer
 from .weights import Weights, load, random_weights
 
@@ -29,10 +31,13 @@ __all__ = [
     "KVCache",
     "Kernels",
     "ModelConfig",
+    "ModelDraft",
+    "NgramDraft",
     "Sampling",
     "Transformer",
     "Weights",
     "generate",
     "load",
     "random_weights",
+    "speculate",
 ]

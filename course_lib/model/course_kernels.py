@@ -3,7 +3,7 @@
 Signatures as in `torch_kernels`. Where gradients are recorded the operators of `course_lib.operators` are used, which
 know their backward kernels; elsewhere the launchers, which cost the host less and may work in place.
 
-May import: operators, ops, model.packed, torch.
+May import: operators, ops, torch.
 """
 
 import torch
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .. import operators
-from ..ops import activation, flash_attention_1, norm, sampling
+from ..ops import activation, flash_attention_1, norm, sampling, w4a16
 from ..ops import decode as decoding
 from ..ops import embedding as tables
 from ..ops import rope as positions_of
@@ -51,6 +51,14 @@ def linear(x, weight, bias=None):
     if weight not in _transposed:
         _transposed[weight] = weight.t().contiguous()
     product = matmul(x.contiguous(), _transposed[weight], **_matmul_step(x, weight))
+    return product if bias is None else product.add_(bias)
+
+
+def packed_linear(x, weight, bias=None):
+    """w4a16/01_gemv, at most eight tokens a launch."""
+    tensors = (weight.words, weight.scales, weight.zeros)
+    parts = [w4a16.gemv(part, *tensors) for part in x.contiguous().split(w4a16.MAX_TOKENS)]
+    product = parts[0] if len(parts) == 1 else torch.cat(parts)
     return product if bias is None else product.add_(bias)
 
 

@@ -7,8 +7,8 @@ from ..errors import UnsupportedError
 from . import torch_kernels
 
 OPERATIONS = (
-    "embedding", "layer_norm", "rms_norm", "add_rms_norm", "linear", "gelu", "swiglu", "rope", "append", "attention",
-    "decode", "sample", "greedy", "cross_entropy",
+    "embedding", "layer_norm", "rms_norm", "add_rms_norm", "linear", "packed_linear", "gelu", "swiglu", "rope",
+    "append", "attention", "decode", "sample", "greedy", "cross_entropy",
 )  # fmt: skip
 BACKENDS = ("torch", "course", "fast")
 

@@ -38,6 +38,11 @@ def linear(x, weight, bias=None):
     return F.linear(x, weight, bias)
 
 
+def packed_linear(x, weight, bias=None):
+    """x weight^T + bias; weight a Packed, made dense first."""
+    return F.linear(x, weight.dense(), bias)
+
+
 def gelu(x):
     """GELU by tanh, as GPT-2 was trained with."""
     return F.gelu(x, approximate="tanh")

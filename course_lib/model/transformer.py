@@ -2,7 +2,7 @@
 
 Tokens are one list, (num_tokens, hidden_size), whatever rows they belong to; only attention knows the rows.
 
-May import: errors, ops.rope, model.config, model.weights, model.kernels, model.cache, torch.
+May import: errors, ops.rope, model.config, model.weights, model.kernels, model.packed, model.cache, torch.
 """
 
 import torch
@@ -12,6 +12,7 @@ from ..ops.rope import cos_sin_cache
 from .cache import KVCache
 from .config import ModelConfig
 from .kernels import Kernels
+from .packed import Packed, quantise
 from .weights import load, random_weights
 
 
@@ -51,13 +52,20 @@ class Transformer:
         self.kernels = Kernels(backend, **others)
         return self
 
+    def quantised(self, group=None):
+        """A model of the same kernels whose layers have weights of four bits; see `packed.quantise`."""
+        return Transformer(quantise(self.weights, group), self.kernels)
+
     def new_cache(self, batch_size, capacity):
         """A KVCache in the model's dtype and on its device."""
         return KVCache(self.config, batch_size, capacity, dtype=self.dtype, device=self.device)
 
     # region: forward
-    def forward(self, ids):
-        """Logits of every token, without a cache: ids (batch_size, seq_len) -> (batch_size, seq_len, vocab_size)."""
+    def forward(self, ids, *, last=False):
+        """Logits of every token, without a cache: ids (batch_size, seq_len) -> (batch_size, seq_len, vocab_size).
+
+        last : bool; of the last token of each row alone, (batch_size, 1, vocab_size)
+        """
         self.check(ids)
         batch_size, seq_len = ids.shape
         positions = torch.arange(seq_len, device=self.device).repeat(batch_size)
@@ -65,7 +73,9 @@ class Transformer:
         def attend(layer, q, k, v):
             return self._causal(q, k, v, batch_size)
 
-        return self._logits(self._hidden(ids, positions, attend)).unflatten(0, (batch_size, seq_len))
+        x = self._hidden(ids, positions, attend).unflatten(0, (batch_size, seq_len))
+        x = x[:, -1:] if last else x
+        return self._logits(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
     def prefill(self, ids, lengths, cache):
         """Logits of the last token of each row (batch_size, vocab_size); keys and values go to an empty cache.
@@ -118,15 +128,15 @@ class Transformer:
         sees is its affair.
         """
         run, weights, update = self.kernels, self.weights, None
-        residual = self._embed(ids.flatten(), positions)
+        residual = self._embed(ids.flatten().contiguous(), positions.contiguous())
         for index, layer in enumerate(weights.layers):
             x, residual = self._norm(layer, "norm_1", update, residual)
             out = attend(index, *self._project(layer, x, positions))
-            update = run.linear(out, layer["out.weight"], layer.get("out.bias"))
+            update = self._linear(layer, "out", out)
             x, residual = self._norm(layer, "norm_2", update, residual)
-            x = run.linear(x, layer["up.weight"], layer.get("up.bias"))
+            x = self._linear(layer, "up", x)
             x = run.gelu(x) if self.config.architecture == "gpt2" else run.swiglu(x)
-            update = run.linear(x, layer["down.weight"], layer.get("down.bias"))
+            update = self._linear(layer, "down", x)
         return self._norm(weights.tensors, "norm", update, residual)[0]
 
     def _embed(self, ids, positions):
@@ -145,10 +155,16 @@ class Transformer:
             return run.rms_norm(residual, weight, eps), residual
         return run.add_rms_norm(update, residual, weight, eps)
 
+    def _linear(self, layer, name, x):
+        """x weight^T + bias, the weight as it is or packed in four bits."""
+        weight = layer[f"{name}.weight"]
+        linear = self.kernels.packed_linear if isinstance(weight, Packed) else self.kernels.linear
+        return linear(x, weight, layer.get(f"{name}.bias"))
+
     def _project(self, layer, x, positions):
         """q (num_tokens, num_heads, head_dim), k and v (num_tokens, num_kv_heads, head_dim), turned in Llama."""
         config = self.config
-        qkv = self.kernels.linear(x, layer["qkv.weight"], layer.get("qkv.bias"))
+        qkv = self._linear(layer, "qkv", x)
         q, k, v = qkv.split((config.q_size, config.kv_size, config.kv_size), dim=-1)
         q, k, v = (each.unflatten(-1, (-1, config.head_dim)) for each in (q, k, v))
         if config.architecture == "llama":

@@ -7,6 +7,7 @@ May import: errors, model.config, model.checkpoint, torch.
 """
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,11 +124,12 @@ class Weights:
 
     @property
     def num_parameters(self):
-        return sum(tensor.numel() for tensor in self.tensors.values())
+        return sum(math.prod(tensor.shape) for tensor in self.tensors.values())
 
     @property
     def num_bytes(self):
-        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
+        """Of all tensors; a packed matrix has its own count."""
+        return sum(getattr(x, "num_bytes", None) or x.numel() * x.element_size() for x in self.tensors.values())
 
     def to(self, device=None, dtype=None):
         """The same weights elsewhere or in another dtype; a tensor that is there already is shared."""
@@ -138,16 +140,21 @@ class Weights:
 
         more : further entries of config.json, for example eos_token_id
         """
-        folder, prefix, stored = Path(folder), PREFIXES[self.config.architecture], {}
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / "model.safetensors", self.to_hugging_face())
+        text = json.dumps(self.config.to_hugging_face() | more, indent=1, sort_keys=True)
+        (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+
+    def to_hugging_face(self):
+        """dict, name in a file of transformers -> contiguous tensor."""
+        prefix, stored = PREFIXES[self.config.architecture], {}
         for entry in table(self.config):
             rows = [rows for _, rows in entry.sources]
             for (source, _), part in zip(entry.sources, self.tensors[entry.name].detach().split(rows), strict=True):
                 key = source if source == HEAD else prefix + source
                 stored[key] = part.t().contiguous() if entry.transposed else part.contiguous()
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder / "model.safetensors", stored)
-        text = json.dumps(self.config.to_hugging_face() | more, indent=1, sort_keys=True)
-        (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+        return stored
 
 
 def load(folder, *, dtype=None, device="cpu"):

@@ -1,0 +1,276 @@
+"""Time GPT-2 and a Llama of 1.1 billion weights, one idea after the other, beside transformers.
+
+    python3 -m benchmarks.model --out benchmarks/results/h200/model.csv
+    python3 -m benchmarks.model --dry      tiny shapes on a CPU, to try the script
+
+Random weights, greedy, 256 new tokens; GPT-2's context of 1,024 takes prompts of 128 and 768. The prompts of a batch
+are of one length. A run is `generate`, prompt to last token, timed by the host after a warm one; prefill_ms is a run of
+one token, step_ms the rest of the time for each further token. Rows without a cache make 4 tokens in place of 256.
+
+tokens_per_s   new tokens of all rows, prefill included
+step_gbps      bytes that a step must read, weights and the keys and values of the mean length, over step_ms
+roof_percent   the same of the card's peak rate; for speculation, whose steps make several tokens, both are left out
+peak_gb        memory at its highest in the run, weights included
+max_error      largest difference of the logits after a prompt and a step from those of torch in float32, over their
+               standard deviation
+agreement      share of the rows' greedy tokens that equal those of 06_fused_kernels before they first differ: near ties
+               of random weights round either way, so this is reported, not judged
+
+ratio_to_best_peer is the best peer's time over this one's, of the whole run. Speculation drafts by look-up: the text of
+random weights repeats itself, so its acceptance says nothing about a trained model; accepted says how many tokens a
+step made.
+"""
+
+import gc
+import statistics
+import sys
+import time
+from types import SimpleNamespace
+
+import torch
+
+from benchmarks.harness import Benchmark, main
+from benchmarks.harness.model_peers import DRY_PEERS, PEERS
+from course_lib.device import KNOWN_GPUS
+from course_lib.model import Decoder, ModelConfig, NgramDraft, Transformer, generate, random_weights, speculate
+
+NEW_TOKENS, NO_CACHE_TOKENS = 256, 4
+SIZES = {"gpt2": (128, 768), "llama-1.1b": (128, 2048)}  # prompts
+DRY = {
+    "gpt2": ModelConfig("gpt2", 211, 128, 2, 2, 2, 64, 128, 96),
+    "llama-1.1b": ModelConfig("llama", 211, 128, 2, 2, 1, 64, 128, 96, tie_embeddings=False),
+}
+TOLERANCE = {torch.float32: 0.01, torch.bfloat16: 0.25}  # of max_error; four bits round the weights: not judged
+
+
+# region: ladder
+LADDER = {  # rung: (dtype, backend, kernels of their own, what else)
+    "01_naive_no_cache": (torch.float32, "torch", {"attention": "naive"}, "no_cache"),
+    "02_flash_no_cache": (torch.float32, "torch", {"attention": "course"}, "no_cache"),
+    "03_kv_cache": (torch.float32, "torch", {"attention": "course"}, ""),
+    "04_half_precision": (torch.bfloat16, "torch", {"attention": "course"}, ""),
+    "05_decode_kernel": (torch.bfloat16, "torch", dict.fromkeys(("attention", "append", "decode"), "course"), ""),
+    "06_fused_kernels": (torch.bfloat16, "fast", {}, ""),
+    "07_cuda_graph": (torch.bfloat16, "fast", {}, "graph"),
+    "08_w4a16": (torch.bfloat16, "fast", {}, "graph quantised"),
+    "09_speculative": (torch.bfloat16, "fast", {}, "speculative"),
+}
+# endregion
+
+
+def loads(dry):
+    sizes = [
+        {"model": name, "batch_size": batch_size, "prompt_len": 20 if dry else prompt_len}
+        for name, prompts in SIZES.items()
+        for batch_size in ((1, 2) if dry else (1, 32))
+        for prompt_len in (prompts[:1] if dry else prompts)
+    ]
+    return [load | {"new_tokens": 6 if dry else NEW_TOKENS} for load in sizes]
+
+
+class Case:
+    """Weights and prompts of one load."""
+
+    def __init__(self, load, options):
+        config = DRY[load["model"]] if options.dry else ModelConfig.named(load["model"])
+        self.device, self.load, self.config = options.device, load, config
+        self.weights = random_weights(config, 0, dtype=torch.bfloat16, device=self.device)
+        shape = (load["batch_size"], load["prompt_len"])
+        ids = torch.randint(config.vocab_size, shape, generator=torch.Generator().manual_seed(1))
+        self.prompts, self.new_tokens = ids.tolist(), load["new_tokens"]
+        self.probe = ids[:1, :64].to(self.device)
+        self.right = self.probed(Transformer(self.weights.to(dtype=torch.float32)).use("torch"))
+
+    @torch.no_grad()
+    def probed(self, model):
+        """Logits after a short prompt and a step, float32."""
+        cache = model.new_cache(1, self.probe.shape[1] + 1)
+        first = model.prefill(self.probe, [self.probe.shape[1]], cache)
+        return torch.cat((first, model.step(self.probe[:, 0], cache))).float()
+
+    def model(self, rung):
+        """The Transformer of a rung."""
+        dtype, backend, kernels, more = LADDER[rung]
+        model = Transformer(self.weights.to(dtype=dtype))
+        if self.device == "cpu":  # the script is tried, not the kernels
+            backend, kernels = "torch", {"attention": "naive"} if "naive" in kernels.values() else {}
+        model.use(backend, **kernels)
+        return model.quantised() if "quantised" in more else model
+
+    def step_bytes(self, model):
+        """Bytes that a step of the mean length reads: the weights but the tables of ids, and keys and values."""
+        weights = model.weights
+        tables = [weights["embedding.weight"]] * (not self.config.tie_embeddings)
+        tables += [weights["positions.weight"]] * (self.config.architecture == "gpt2")
+        length = self.load["prompt_len"] + self.new_tokens / 2
+        kv = 2 * self.config.num_layers * self.config.kv_size * self.load["batch_size"] * length
+        return weights.num_bytes - sum(x.nbytes for x in tables) + kv * weights["norm.weight"].element_size()
+
+
+@torch.no_grad()
+def without_cache(model, prompts, count):
+    """Tokens by running the whole text again for each of them."""
+    ids = torch.tensor(prompts, device=model.device)
+    for _ in range(count):
+        ids = torch.cat((ids, model.kernels.greedy(model.forward(ids, last=True)[:, 0])[:, None]), dim=1)
+    return ids[:, len(prompts[0]) :].tolist()
+
+
+def course_run(case, model, more):
+    """The function (number of new tokens) -> tokens of a rung."""
+    longest = case.load["prompt_len"] + case.new_tokens
+    if more == "no_cache":
+        return lambda count: without_cache(model, case.prompts, count)
+    if more == "speculative":
+
+        def speculative(count):
+            found = [
+                speculate(model, prompt, NgramDraft(), max_new_tokens=count, num_draft=7) for prompt in case.prompts
+            ]
+            case.accepted = sum(map(len, (row for row, _ in found))) / sum(counts.rounds for _, counts in found)
+            return [row for row, _ in found]
+
+        return speculative
+    graph = "graph" in more and case.device == "cuda"
+    decoder = Decoder(model, len(case.prompts), longest, case.new_tokens, graph=graph)
+    return lambda count: generate(model, case.prompts, max_new_tokens=count, decoder=decoder)
+
+
+def timed(run, count, runs, device):
+    """(tokens, seconds of a run of one token, seconds of a run of `count`, highest bytes), medians after a warm one."""
+    on_gpu = device == "cuda"
+
+    def once(count):
+        if on_gpu:
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        tokens = run(count)
+        if on_gpu:
+            torch.cuda.synchronize()
+        return tokens, time.perf_counter() - start
+
+    once(count)
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    whole = [once(count) for _ in range(runs)]
+    peak = torch.cuda.max_memory_allocated() if on_gpu else 0
+    once(1)
+    first = [once(1)[1] for _ in range(runs)]
+    return whole[0][0], statistics.median(first), statistics.median(seconds for _, seconds in whole), peak
+
+
+def numbers(case, taken, step_bytes):
+    """The columns of a run; step_bytes None: a step makes no fixed number of tokens."""
+    tokens, first, whole, peak = taken
+    made, batch_size = len(tokens[0]), case.load["batch_size"]
+    step = (whole - first) / (made - 1)
+    row = {
+        "tokens_per_s": f"{batch_size * made / whole:.1f}", "prefill_ms": f"{first * 1e3:.3f}",
+        "step_ms": f"{step * 1e3:.4f}", "peak_gb": f"{peak / 1e9:.2f}", "made": made,
+    }  # fmt: skip
+    if step_bytes and step > 0:
+        row["step_gbps"] = f"{step_bytes / step / 1e9:.0f}"
+        name = torch.cuda.get_device_name() if case.device == "cuda" else ""
+        peak_gbps = next((gpu.memory_gbps for gpu in KNOWN_GPUS.values() if gpu.name == name), None)
+        row["roof_percent"] = f"{100 * step_bytes / step / 1e9 / peak_gbps:.1f}" if peak_gbps else ""
+    return row
+
+
+def agreement(tokens, wanted):
+    """Share of the tokens before the first that differs, over all rows."""
+    same = total = 0
+    for row, right in zip(tokens, wanted, strict=True):
+        total += min(len(row), len(right))
+        pairs = enumerate(zip(row, right, strict=False))
+        same += next((index for index, (a, b) in pairs if a != b), min(len(row), len(right)))
+    return same / total
+
+
+def measured(case, rung, options):
+    """(row, tokens, seconds of the run) of a rung of the course."""
+    dtype, _, _, more = LADDER[rung]
+    model = case.model(rung)
+    error = float((case.probed(model) - case.right).abs().max() / case.right.std())
+    count = min(case.new_tokens, NO_CACHE_TOKENS) if more == "no_cache" else case.new_tokens
+    taken = timed(course_run(case, model, more), count, 1 if more == "no_cache" else options.runs, case.device)
+    plain = more not in ("no_cache", "speculative")
+    row = {"variant": rung} | numbers(case, taken, case.step_bytes(model) if plain else None)
+    row |= {"max_error": f"{error:.2g}", "accepted": f"{case.accepted:.2f}" if more == "speculative" else ""}
+    if "quantised" not in more and not error <= TOLERANCE[dtype]:
+        row["note"] = f"wrong: the logits are {error:.2g} standard deviations off"
+    return row, taken[0], taken[2]
+
+
+def rows_of(load, options):
+    """The rows of one load: the ladder, then transformers."""
+    case = Case(load, options)
+    found = {}
+    for rung in LADDER:
+        if rung == "09_speculative" and load["batch_size"] > 1:
+            continue  # one request at a time
+        found[rung] = attempt(rung, lambda rung=rung: measured(case, rung, options))
+        clear(case)
+    peers = {name: peer for name, peer in PEERS.items() if not options.dry or name in DRY_PEERS}
+    for name, peer in peers.items():
+        found[name] = attempt(name, lambda name=name, peer=peer: of_peer(case, name, peer, options))
+        clear(case)
+    times = [found[name].seconds for name in peers if found[name].seconds]
+    wanted = found["06_fused_kernels"].tokens
+    for result in found.values():
+        row = load | result.row
+        if result.tokens and wanted:
+            row["agreement"] = f"{agreement(result.tokens, wanted):.3f}"
+        if times and result.seconds and row.get("made") == case.new_tokens:
+            row["ratio_to_best_peer"] = f"{min(times) / result.seconds:.3f}"
+        yield row
+
+
+def of_peer(case, name, peer, options):
+    """(row, tokens, seconds of the run) of a peer."""
+    run = peer(case.weights, case.prompts, case.new_tokens)
+    try:
+        taken = timed(run, case.new_tokens, options.runs, case.device)
+    finally:
+        getattr(run, "close", lambda: None)()
+    return {"variant": name} | numbers(case, taken, case.step_bytes(Transformer(case.weights))), taken[0], taken[2]
+
+
+def attempt(name, function):
+    """What `function` measured; of one that the machine refuses, a row that says why."""
+    try:
+        row, tokens, seconds = function()
+    except Exception as error:  # a peer may raise anything; the other rows are still wanted
+        sentence = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        return SimpleNamespace(row={"variant": name, "note": sentence[:160]}, tokens=None, seconds=None)
+    return SimpleNamespace(row=row, tokens=tokens, seconds=seconds)
+
+
+def clear(case):
+    """Give back what the last variant held, so that the next one's peak is its own."""
+    gc.collect()
+    if case.device == "cuda":
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()
+
+
+BENCHMARK = Benchmark(
+    __doc__,
+    __file__,
+    "host clock from the prompts to the last token, medians after a warm run",
+    keys=("variant", "model", "batch_size", "prompt_len", "new_tokens"),
+    values=(
+        "tokens_per_s", "prefill_ms", "step_ms", "step_gbps", "roof_percent", "ratio_to_best_peer", "peak_gb", "made",
+        "accepted", "max_error", "agreement", "note",
+    ),
+    loads=loads,
+    rows=rows_of,
+    shown=("tokens_per_s", "prefill_ms", "step_ms", "roof_percent", "ratio_to_best_peer", "agreement", "note"),
+    compared=("step_ms",),
+    quick={"batch_size": (1,), "prompt_len": (128,)},
+    runs=3,
+    packages=("transformers",),
+)  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main(BENCHMARK))
