@@ -28,7 +28,7 @@ ALLOWED = [
     r"course_lib/([a-z0-9_]+/)*[a-z0-9_]+\.py",
     r"course_lib/cuda/simt/([a-z_]+/)*[a-z0-9_]+\.(h|hpp|cpp|c|inc|cuh)",
     r"course_lib/cuda/simt/include/(cuda/)?[a-z]+",  # standard headers without a suffix, such as cassert
-    r"course_lib/model/shipped/(small|draft)/(README\.md|(config|tokenizer)\.json|model\.safetensors|curve[a-z_]*\.csv|excerpt\.txt)",
+    r"course_lib/model/shipped/(small|draft)/(README\.md|(config|tokenizer)\.json|model\.safetensors|curve[a-z_]*[0-9]?\.csv|excerpt\.txt)",
     r"course_lib/labextension/(package\.json|static/remoteEntry\.js)|course_lib/viz/player\.js",
     r"benchmarks/([a-z0-9_]+/)*[a-z0-9_]+\.(py|sh|md|cu)|benchmarks/results/[A-Za-z0-9_.-]+/[a-z0-9_]+\.(csv|json|md)",
     r"tests/([a-z0-9_]+/)*[A-Za-z0-9_.-]+\.(py|cu|cuh|cpp|h|json|csv|cfg|txt|md)",

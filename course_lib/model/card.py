@@ -117,7 +117,7 @@ def _card(recipe, weights, curve, facts, excerpt_loss, machine, seconds):
         "seed": recipe.seed,
         "kernels": f"{recipe.kernels}'s",
         "machine": f"{machine}; {step_ms:.1f} ms a step (median), {seconds:.0f} s in all",
-        "training loss": f"{best.loss:.4f} (nats a token, with dropout, mean of 10 steps)",
+        "training loss": f"{best.loss:.4f} (nats a token, mean of 10 steps)",
         "validation loss": f"{best.validation_loss:.4f}, the lowest, at step {best.step}, which is stored",
         "loss of excerpt.txt": f"{excerpt_loss:.4f}, from the stored weights in float32",
     }
@@ -135,5 +135,5 @@ def _card(recipe, weights, curve, facts, excerpt_loss, machine, seconds):
 
 def _samples(texts):
     """The section that shows what the model writes."""
-    blocks = "\n\n".join(f"```text\n{text.rstrip()}\n```" for text in texts)
+    blocks = "\n\n".join(f"````text\n{text.rstrip()}\n````" for text in texts)  # a text may have a fence itself
     return f"\n## What it writes\n\n80 tokens after each prompt, temperature 0.7, seed 0.\n\n{blocks}\n"
