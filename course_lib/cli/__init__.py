@@ -2,6 +2,7 @@
 
     course doctor                 what this machine can run
     course grade 03.2 answer.cu   the verdict on a file; --json for programs
+    course grade-all FOLDER       the verdicts on other people's answers, each in a sandbox of its own
     course hint 03.2              one more hint
     course watch 03.2 answer.cu   the verdict at each save of a file
     course progress               what is passed, what comes next, how many minutes are left
@@ -22,7 +23,6 @@ May import: everything; nothing imports this module.
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
@@ -31,10 +31,20 @@ from pathlib import Path
 from .. import device
 from ..errors import CourseError
 from . import exercises, mutate
+from .as_json import finite
 
 _ROOT = Path(__file__).resolve().parents[2]
 EXIT = {"PASS": 0, "FAIL": 1, "NOT STARTED": 3, "NOT VERIFIED HERE": 4}
 BAD_REQUEST = 2
+_LIMITS = (
+    "Without --sandbox the limits guard against accidents and self-deception: an answer runs as you, and may read and "
+    "change what you may. In the sandbox it reaches no file, network, process or right of yours, or it is not run. "
+    "What no sandbox prevents: a Python or Triton answer shares its process with the code that runs it, and a CUDA "
+    "answer on the CPU is host code in such a process, so it could change what that code reports. Therefore an answer "
+    "is refused there that uses inline assembly, a module, a name or a declaration that no answer needs "
+    "(course_lib/grading/answer/refused.py). The list is read from the text: read a stranger's answer before its PASS "
+    "decides anything."
+)
 
 
 def main(arguments=None):
@@ -77,6 +87,9 @@ def _parser():
 
     doctor = command("doctor", _doctor, "what this machine can run")
     grade = command("grade", _grade, "judge the answer in a file")
+    every = command("grade-all", _grade_all, "judge every submission in a folder, each in a sandbox of its own")
+    every.add_argument("folder", type=Path, help="with files such as NAME/03.1.py or folders such as NAME/03.1/")
+    every.add_argument("--seed", type=int, help="fixed inputs, for tests; otherwise they are new every time")
     hint = command("hint", _hint, "open one more of the three hints")
     progress = command("progress", _progress, "how far you are, what comes next, and your predictions")
     reset = command("reset", _reset, "put the starter cell back; your cell is kept in work/")
@@ -91,7 +104,8 @@ def _parser():
     watch.add_argument("file", type=Path, help="the answer, in an editor of your own")
     watch.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
     _add_options_of_grade(grade)
-    for made in (doctor, grade, progress):
+    every.epilog = _LIMITS
+    for made in (doctor, grade, every, progress):
         made.add_argument("--json", action="store_true", help="for programs")
     own = command("exercises", _exercises, "check the exercises of a folder, or build their notebook")
     own.add_argument("action", choices=("check", "build"))
@@ -107,11 +121,12 @@ def _add_options_of_grade(grade):
     grade.add_argument("file", type=Path, help="the answer: CUDA C++, or Python with the function")
     grade.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
     grade.add_argument("--seed", type=int, help="fixed inputs, for tests; otherwise they are new every time")
-    grade.add_argument("--sandbox", action="store_true", help="run it in bubblewrap too: read-only files, no network")
-    grade.epilog = (
-        "The limits guard against accidents and self-deception. Python inside one process cannot be made tamper-proof: "
-        "read a stranger's answer before you trust its PASS, and run it with --sandbox."
+    grade.add_argument(
+        "--sandbox",
+        action="store_true",
+        help="for other people's answers: files, network and rights of none, by bubblewrap",
     )
+    grade.epilog = _LIMITS
 
 
 def _doctor(options):
@@ -128,8 +143,13 @@ def _doctor(options):
 def _grade(options):
     from ..grading.answer.text import from_file
     from ..grading.judge import client
+    from ..grading.processes import confine
+    from ..grading.processes.wire import plain_text
 
+    confine.hide_memory()  # else an answer without a sandbox could change what is printed here
     if options.engine == "gpu":
+        if options.sandbox:
+            raise CourseError("the sandbox judges on the CPU: a GPU's driver is shared with the whole machine")
         _require_gpu()
     verdict = client.grade(
         options.exercise, from_file(options.file), engine=options.engine, seed=options.seed, sandbox=options.sandbox
@@ -137,26 +157,21 @@ def _grade(options):
     if options.json:
         print(json.dumps(finite(verdict.to_dict()), indent=1))
     else:
-        print(verdict)
+        print(plain_text(str(verdict)))
         if not options.sandbox and verdict.state != "NOT STARTED":
             print("\n  (Run with limits on time, memory and output; for other people's answers add --sandbox.)")
     return EXIT[verdict.state]
 
 
+def _grade_all(options):
+    from .grade_all import grade_all
+
+    return grade_all(options.folder, seed=options.seed, as_json=options.json)
+
+
 def _require_gpu():
     if not device.has_gpu():
         raise CourseError("--engine gpu needs an NVIDIA GPU, and none is found here (`course doctor` says more)")
-
-
-def finite(value):
-    """Return the data with NaN and infinities as strings: JSON has no numbers for them."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    return value
 
 
 def _hint(options):

@@ -196,13 +196,15 @@ def _judge():
 
 
 def _sandbox():
-    from ..grading.processes import bubblewrap
+    from ..grading.processes import bubblewrap, cgroup
 
     try:
         bubblewrap.usable()
     except CourseError as error:
         return Finding(NOTE, "Sandbox", f"needed only for `course grade --sandbox`: {error}.")
-    return Finding(GOOD, "Sandbox", "bubblewrap works; `course grade --sandbox` grades other people's answers.")
+    return Finding(
+        GOOD, "Sandbox", f"bubblewrap keeps every promise of `course grade --sandbox`; {cgroup.available()}."
+    )
 
 
 def _existing(folder):

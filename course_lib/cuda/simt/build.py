@@ -3,7 +3,7 @@
 Two modes: fast (optimised, for results) and checked (every access and every basic block calls the runtime). A built
 file is named by a hash of everything it depends on.
 
-May import: errors, simt.source, simt.cache.
+May import: errors, simt.host_calls, simt.source, simt.cache.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ...errors import ToolchainError, UnsupportedError
 from .cache import build_into, cache_dir, prune, publish_once
+from .host_calls import refuse_host_calls
 from .source import (
     compile_error,
     may_poll,
@@ -266,6 +267,8 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
         done = _link(assembly, path, uses_dynamic_shared="simt_dynamic_buffer" in text)
         if done.returncode:
             raise compile_error(done.stderr, name, filename, source, first_line)
+        if os.environ.get("COURSE_SANDBOXED") == "1":
+            refuse_host_calls(path, name, filename)
 
     prune(cache_dir())
     return build_into(target, make)

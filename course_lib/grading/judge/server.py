@@ -4,7 +4,8 @@ It is a worker (course_lib/worker.py) of the notebook or of `course grade`: an e
 in, a verdict goes back as JSON. Nothing that the notebook's cells have patched reaches it, and the answer runs in a
 child of the zygote, never here.
 
-May import: device, errors, exercise.registry, difference, judge, processes.confine, processes.isolation, torch.
+May import: answer.refused, device, errors, exercise.registry, report, difference, judge, processes.confine,
+processes.isolation, torch.
 """
 
 import json
@@ -56,14 +57,34 @@ def _reply(caller, request):
         raise CourseError(f"{said}\n{traceback.format_exc()[-4000:]}") from error
 
 
-def _verdict(caller, exercise, text, filename, first_line, engine, seed, sandbox, folders):
+def _verdict(caller, sandbox, **request):
+    """The verdict; the sandbox of an answer ends with it, so that the next one finds nothing of it."""
+    from ..processes import isolation
+
+    try:
+        return _judged(caller, sandbox=sandbox, **request)
+    finally:
+        if sandbox:
+            isolation.close_zygotes(sandbox=True)
+
+
+def _judged(caller, exercise, text, filename, first_line, engine, seed, sandbox, folders):
     from ...device import engine as usual_engine
+    from ..answer import refused
     from ..exercise import registry
     from ..processes import isolation
+    from ..report.states import FAIL
+    from ..report.verdict import Diagnosis, Verdict
     from . import difference, judge
 
     os.environ[registry.VARIABLE] = folders
     exercise = registry.get(exercise)
+    if sandbox:
+        refusal = refused.find(exercise.language, text, filename, first_line)
+        if refusal is not None:
+            return Verdict(exercise.id, FAIL, Diagnosis("refused", *refusal), title=exercise.title)
+        isolation.bubblewrap.usable()  # or say why not, before anything runs
+        engine = "cpu"
     run_task = partial(isolation.run_task, sandbox=sandbox, caller=caller)
     if exercise.language != "python":
         isolation.zygote("compile", sandbox)  # it starts while the answer runs

@@ -5,7 +5,7 @@ time, memory, output and file size. What it sends is read as data that cannot ru
 made tamper-proof: this guards against accidents and self-deception, and the sandbox (bubblewrap) against careless
 strangers.
 
-May import: bubblewrap, outcome, wire, zygote.
+May import: errors, bubblewrap, cgroup, family, outcome, wire, zygote.
 """
 
 import atexit
@@ -14,14 +14,17 @@ import json
 import multiprocessing
 import os
 import select
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 
-from . import bubblewrap, outcome, wire
+from ...errors import UnsupportedError
+from . import bubblewrap, cgroup, family, outcome, wire
 from . import zygote as zygote_program
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -41,11 +44,13 @@ class Zygote:
         """`fork_without`: a Connection; the zygote is a fork of this process that has closed it, not a new program."""
         self.owner = os.getpid()
         self.lock = threading.Lock()
+        self.group, self.folder = None, tempfile.mkdtemp(prefix=zygote_program.FOLDER)
         self.socket, theirs = socket.socketpair()
         if fork_without is not None:
-            self.process = _forked(theirs, engine, without=(fork_without, self.socket))
+            self.process = _forked(theirs, engine, self.folder, without=(fork_without, self.socket))
         else:
-            self.process = _started(theirs, engine, sandbox)
+            self.group = cgroup.Group() if sandbox else None
+            self.process = _started(theirs, engine, self.folder, self.group)
         theirs.close()
 
     def alive(self):
@@ -59,9 +64,26 @@ class Zygote:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            if self.group is not None:
+                self.group.close()
 
     def run(self, task_bytes, limits, caller=None):
         """One task. Returns (the account of how the child ended, None when the zygote died; result bytes)."""
+        family.adopt()  # what a zygote leaves that is killed by its answer
+        before = family.children(os.getpid())
+        try:
+            account, data = self._exchange(task_bytes, limits, caller)
+            if account is None and self.owner == os.getpid():
+                self.process.kill()
+                self.process.wait()  # its children are ours only when it is gone; its socket closes before
+                ours = [one.process.pid for one in _zygotes.values()]
+                family.end_children(but=(*before, *ours, self.process.pid))
+            return account, data
+        finally:
+            family.adopt(False)
+
+    def _exchange(self, task_bytes, limits, caller):
         ours, theirs = socket.socketpair()
         with self.lock, ours, theirs, _file("task") as task, _file("result") as result:
             task.write(task_bytes)
@@ -78,15 +100,15 @@ class Zygote:
             return account, result.read()
 
 
-def _started(connection, engine, sandbox):
-    """zygote.py as a program of its own, a subprocess.Popen."""
+def _started(connection, engine, folder, group):
+    """zygote.py as a program of its own, a subprocess.Popen; in a sandbox with the cgroup `group`, or None."""
     path = Path(__file__).with_name("zygote.py")
     command = [sys.executable, str(path), str(connection.fileno()), engine, str(_ROOT)]
     environment = _SINGLE_THREAD | {"COURSE_ENGINE": engine}
-    if sandbox:
+    if group is not None:
         command, environment = bubblewrap.usable() + command, bubblewrap.environment(environment)
     else:
-        environment = os.environ | environment
+        environment = os.environ | environment | {"TMPDIR": folder}
         environment.pop("TRITON_INTERPRET", None)  # course_lib chooses again in the zygote, by the engine
     if engine == "compile":  # Triton's compiler, which a process has only instead of its interpreter
         environment |= {"COURSE_ENGINE": "cpu", "TRITON_INTERPRET": "0"}
@@ -99,6 +121,7 @@ def _started(connection, engine, sandbox):
         stdout=subprocess.DEVNULL,
         env=environment,
         start_new_session=True,
+        preexec_fn=group.enter if group is not None else None,
     )
 
 
@@ -114,8 +137,9 @@ class _Forked(multiprocessing.get_context("fork").Process):
             raise subprocess.TimeoutExpired("zygote", timeout)
 
 
-def _become_zygote(connection, engine, without):
+def _become_zygote(connection, engine, folder, without):
     os.setsid()
+    tempfile.tempdir = folder
     null = os.open(os.devnull, os.O_RDWR)
     for target in (0, 1):
         os.dup2(null, target)
@@ -126,9 +150,9 @@ def _become_zygote(connection, engine, without):
     zygote_program.main(connection.detach(), engine, str(_ROOT))
 
 
-def _forked(connection, engine, without):
+def _forked(connection, engine, folder, without):
     """zygote.py as a fork of this process, with `without` closed."""
-    process = _Forked(target=_become_zygote, args=(connection, engine, without), daemon=True)
+    process = _Forked(target=_become_zygote, args=(connection, engine, folder, without), daemon=True)
     process.start()
     return process
 
@@ -181,10 +205,10 @@ def fork_zygote(without):
 
 
 @atexit.register
-def close_zygotes():
-    """End the zygotes of this process."""
-    while _zygotes:
-        _, current = _zygotes.popitem()
+def close_zygotes(sandbox=None):
+    """End the zygotes of this process: all, or only those inside or outside a sandbox."""
+    for key in [key for key in _zygotes if sandbox in (None, key[1])]:
+        current = _zygotes.pop(key)
         if current.owner == os.getpid():
             current.close()
 
@@ -195,7 +219,7 @@ def run_task(task, *, sandbox=False, caller=None):
     Parameters
     ----------
     task : ChildTask
-    sandbox : bool; inside bubblewrap as well (read-only file system, no network)
+    sandbox : bool; inside bubblewrap as well (an allow-list of files, no network, no root); on the CPU only
     caller : Connection or None; the run is given up when its other end is closed
 
     Returns
@@ -209,6 +233,8 @@ def run_task(task, *, sandbox=False, caller=None):
     CallerGoneError   `caller` was closed
     """
     on_gpu = task.engine == "gpu"
+    if on_gpu and sandbox:
+        raise UnsupportedError("the sandbox judges on the CPU: a GPU's driver is shared with the whole machine")
     limits = {
         "language": task.language,
         "wall_seconds": task.wall_seconds,

@@ -84,6 +84,8 @@ def _ending(task, account):
         return _timeout(task, account["where"], account["seconds"])
     if account["stopped"] == "memory":
         return _out_of_memory(task)
+    if account["stopped"] == "processes":
+        return Fault("killed", "The answer started more processes than it may have (128); start none.")
     if account["signalled"]:
         return _signal(account)
     return Fault(

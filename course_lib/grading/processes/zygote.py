@@ -7,7 +7,7 @@ kills every process that the child started.
 Runs as a script, or without a GPU as a fork of the judge. Before it forks it imports the course, but for answers
 that run on a GPU: a forked copy of a process that has asked the NVIDIA driver for its GPUs cannot use them.
 
-May import: child, child_cuda, torch, each after the start.
+May import: confine, family; child, child_cuda, torch, each after the start.
 """
 
 import ctypes
@@ -22,10 +22,14 @@ import sys
 import tempfile
 import time
 
-_SUBREAPER, _DEATH_SIGNAL = 36, 1  # prctl options
+if __name__ == "__main__":  # a script of its own: the third argument names the folder that holds the course
+    sys.path[0] = sys.argv[3]
+from course_lib.grading.processes import confine, family  # noqa: E402
+
+_DEATH_SIGNAL = 1  # prctl option
+FOLDER = "course-zygote-"  # how the folder begins in which a zygote makes those of its answers
 _SAMPLE_SECONDS = 0.05
 _TRACE_SECONDS = 1.0  # how long a stopped answer may take to write its stack
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def _prctl(option, value):
@@ -35,14 +39,6 @@ def _prctl(option, value):
         pass  # macOS: no such call; killpg alone must do
 
 
-def _resident_bytes(pid):
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * _PAGE
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
 def _processor_seconds(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
@@ -50,39 +46,6 @@ def _processor_seconds(pid):
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return 0.0  # macOS: the wall time alone must do
-
-
-def _own_children():
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            return [int(pid) for pid in file.read().split()]
-    except OSError:
-        return []
-
-
-def _kill_group(pid):
-    for kill in (os.killpg, os.kill):
-        try:
-            kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-
-
-def _reap_leftovers(builder):
-    """Kill and collect every process that the child started and left running, in any session; not the builder."""
-    deadline = time.monotonic() + 2.0
-    while (pids := [pid for pid in _own_children() if pid != builder]) and time.monotonic() < deadline:
-        for pid in pids:
-            _kill_group(pid)
-        for pid in pids:
-            _wait_for(pid)
-
-
-def _wait_for(pid):
-    try:
-        os.waitpid(pid, 0)
-    except ChildProcessError:
-        pass  # waited for before
 
 
 def _ending(pid):
@@ -122,9 +85,10 @@ class _Output:
 class _Watch:
     """Waits for one child within its limits."""
 
-    def __init__(self, pid, limits, output, reply, trace, wake):
+    def __init__(self, pid, limits, output, reply, trace, wake, builder):
         self.pid, self.limits, self.output, self.reply, self.trace, self.wake = pid, limits, output, reply, trace, wake
-        self.stopped = ""  # why we ended it: "timeout", "memory", "abandoned"
+        self.builder, self.shared = builder, family.resident_bytes(os.getpid())
+        self.stopped = ""  # why we ended it: "timeout", "memory", "processes", "abandoned"
 
     def run(self):
         """Returns ((ended by a signal, signal or exit code), the child's last stack as text)."""
@@ -144,7 +108,7 @@ class _Watch:
                 elif self.stopped:
                     kill_at = now
             if kill_at is not None and (now >= kill_at or (where := self._trace_text())):
-                _kill_group(self.pid)
+                family.kill_group(self.pid)
             self._wait(deadline - now)
 
     def _reason(self, now, deadline):
@@ -152,9 +116,10 @@ class _Watch:
             return "timeout"
         if 0 < self.limits["cpu_seconds"] < _processor_seconds(self.pid):
             return "timeout"
-        if _resident_bytes(self.pid) > self.limits["resident_bytes"]:
+        others = family.below(os.getpid(), without=self.builder)
+        if family.held_bytes(self.pid, others, self.shared) > self.limits["resident_bytes"]:
             return "memory"
-        return ""
+        return "processes" if len(others) > family.MOST_PROCESSES else ""
 
     def _wait(self, seconds):
         sources = [self.wake] + ([self.output.descriptor] if self.output.open else [])
@@ -165,7 +130,7 @@ class _Watch:
             os.read(self.wake, 512)
         if self.reply in ready and self.reply.recv(1) == b"":  # the judge is gone
             self.stopped = "abandoned"
-            _kill_group(self.pid)
+            family.kill_group(self.pid)
 
     def _trace_text(self):
         size = os.fstat(self.trace).st_size
@@ -201,7 +166,7 @@ def _serve(request, descriptors, main, wake, builder):
     reply = socket.socket(fileno=reply_descriptor)
     limits = json.loads(request)
     if builder and limits["language"] == "cuda":
-        _wait_for(builder)  # the SIMT machine must be built before an answer's time runs
+        family.wait_for(builder)  # the SIMT machine must be built before an answer's time runs
         from course_lib.grading.processes import child_cuda
 
         child_cuda.load_machine()
@@ -228,11 +193,11 @@ def _run_child(task, result, trace, reply, folder, limits, others, builder):
         pid = _fork_child(task, result, trace, write_end, folder, limits, [*others, reply.fileno(), read_end])
         os.close(write_end)
         output = _Output(read_end, limits["output_bytes"])
-        watch = _Watch(pid, limits, output, reply, trace, others[-1])
+        watch = _Watch(pid, limits, output, reply, trace, others[-1], builder)
         (signalled, status), where = watch.run()
-        _kill_group(pid)  # its leader is still a zombie, so the number belongs to no other process
-        _wait_for(pid)
-        _reap_leftovers(builder)
+        family.kill_group(pid)  # its leader is still a zombie, so the number belongs to no other process
+        family.wait_for(pid)
+        family.end_children(but=(builder,))
         output.drain()
     finally:
         os.close(read_end)
@@ -245,15 +210,6 @@ def _run_child(task, result, trace, reply, folder, limits, others, builder):
         "dropped": output.dropped,
         "seconds": time.monotonic() - started,
     }
-
-
-def _confine():
-    """Before anything is loaded: out of root's hands in the sandbox; and no child may look into this process."""
-    from course_lib.grading.processes import confine
-
-    if os.environ.get("COURSE_SANDBOXED") == "1":
-        confine.enter_sandbox()
-    confine.hide_memory()
 
 
 def _preload(engine):
@@ -274,9 +230,11 @@ def _preload(engine):
 def main(descriptor, engine, root):
     """Serve requests on the socket `descriptor` until its other end is closed."""
     sys.path[0] = root
-    _confine()
+    if os.environ.get("COURSE_SANDBOXED") == "1":
+        confine.enter_sandbox()  # before anything else is loaded
+    confine.hide_memory()
     connection = socket.socket(fileno=descriptor)
-    _prctl(_SUBREAPER, 1)
+    family.adopt()
     wake, wake_write = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(wake_write, False)
@@ -287,8 +245,10 @@ def main(descriptor, engine, root):
     while True:
         request, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 3)
         if not request:
-            if builder in _own_children():  # else its number may belong to another process by now
-                _kill_group(builder)
+            if builder in family.children(os.getpid()):  # else its number may belong to another process by now
+                family.kill_group(builder)
+            if FOLDER in tempfile.gettempdir():
+                shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)
             return
         _serve(request, descriptors, connection, wake, builder)
 

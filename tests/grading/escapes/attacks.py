@@ -113,6 +113,9 @@ _WRITE = {
 _TEXTS = {
     "a private file, by #include": '#include "{folder}/private.txt"\n#error stop\n' + HONEST,
     "a private file, by .incbin": 'asm(".incbin \\"{folder}/private.txt\\"");\n' + HONEST,
+    "Python, from CUDA": 'extern "C" int PyRun_SimpleString(const char*);\n'
+    + HONEST.replace("{ y", '{ PyRun_SimpleString("print(7)"); y'),
+    "a program, from CUDA": "int system(const char*);\n" + HONEST.replace("{ y", '{ system("true"); y'),
     "accounts, by #include": '#include "/etc/passwd"\n' + HONEST,
 }
 
@@ -140,3 +143,27 @@ def attacks(world):
 def _wrote(body):
     """The line that says that the write before it worked."""
     return "\n" + ("        " if body.startswith("\n") else "") + "print('written')"
+
+
+_LEAVE = "open('/tmp/left', 'w').write('mine'); open('/dev/shm/left', 'w').write('mine')"
+_FIND = "import os; print('reached' if {'left'} & {*os.listdir('/tmp'), *os.listdir('/dev/shm')} else '')"
+_SPOIL = """
+    import glob, os
+    for path in glob.glob(os.environ['COURSE_CACHE_DIR'] + '/**/machine.h', recursive=True):
+        try: os.chmod(path, 0o666)
+        except OSError: pass
+        os.path.isdir('/tmp/mine') or os.mkdir('/tmp/mine')
+        try: open(path, 'w').write('#error spoiled')
+        except OSError: pass
+        try: os.rename(os.path.dirname(path), '/tmp/mine/header')
+        except OSError: pass
+    """
+
+
+def sequences(world):
+    """[(name, first submission, second submission, escaped)]: whether the first one reached the second."""
+    spoiled = lambda result: result.runs[0].outputs is None  # noqa: E731
+    return [
+        ("another submission's files", python(_LEAVE, world), python(_FIND, world), lambda r: "reached" in r.printed),
+        ("another submission's compiler", python(_SPOIL, world), cuda(HONEST), spoiled),
+    ]

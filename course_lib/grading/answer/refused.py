@@ -1,0 +1,129 @@
+"""What a stranger's answer may not contain: the sandbox guards the machine, this list the process that runs the answer.
+
+A Python or Triton answer shares its process with the code that runs it, so it could change what that code reports; so
+could a CUDA answer by code of the host. That cannot be prevented there. It can be seen in the text: an answer computes,
+and needs no module, name or declaration of this list. A text that hides one still has to be read by a person.
+
+May import: nothing of the course.
+"""
+
+import ast
+import re
+
+from . import loading
+
+_MODULES = {
+    "__future__", "abc", "bisect", "cmath", "collections", "dataclasses", "enum", "fractions", "functools", "heapq",
+    "itertools", "math", "numpy", "operator", "random", "statistics", "torch", "traceback", "triton", "typing",
+}  # fmt: skip
+_TORCH = {"nn", "nn.functional", "linalg", "special", "fft", "random"}  # parts of torch; Triton: language
+_NAMES = {
+    "__import__", "__builtins__", "__loader__", "__spec__", "breakpoint", "compile", "delattr", "eval", "exec", "exit",
+    "getattr", "globals", "help", "input", "locals", "memoryview", "open", "quit", "setattr", "vars",
+}  # fmt: skip
+_ATTRIBUTES = {
+    "_C", "attrgetter", "classes", "ctypeslib", "data_ptr", "f_back", "f_builtins", "f_globals", "f_locals", "fromfile",
+    "gi_frame", "hub", "library", "lib", "memmap", "methodcaller", "modules", "multiprocessing", "ops",
+    "set_default_tensor_type", "sys", "tb_frame", "tb_next", "tofile", "utils", "walk_stack", "walk_tb",
+}  # fmt: skip
+_FILES = {"load", "save", "savez", "savetxt", "loadtxt", "genfromtxt"}  # of torch and numpy; Triton's load is another
+_DUNDER = {"__init__", "__call__", "__getitem__", "__setitem__", "__len__", "__name__", "__iter__", "__post_init__"}
+_CUDA = {
+    r"\b(?:asm|__asm|__asm__)\b": "inline assembly",
+    r"__attribute__|\[\[\s*gnu": "an attribute of the host's compiler",
+    r"\b__builtin_(?!assume)\w+": "a function of the host's compiler",
+    r"#\s*pragma\s+(?!unroll|once)\w+|\b_Pragma\b|__pragma": "a pragma of the host's compiler",
+    r"#\s*include\s*[<\"]\s*(?:/|\.\.)|#\s*include_next|#\s*embed|__has_include": "a file outside the course",
+    r"\bextern\s+\"C\"\s*(?:\{|(?!__global__|__device__|__launch_bounds__|void\b|__host__|template)\w)": (
+        "a declaration of the host"
+    ),
+    r"\b(?:dlsym|dlopen|system|popen|fork|vfork|exec[lv]\w*|syscall|mmap|mprotect|ptrace|Py_?\w*_\w+|simt_\w+)\s*\(": (
+        "a function of the host"
+    ),
+    r"##": "names pasted together, which this list cannot read",
+}
+_CONTINUED = re.compile(r"(?:[^\n]*\\\n)+[^\n]*")  # lines that a backslash joins
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def find(language, source, filename="answer", first_line=1):
+    """What of the list an answer contains.
+
+    Parameters
+    ----------
+    language : "python", "triton" or "cuda"
+    source, filename, first_line : the answer
+
+    Returns
+    -------
+    (str, int) or None: a sentence for the one who grades, and the line in the learner's numbering
+    """
+    found = _in_cuda(source, first_line) if language == "cuda" else _in_python(source, filename, first_line)
+    if found is None:
+        return None
+    what, line = found
+    return f"Line {line} uses {what}, which no answer needs; it was not run. Read it before you grade it.", line
+
+
+def _in_cuda(source, first_line):
+    joined = _CONTINUED.sub(lambda match: match[0].replace("\\\n", "") + "\n" * match[0].count("\\\n"), source)
+    text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), joined)
+    for pattern, what in _CUDA.items():
+        if hit := re.search(pattern, text):
+            return f"{what} ({hit[0].split('(')[0].strip()})", first_line + text.count("\n", 0, hit.start())
+    return None
+
+
+def _in_python(source, filename, first_line):
+    for text, _, line in loading.split(source, filename, first_line):
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue  # it gets its own sentence when it runs
+        modules = dict(pair for node in ast.walk(tree) for pair in _bound(node))
+        for node in ast.walk(tree):
+            if what := _of_node(node, modules):
+                return what, getattr(node, "lineno", 1) + line - 1
+    return None
+
+
+def _bound(node):
+    """(name, module) of the names that an import binds."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        for alias in node.names:
+            yield alias.asname or alias.name.split(".")[0], getattr(node, "module", None) or alias.name
+
+
+def _of_node(node, modules):
+    """What of the list a node is, in words, or None."""
+    if isinstance(node, ast.Import):
+        return next((f"the module {alias.name}" for alias in node.names if not _allowed(alias.name)), None)
+    if isinstance(node, ast.ImportFrom):
+        names = [f"{node.module}.{alias.name}" for alias in node.names]
+        inside = next((name for name in names if name.split(".")[-1] in _ATTRIBUTES | _FILES | {"*"}), None)
+        return inside or (None if _allowed(node.module or "") and not node.level else f"the module {node.module}")
+    if isinstance(node, ast.Name) and node.id in _NAMES:
+        return node.id
+    if isinstance(node, ast.Attribute):
+        own = node.attr.startswith("__") and node.attr not in _DUNDER
+        if own or node.attr in _ATTRIBUTES:
+            return f".{node.attr}"
+        home = modules.get(_root(node), "")
+        if node.attr in _FILES and home.startswith(("torch", "numpy")):
+            return f".{node.attr}"
+        if isinstance(node.ctx, ast.Store | ast.Del) and home:
+            return f"a change of {ast.unparse(node)}"
+    return None
+
+
+def _allowed(module):
+    first, _, rest = module.partition(".")
+    if first == "torch":
+        return not rest or rest in _TORCH
+    return first in _MODULES and (not rest or first != "triton" or rest.startswith("language"))
+
+
+def _root(node):
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return getattr(node, "id", None)
