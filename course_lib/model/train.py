@@ -6,12 +6,13 @@
 
 AdamW on float32 parameters, a learning rate that rises and then falls along a cosine, clipped gradients. On a GPU a
 step computes in bfloat16: the parameters are rounded once a step, since the course's kernels take an input and its
-weights in one dtype. On a CPU it computes in float32. The checkpoint of the lowest validation loss is what is written.
+weights in one dtype. It is recorded as a CUDA graph, since its hundreds of launches cost the host more time than the
+GPU. On a CPU a step computes in float32. The checkpoint of the lowest validation loss is what is written.
 
 The same seed and number of steps give the same batches and, on a CPU, the same curve. On a Hopper GPU the last bits
 differ from run to run: attention's backward pass adds there in no fixed order.
 
-May import: errors, model.config, model.weights, model.transformer, model.training_kernels, model.card, numpy, torch.
+May import: errors, numpy, torch; of its room config, weights, transformer, graph, training_kernels, card.
 """
 
 import argparse
@@ -26,6 +27,7 @@ import torch
 from ..errors import CourseError
 from . import card
 from .config import ModelConfig
+from .graph import Graph
 from .training_kernels import training_kernels
 from .transformer import Transformer
 from .weights import Weights, random_weights
@@ -103,11 +105,13 @@ class Run:
     recipe : Recipe
     train, validation : arrays, (num_tokens,), uint16
     device : str
+    graph : bool; record a step as a CUDA graph where the device is a GPU
     """
 
-    def __init__(self, recipe, train, validation, device="cpu"):
+    def __init__(self, recipe, train, validation, device="cpu", graph=True):
         self.recipe, self.config, self.device = recipe, SIZES[recipe.size], device
-        self.dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
+        self.on_gpu = device.startswith("cuda")
+        self.dtype = torch.bfloat16 if self.on_gpu else torch.float32
         self.kernels = training_kernels(recipe.kernels, device)
         self.dropping = training_kernels(recipe.kernels, device, recipe.dropout)
         torch.manual_seed(recipe.seed)
@@ -117,10 +121,12 @@ class Run:
         self.train, self.validation = self._tokens("train", train), self._tokens("validation", validation)
         generator = torch.Generator().manual_seed(recipe.seed + 1)
         latest = len(train) - self.config.max_positions
-        self.starts = torch.randint(0, latest, (recipe.steps, recipe.batch_size), generator=generator, device="cpu").to(
-            device
-        )
+        shape = recipe.steps, recipe.batch_size
+        self.starts = torch.randint(0, latest, shape, generator=generator, device="cpu").to(device)
+        self.rates = torch.tensor([learning_rate(recipe, number) for number in range(recipe.steps)], device=device)
         self.losses = torch.zeros(recipe.steps, device=device)
+        self.number = torch.zeros(1, dtype=torch.int64, device=device)  # of the next step
+        self.step = Graph(self._step) if graph and self.on_gpu else self._step
 
     def _optimiser(self):
         parameters = [x.requires_grad_() for x in self.weights.tensors.values()]
@@ -128,7 +134,8 @@ class Run:
             {"params": [x for x in parameters if x.ndim == 2], "weight_decay": self.recipe.weight_decay},
             {"params": [x for x in parameters if x.ndim == 1], "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(groups, lr=self.recipe.learning_rate, betas=(0.9, 0.95), fused=True)
+        self.rate = torch.tensor(self.recipe.learning_rate, device=self.device)
+        return torch.optim.AdamW(groups, lr=self.rate, betas=(0.9, 0.95), fused=True, capturable=self.on_gpu)
 
     def _tokens(self, name, tokens):
         context, vocab_size = self.config.max_positions, self.config.vocab_size
@@ -149,16 +156,17 @@ class Run:
         model = Transformer(self.weights.to(dtype=self.dtype), kernels)
         return kernels.cross_entropy(model.forward(ids).flatten(0, 1), targets.flatten())
 
-    def step(self, number):
-        """One step of the optimiser; its loss goes to `losses`."""
-        for group in self.optimiser.param_groups:
-            group["lr"] = learning_rate(self.recipe, number)
-        batch_loss = self.mean_loss(*self.batch(self.starts[number], self.train), self.dropping)
-        batch_loss.backward()
+    def _step(self):
+        """One step of the optimiser; its loss goes to `losses`. The host waits for nothing and gives no number."""
+        self.rate.copy_(self.rates.index_select(0, self.number)[0])
+        starts = self.starts.index_select(0, self.number)[0]
+        loss = self.mean_loss(*self.batch(starts, self.train), self.dropping)
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.weights.tensors.values(), self.recipe.clip)
         self.optimiser.step()
         self.optimiser.zero_grad()
-        self.losses[number] = batch_loss.detach()
+        self.losses.index_copy_(0, self.number, loss.detach()[None])
+        self.number.add_(1)
 
     @torch.no_grad()
     def validate(self):
@@ -174,7 +182,7 @@ class Run:
         return Weights(self.config, {name: x.detach().clone() for name, x in self.weights.tensors.items()})
 
     def wait(self):
-        if self.device.startswith("cuda"):
+        if self.on_gpu:
             torch.cuda.synchronize()
 
 
@@ -183,7 +191,7 @@ def train(run, report=print):
     curve, best, kept, recipe = [], math.inf, None, run.recipe
     since = time.perf_counter()
     for number in range(recipe.steps):
-        run.step(number)
+        run.step()
         done = number + 1
         if done % LOG_EVERY and done != recipe.steps:
             continue
@@ -206,7 +214,7 @@ def seconds_per_step(recipe, *data):
         if number == UNTIMED_STEPS:
             run.wait()
             start = time.perf_counter()
-        run.step(number)
+        run.step()
     run.wait()
     return (time.perf_counter() - start) / TIMED_STEPS
 
@@ -216,14 +224,15 @@ def main(arguments=None):
     parser.add_argument("--data", type=Path, required=True, help="what course_lib.model.corpus wrote")
     parser.add_argument("--out", type=Path, required=True, help="folder for the model, its curve and its card")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--eager", action="store_true", help="record no CUDA graph")
     parser.add_argument("--minutes", type=float, help="fewer steps where --steps would take longer than this")
     for name, default in vars(Recipe()).items():
         choices = {"size": SIZES, "kernels": ("course", "torch")}.get(name)
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default, choices=choices)
     options = vars(parser.parse_args(arguments))
-    folder, out, device, minutes = (options.pop(name) for name in ("data", "out", "device", "minutes"))
+    folder, out, device, minutes, eager = (options.pop(name) for name in ("data", "out", "device", "minutes", "eager"))
     recipe = Recipe(**options)
-    data = (*(np.load(folder / f"{name}.npy") for name in ("train", "validation")), device)
+    data = (*(np.load(folder / f"{name}.npy") for name in ("train", "validation")), device, not eager)
     if minutes:
         recipe = replace(recipe, steps=min(recipe.steps, max(1, int(60 * minutes / seconds_per_step(recipe, *data)))))
     print(f"{recipe} on {device}", flush=True)
