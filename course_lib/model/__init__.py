@@ -7,6 +7,7 @@
 - `config`: shapes and constants; `weights`, `checkpoint`: tensors by name, from and to Hugging Face's files
 - `kernels`: which function runs each operation, of `torch_kernels` or `course_kernels`
 - `cache`, `transformer`: keys and values so far, the forward pass
+- `tokenizer`: text to tokens and back, and as a stream
 - `generate`, `graph`: tokens, and a step of them as a CUDA graph
 - `speculative`: tokens that a draft proposes and the model judges; `packed`: weights of four bits
 - `corpus`: the text that the small model learns from, its tokenizer and its tokens
@@ -22,6 +23,7 @@ from .config import SIZES, ModelConfig
 from .generate import Decoder, Sampling, generate
 from .kernels import Kernels
 from .speculative import ModelDraft, NgramDraft, speculate
+from .tokenizer import TextStream, load_tokenizer
 from .transformer import Transformer
 from .weights import Weights, load, random_weights
 
@@ -34,10 +36,12 @@ __all__ = [
     "ModelDraft",
     "NgramDraft",
     "Sampling",
+    "TextStream",
     "Transformer",
     "Weights",
     "generate",
     "load",
+    "load_tokenizer",
     "random_weights",
     "speculate",
 ]
