@@ -196,12 +196,12 @@ def test_a_cuda_cell_is_edited_as_cpp(open_notebook):
         if "%%cuda" not in cell["source"]
     }
     assert others <= {"text/x-ipython", "text/x-ipythongfm"}
-    notebook.screenshot("cuda-cell")
 
 
 def _colours(notebook, cell, theme):
     """The colour of each word of a cell that has one of its own, and that of "text"."""
     notebook.theme(theme)
+    notebook.screenshot(f"cuda-cell-{theme.lower()}")
     words = cell.locator(".cm-line span").evaluate_all(
         "all => all.map(one => [one.textContent, getComputedStyle(one).color])"
     )
