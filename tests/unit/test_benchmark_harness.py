@@ -12,7 +12,7 @@ import torch
 from benchmark_dry_runs import DRY, dry_rows
 
 from benchmarks import all as everything
-from benchmarks import flash_attention, flash_attention_1, loop_order, simt_speed, softmax
+from benchmarks import acceptance, flash_attention, flash_attention_1, loop_order, simt_speed, softmax
 from benchmarks.counters import flash_attention_2_rungs
 from benchmarks.harness import Benchmark, Variants, compare, largest_error, launched, main
 from course_lib.errors import UnsupportedError
@@ -134,13 +134,23 @@ def test_the_cpu_engines_are_timed_dry(tmp_path):
     assert all(float(row["median_ms"]) > 0 and row["cores"] and not row["note"] for row in rows)
 
 
+def test_the_drafts_are_counted_dry(tmp_path):
+    assert main(acceptance.BENCHMARK, ["--dry", "--out", str(tmp_path / "rows.csv")]) == 0
+    rows = read(tmp_path / "rows.csv")[1]
+    assert [row["draft"] for row in rows] == ["model", "n-gram"]
+    for row in rows:
+        rounds, proposed, accepted = (int(row[name]) for name in ("rounds", "proposed", "accepted"))
+        assert row["new_tokens"] == "16" and accepted <= proposed <= 2 * rounds
+        assert rounds + accepted == 16  # a round gives what it accepts and one token
+
+
 def test_every_case_file_is_run_by_all(root):
     """Listed there: each file that declares a benchmark or counters."""
     declared = set()
     for path in [*(root / "benchmarks").glob("*.py"), *(root / "benchmarks" / "counters").glob("*.py")]:
         if re.search(r"^(BENCHMARK = Benchmark|COUNTERS = Counters)\(", path.read_text(encoding="utf-8"), re.M):
             declared.add(path.stem)
-    assert declared - {"simt_speed"} == {*everything.CASES, *everything.COUNTERS} - {"read_counters"}
+    assert declared - {"simt_speed", "acceptance"} == {*everything.CASES, *everything.COUNTERS} - {"read_counters"}
 
 
 # case files without stored rows; one that gets rows leaves this set
