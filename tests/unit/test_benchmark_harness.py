@@ -11,8 +11,8 @@ import pytest
 import torch
 from benchmark_dry_runs import DRY, dry_rows
 
-from benchmarks import all as everything
 from benchmarks import acceptance, flash_attention, flash_attention_1, loop_order, simt_speed, softmax
+from benchmarks import all as everything
 from benchmarks.counters import flash_attention_2_rungs
 from benchmarks.harness import Benchmark, Variants, compare, largest_error, launched, main
 from course_lib.errors import UnsupportedError
