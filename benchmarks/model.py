@@ -249,7 +249,7 @@ def clear(case):
     """Give back what the last variant held, so that the next one's peak is its own."""
     gc.collect()
     if case.device == "cuda":
-        torch._dynamo.reset()
+        torch.compiler.reset()
         torch.cuda.empty_cache()
 
 

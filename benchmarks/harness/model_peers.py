@@ -8,7 +8,7 @@ import torch
 
 
 def hugging_face(weights, attention):
-    """transformers' model with the same tensors, none copied twice."""
+    """transformers' model with the same weights, on their device."""
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -16,12 +16,14 @@ def hugging_face(weights, attention):
     config = transformers.AutoConfig.for_model(**values)
     config._attn_implementation = attention
     device = weights["norm.weight"].device
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention).to(values["dtype"])
+    with torch.device(device):
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+    model = model.to(values["dtype"])
     missing, unknown = model.load_state_dict(weights.to_hugging_face(), strict=False)
     assert not unknown and set(missing) <= {"lm_head.weight"}, (missing, unknown)
     model.tie_weights()
     model.generation_config.eos_token_id = model.generation_config.pad_token_id = None
-    return model.to(device).eval()
+    return model.eval()
 
 
 def generated(attention, **options):

@@ -6,6 +6,7 @@
 
 - `config`: shapes and constants; `weights`, `checkpoint`: tensors by name, from and to Hugging Face's files
 - `kernels`: which function runs each operation, of `torch_kernels` or `course_kernels`
+- `answers`, `yours`: the learner's answers in work/ as operations, and beside the course's and torch's
 - `cache`, `transformer`: keys and values so far, the forward pass
 - `tokenizer`: text to tokens and back, and as a stream
 - `generate`, `graph`: tokens, and a step of them as a CUDA graph
@@ -14,8 +15,8 @@
 - `training_kernels`, `train`: the training run, ``python -m course_lib.model.train``
 - `card`: the files of a trained model
 
-May import: errors, device, cuda, ops, operators, reference, grading (the learner's answers), its own modules, torch,
-safetensors, tokenizers.
+May import: errors, device, cuda, ops, operators, reference, grading (the learner's answers), measure, its own modules,
+torch, safetensors, tokenizers.
 """
 
 from .cache import KVCache

@@ -19,6 +19,7 @@ from ..ops._paged_writes import reshape_and_cache
 from ..ops.flash_attention_2 import flash_attention_2, flash_attention_lse
 from ..ops.matmul import matmul
 
+MOST_PACKED = 32  # tokens of `packed_linear`: each eight of them read all of the four-bit weights again
 _transposed = WeakIdKeyDictionary()  # weight (out, in) -> (in, out), which the matmul kernels read
 
 
@@ -48,14 +49,21 @@ def linear(x, weight, bias=None):
     """matmul/08_pipelined in half precision, 04_register_tile in float32; torch where gradients are recorded."""
     if torch.is_grad_enabled():
         return F.linear(x, weight, bias)
-    if weight not in _transposed:
-        _transposed[weight] = weight.t().contiguous()
-    product = matmul(x.contiguous(), _transposed[weight], **_matmul_step(x, weight))
+    product = matmul(x.contiguous(), transposed(weight), **_matmul_step(x, weight))
     return product if bias is None else product.add_(bias)
 
 
+def transposed(weight):
+    """weight (out, in) as (in, out), contiguous; made once and kept as long as the weight."""
+    if weight not in _transposed:
+        _transposed[weight] = weight.t().contiguous()
+    return _transposed[weight]
+
+
 def packed_linear(x, weight, bias=None):
-    """w4a16/01_gemv, at most eight tokens a launch."""
+    """w4a16/01_gemv, at most eight tokens a launch; a prompt's many tokens take the dense matrix, made for the call."""
+    if len(x) > MOST_PACKED:
+        return F.linear(x, weight.dense(), bias)
     tensors = (weight.words, weight.scales, weight.zeros)
     parts = [w4a16.gemv(part, *tensors) for part in x.contiguous().split(w4a16.MAX_TOKENS)]
     product = parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -36,8 +36,9 @@ class Packed:
 
     def dense(self):
         """The matrix in the dtype of its scales."""
-        dense = reference.dequantised(self.words, self.scales, self.zeros, self.shape[1])
-        return dense.to(self.scales.dtype)
+        levels, group = reference.unpack(self.words, self.shape[1]), self.shape[1] // len(self.scales)
+        scales, zeros = (x.float().T[..., None] for x in (self.scales, self.zeros))
+        return ((levels.unflatten(1, (-1, group)) - zeros) * scales).flatten(1).to(self.scales.dtype)
 
 
 def pack(weight, group=128):

@@ -25,7 +25,8 @@ ALLOWED = {
     "kv": BASE | {"device", "cuda", "triton", "triton_kernels"},
     "ops": BASE | {"device", "cuda", "triton", "triton_kernels", "kv"},
     "operators": BASE | {"ops"},
-    "model": BASE | {"device", "cuda", "ops", "operators", "reference", "grading"},  # grading: the learner's answers
+    # grading: the learner's answers
+    "model": BASE | {"device", "cuda", "ops", "operators", "reference", "grading", "measure"},
     "grading": BASE | {"device", "worker", "reference", "cuda", "triton"},  # the judge does not know the submissions
     "measure": BASE | {"device"},
     "viz": BASE | {"measure"},

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 _for_gpu = False
+_watched = None  # the list of `watched`
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Launch:
         return (self,)
 
     def run(self):
+        if _watched is not None:
+            _watched.append(self)
         if self.language == "cuda":
             self.function(self.grid, self.block, *self.arguments, shared_bytes=self.shared_bytes)
         else:
@@ -104,6 +107,17 @@ def triton_launch(stem, grid, arguments, constants, outputs, *, kernel=None):
     from ...triton_kernels import load
 
     return Launch("triton", load(stem, kernel), grid, 0, arguments, constants, outputs)
+
+
+@contextmanager
+def watched():
+    """Yield a list to which every Launch is added that runs within."""
+    global _watched
+    before, _watched = _watched, []
+    try:
+        yield _watched
+    finally:
+        _watched = before
 
 
 def ran(launch):
