@@ -1,5 +1,6 @@
 """Every picture has alternative text, a white background and a small file; the names of `viz` load on first use."""
 
+import functools
 import io
 import itertools
 
@@ -90,10 +91,16 @@ PICTURES = {
 }
 
 
+@functools.cache
+def shown(name):
+    """A picture and what a notebook shows of it, drawn once for all tests that only look."""
+    picture = PICTURES[name]()
+    return picture, picture._repr_mimebundle_()
+
+
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_small_and_have_alternative_text(name):
-    picture = PICTURES[name]()
-    data = picture._repr_mimebundle_()
+    picture, data = shown(name)
     ((png, alt),) = pictures(data)
     image = Image.open(io.BytesIO(png))
     assert 1_000 < len(png) < LARGER.get(name, MAX_PNG_BYTES), len(png)
@@ -146,7 +153,7 @@ def test_small_marks_keep_their_colour():
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_dark_style_changes_nothing(name):
     """A picture brings its white ground along, which a dark page inverts: matplotlib's own dark style stays out."""
-    light = PICTURES[name]().png()
+    ((light, _),) = pictures(shown(name)[1])
     with matplotlib.style.context("dark_background"):
         assert PICTURES[name]().png() == light
 
