@@ -19,7 +19,7 @@
 //           parameters: of SCORE_MOD, or null · mask_bits: of CUSTOM_MASK, or null · sinks (H) float, natural, or null
 // Launch    grid: as first_items has lists · block 128 · dynamic shared memory SHARED_BYTES
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
-// Twin      none: Triton has no block that walks items of two shapes with rings of its warps' own
+// Twin      triton_kernels/engine.py: work_item_kernel, merge_parts_kernel: a program an item, and a second launch that merges
 // gate: -DHEAD_DIM=64 -DELEMENT=__half -DGROUP=1
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DGROUP=4
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DGROUP=8 -DCUSTOM_MASK=1 -DBLOCK_N=16

@@ -124,6 +124,20 @@ def test_many_rows_by_wgmma():
     judged(wide, chunk_keys=64, products="wgmma", reference=cap, **options)
 
 
+@pytest.mark.parametrize("options", [{}, {"window_left": 20, "sinks": torch.linspace(-1, 1, 6)}, {"causal": False}])
+def test_the_triton_twins_take_the_same_schedule(options, monkeypatch):
+    case = batch([1, 30, 0, 2], [140, 40, 12, 70], num_heads=6)
+    q, k_pages, v_pages, table, keys, starts = case
+    monkeypatch.setattr(attention, "make_schedule", partial(make_schedule, chunk_keys=64))
+    engine = AttentionEngine(6, 2, 64, dtype=q.dtype, language="triton", num_blocks=3, **options)
+    engine.plan(starts, keys, table)
+    launch = engine.launch(q, k_pages, v_pages)
+    for output in launch.outputs:
+        output.fill_(torch.nan)
+    launch.run()
+    compare(launch.outputs, case, **options)
+
+
 def test_wide_heads_in_bfloat16():
     judged(batch([1, 5, 70], [300, 128, 90], num_heads=8, head_dim=128, dtype=torch.bfloat16), chunk_keys=64)
 
@@ -269,6 +283,8 @@ def test_what_does_not_fit_is_a_sentence():
         quantised.plan(starts, keys, table)
         with pytest.raises(ShapeError, match=message):
             quantised.run(q, *pools)
+    with pytest.raises(UnsupportedError, match="has no score_mod and no wgmma"):
+        AttentionEngine(4, 2, 64, language="triton", score_mod="score", products="wgmma")
     with pytest.raises(UnsupportedError, match="without a kv_dtype"):
         AttentionEngine(4, 2, 64, products="wgmma", kv_dtype=torch.int8)
     with pytest.raises(UnsupportedError, match="kv_dtype=torch.float64"):

@@ -13,6 +13,7 @@ from .._foundation.splits import slots
 from .._paged_checks import BYTES, pool, quantised_pool
 from .buffers import Buffers, packed_masks
 from .schedule import make_schedule
+from .twins import plan_twins, require_twin
 
 STEM, QUANTISED, WGMMA = "engine/01_work_list", "engine/02_quantised_kv", "engine/04_wgmma_rows"
 PRODUCTS = {"mma": STEM, "wgmma": WGMMA}
@@ -42,6 +43,8 @@ class AttentionEngine:
     custom_mask : bool; `plan` is given masks
     deterministic : bool; a request's bits do not depend on its batch. Without it, its keys are cut as balance asks
     products : "mma", or "wgmma" for items with many rows: compute capability 9.0, and no `kv_dtype`
+    language : "cuda", or "triton": a program an item and a launch that merges, whose grids follow the plan; without
+        score_mod, custom_mask, kv_dtype
     num_blocks : int or None, blocks of the launch; default 2 an SM
     device : torch.device
 
@@ -59,12 +62,15 @@ class AttentionEngine:
     def __init__(
         self, num_heads, num_kv_heads, head_dim, *, dtype=torch.bfloat16, kv_dtype=None, layout="NHD", causal=True,
         window_left=None, softmax_scale=None, score_mod=None, parameters=None, sinks=None, custom_mask=False,
-        deterministic=False, products="mma", num_blocks=None, device="cpu",
+        deterministic=False, products="mma", language="cuda", num_blocks=None, device="cpu",
     ):  # fmt: skip
         _require_sizes(num_heads, num_kv_heads, head_dim, dtype, kv_dtype, window_left)
         like = torch.empty(1, head_dim, dtype=dtype, device=device)
         require_capability(like, "the engine needs")
-        self._stem = _stem(products, kv_dtype, like)
+        self._stem, self.language = _stem(products, kv_dtype, like), language
+        require_twin(
+            language, kv_dtype=kv_dtype, score_mod=score_mod, custom_mask=custom_mask, wgmma=products == "wgmma"
+        )
         self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, head_dim
         self.dtype, self.kv_dtype, self.layout, self.group = dtype, kv_dtype, layout, num_heads // num_kv_heads
         self.causal, self.window_left, self.deterministic = causal, window_left, deterministic
@@ -143,6 +149,10 @@ class AttentionEngine:
         strides, page_size = self._require_run(q, pools)
         out, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), q.new_empty(q.shape[:2], dtype=torch.float32)
         window = -1 if self.window_left is None else self.window_left
+        if self.language == "triton":
+            return self._twins(
+                q, pools, (out, lse), page_size, (*strides, self.softmax_scale, int(self.causal), window)
+            )
         planned, scratch, bits = (self._buffers.named(names) for names in (PLANNED, SCRATCH, ("mask_bits",)))
         arguments = (
             q, *pools, *planned, out, lse, *scratch, self.parameters, *bits, self.sinks, self.num_heads, page_size,
@@ -151,6 +161,14 @@ class AttentionEngine:
         return cuda_launch(
             self._stem, (self.num_blocks,), 32 * NUM_WARPS, arguments, (out, lse),
             defines=self._defines(), shared_bytes=self._shared_bytes(),
+        )  # fmt: skip
+
+    def _twins(self, q, pools, outputs, page_size, scalars):
+        table, items, parts = self._buffers.named(("block_table", "items", "token_parts"))
+        return plan_twins(
+            (q, *pools, table, items, parts), outputs, self._buffers.named(SCRATCH[:2]), self.sinks,
+            len(self.schedule.items), (self.num_heads, page_size, self._max_pages), (*q.stride()[:2], *scalars),
+            self.group,
         )  # fmt: skip
 
     def _defines(self):
