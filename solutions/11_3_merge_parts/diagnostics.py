@@ -133,11 +133,38 @@ def _by_layout(evidence):
 
 def _by_faint(evidence):
     case = combine.only_with(evidence, "faint")
-    return case and Diagnosis(
-        "small_weights_dropped",
-        f"Right but for the case {case.case.name!r}: each of its 299 other parts weighs 2^-21, together 1.4e-4, and "
-        "they were left out or lost in a sum. Only a part without keys weighs nothing.",
-    )
+    if case:
+        return Diagnosis(
+            "small_weights_dropped",
+            f"Right but for the case {case.case.name!r}: each of its 299 other parts weighs 2^-21, together 1.4e-4, "
+            "and they were left out or lost in a sum. Only a part without keys weighs nothing.",
+        )
+    failing = [case for case in evidence.failing() if case.ran]
+    for least in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7) if len(failing) == len(evidence.failing()) else ():
+        if failing and all(_drops(case, least) for case in failing):
+            return Diagnosis(
+                "small_weights_dropped",
+                f"The results are those of a merge that leaves out the parts of less than about {least:g} times the "
+                f"largest weight (first in the case {failing[0].case.name!r}). Only a part without keys weighs "
+                "nothing.",
+            )
+    return None
+
+
+def _drops(case, least):
+    """Whether out is what comes without the parts that weigh less than `least` times the largest one, if any do."""
+    starts, part_lse = case.inputs["token_parts"].tolist(), case.inputs["part_lse"].double()
+    dropped = False
+    for token, (first, end) in enumerate(zip(starts, starts[1:], strict=False)):
+        weights = (part_lse[first:end] - part_lse[first:end].amax(0)).exp() if end > first else part_lse[first:end]
+        dropped |= bool(((weights > 0) & (weights < least)).any())
+        weights = torch.where(weights >= least, weights, 0.0)  # NaN: a row without keys
+        if bool((weights.sum(0) > 0).all()) and end > first:
+            values = torch.where(weights[..., None] > 0, case.inputs["part_out"][first:end].double(), 0.0)
+            out = (weights[..., None] * values).sum(0) / weights.sum(0)[:, None]
+            if not torch.allclose(case.first.outputs["out"][token].double(), out, rtol=1e-5, atol=1e-6):
+                return False
+    return dropped
 
 
 def _by_low(evidence):

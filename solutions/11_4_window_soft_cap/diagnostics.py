@@ -106,8 +106,8 @@ def _wrong(evidence):
     row = wrong[0]
     start = (
         f"Equal scores, {SEEN[0]} queries, {SEEN[1]} keys, window_left {SEEN_WINDOW}: row {row}, at position "
-        f"{right[row][1]}, sees the keys {right[row][0]} to {right[row][1]}; here it saw {seen[row][0]:.4g} to "
-        f"{seen[row][1]:.4g}"
+        f"{right[row][1]}, sees the keys {right[row][0]} to {right[row][1]}; here it saw "
+        f"{round(seen[row][0], 3) + 0.0:.4g} to {round(seen[row][1], 3) + 0.0:.4g}"
     )
     return seen, wrong, start
 

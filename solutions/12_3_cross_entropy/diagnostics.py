@@ -9,6 +9,7 @@ from course_lib.grading.subjects.guesses import by_guess
 from course_lib.grading.subjects.ledger.moved import moved
 
 BEYOND = 0.375  # what lies between two rows
+SURE_LOSS = 10.0  # the logarithm of a probability in float is right below it, with 1e-12 added too
 
 
 def rows_of(case, tensors):
@@ -95,7 +96,7 @@ def _overwritten(case, tensors):
 
 def diagnose(evidence):
     """Diagnosis of a wrong result, or None."""
-    looks = (_between, _ignored_rows, lambda e: by_guess(e, _TABLE), _heights, _infinite)
+    looks = (_between, _ignored_rows, lambda e: by_guess(e, _TABLE), _loss_of_probability, _heights, _infinite)
     return next((found for look in looks if (found := look(evidence)) is not None), None)
 
 
@@ -127,6 +128,28 @@ def _between(evidence):
                 f"{case.inputs['before'].shape[2]} apart; what lies between two of them has changed.",
             )
     return None
+
+
+def _loss_of_probability(evidence):
+    """Every gradient right, and only losses wrong whose target has a tiny probability."""
+    failing = [case for case in evidence.failing() if case.ran]
+    if not failing or not all(case.comparisons["d_logits"].passed for case in failing):
+        return None
+    wrong = [(case, case.comparisons["loss"].wrong) for case in failing]
+    small = min(case.ref["loss"][rows].min().item() for case, rows in wrong if bool(rows.any()))
+    right = [case.ref["loss"][~rows] for case, rows in wrong]
+    if not SURE_LOSS <= small < math.inf or any(
+        bool((losses[torch.isfinite(losses)] > 2 * small).any()) for losses in right
+    ):
+        return None
+    case, row = failing[0], failing[0].comparisons["loss"].index[0]
+    return Diagnosis(
+        "loss_of_probability",
+        f"Every gradient is right, and so are the losses below {small:.4g}. In the case {case.case.name!r} loss[{row}] "
+        f"is {case.comparisons['loss'].got:.4g}, expected {case.comparisons['loss'].expected:.4g}: the target's "
+        "probability is so small that rounding, or a number added to it, changes its logarithm. m + log(l) minus the "
+        "logit needs no probability.",
+    )
 
 
 def _infinite(evidence):

@@ -161,6 +161,10 @@ def diagnose(evidence):
     for code, words, guess in _TABLE:
         if all(_fits(case, guess) for case in evidence.cases):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
+    if all("spaced" in case.case.options for case in failing):
+        words = "Right with temperatures of 0.3 and more, and with 0. Any other number above 0 divides as it is: no "
+        words += "limit, nothing added to it, and only 0 itself takes the largest logit."
+        return Diagnosis("low_temperature", f"{start} {words}")
     if all("level" in case.case.options for case in failing):
         words = "Only logits far from 0 go wrong: exp of them is 0 or infinite. Subtract the largest of the row first."
         return Diagnosis("no_maximum", f"{start} {words}")

@@ -21,7 +21,10 @@ def _inputs(case, gen):
     num_rows, num_tokens = case.sizes.values()
     options, rows = case.options, torch.arange(num_rows)
     probs = options.get("probs")
-    if probs is None:
+    if options.get("spaced"):  # halves of it, all different: a division by the temperature is exact
+        places = torch.stack([torch.randperm(num_tokens, generator=gen) for _ in range(num_rows)])
+        logits = places.float() * (options["spaced"] / 2)
+    elif probs is None:
         logits = 2.0 * torch.randn(num_rows, num_tokens, generator=gen) + options.get("level", 0.0)
     else:
         logits = torch.tensor(probs).log().expand(num_rows, -1).clone()
@@ -60,6 +63,9 @@ EXERCISE = exercise(
         _case("half of the logits -inf", 30, 64, "masked", top_p=(0.8, 1.0, 0.3)),
         _case("logits near 10,000", 20, 40, level=1e4, top_p=(0.7,), temperature=(1.0, 0.5)),
         _case("logits near -10,000", 20, 40, level=-1e4, top_p=(0.7,), temperature=(1.0, 3.0)),
+        _case("temperature 0.002", 40, 12, spaced=2.0**-9, temperature=(2.0**-9,), top_p=(0.9, 1.0)),
+        _case("temperature 0.00003", 40, 12, spaced=2.0**-15, temperature=(2.0**-15,), top_p=(0.9, 1.0)),
+        _case("temperature 1e-9", 40, 12, spaced=2.0**-30, temperature=(2.0**-30,), top_p=(0.9, 1.0)),
         _case("1,000 draws of eight tokens", 1000, 8, probs=tuple(n / 36 for n in range(8, 0, -1)), top_p=(0.8,),
               shuffled=False),
         _case("5,000 tokens", 12, 5000, temperature=(1.0, 2.0), top_p=(0.9, 0.5)),
