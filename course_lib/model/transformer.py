@@ -69,7 +69,6 @@ class Transformer:
         """A KVCache in the model's dtype and on its device."""
         return KVCache(self.config, batch_size, capacity, dtype=self.dtype, device=self.device)
 
-    # region: forward
     def forward(self, ids, *, last=False):
         """Logits of every token, without a cache: ids (batch_size, seq_len) -> (batch_size, seq_len, vocab_size).
 
@@ -115,6 +114,7 @@ class Transformer:
         """
         return self.extend(ids[:, None], cache)[:, 0]
 
+    # region: extend
     def extend(self, ids, cache):
         """Logits (batch_size, num_new, vocab_size) of a few new tokens a row, ids (batch_size, num_new)."""
         batch_size, num_new = ids.shape
@@ -130,6 +130,8 @@ class Transformer:
         cache.lengths.add_(num_new)
         return self._logits(x).unflatten(0, (batch_size, num_new))
 
+    # endregion
+
     def _hidden(self, ids, positions, attend):
         """Every token through every layer and the last norm, (num_tokens, hidden_size).
 
@@ -137,6 +139,7 @@ class Transformer:
         sees is its affair.
         """
         run, weights, update = self.kernels, self.weights, None
+        # region: layers
         residual = self._embed(ids.flatten().contiguous(), positions.contiguous())
         for index, layer in enumerate(weights.layers):
             x, residual = self._norm(layer, "norm_1", update, residual)
@@ -147,6 +150,7 @@ class Transformer:
             x = run.gelu(x) if self.config.architecture == "gpt2" else run.swiglu(x)
             update = self._linear(layer, "down", x)
         return self._norm(weights.tensors, "norm", update, residual)[0]
+        # endregion
 
     def _embed(self, ids, positions):
         table = self.weights["embedding.weight"]
@@ -198,8 +202,6 @@ class Transformer:
 
     def _logits(self, x):
         return self.kernels.linear(x, self.weights.head)
-
-    # endregion
 
     def check(self, ids):
         """Raise where `ids` (batch_size, seq_len) are no prompts that this model takes."""

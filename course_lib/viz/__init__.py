@@ -33,6 +33,7 @@ _NAMES = {  # module -> the names that it gives to the course
         "fp8_order_picture",
         "store_order",
     ),
+    "language_model": ("block_picture",),
     "line_charts": ("curves", "roofline", "split_curves"),
     "loops": ("loop_orders_picture", "loop_picture", "loop_step_picture", "loop_steps"),
     "matmul": ("fragments_picture", "order_picture", "product_picture", "tile_order", "tiles_read"),
