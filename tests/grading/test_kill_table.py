@@ -12,7 +12,8 @@ from course_lib.grading.exercise import registry
 # chapter -> at least so many wrong answers, right ones, and different diagnoses
 ATTACKS = {"00": (30, 9, 20), "01": (60, 15, 30), "02": (100, 20, 30), "03": (100, 25, 40), "04": (120, 20, 40),
            "05": (75, 10, 35), "06": (80, 12, 30), "07": (220, 25, 75), "08": (310, 40, 100), "09": (160, 18, 70),
-           "10": (200, 18, 100), "11": (80, 12, 40), "12": (180, 22, 100)}  # fmt: skip
+           "10": (200, 18, 100), "11": (80, 12, 40), "12": (180, 22, 100),
+           "13": (30, 4, 20)}  # fmt: skip
 
 
 @pytest.mark.parametrize("exercise_id", EARLY)
