@@ -99,9 +99,9 @@ class Case:
 
     def step_bytes(self, model):
         """Bytes that a step of the mean length reads: the weights but the tables of ids, and keys and values."""
-        weights = model.weights
-        tables = [weights["embedding.weight"]] * (not self.config.tie_embeddings)
-        tables += [weights["positions.weight"]] * (self.config.architecture == "gpt2")
+        weights, tied = model.weights, self.config.tie_embeddings  # a tied table is read as the head
+        names = {"positions.weight"} if tied else {"positions.weight", "embedding.weight"}
+        tables = [x for name, x in weights.tensors.items() if name in names]
         length = self.load["prompt_len"] + self.new_tokens / 2
         kv = 2 * self.config.num_layers * self.config.kv_size * self.load["batch_size"] * length
         return weights.num_bytes - sum(x.nbytes for x in tables) + kv * weights["norm.weight"].element_size()

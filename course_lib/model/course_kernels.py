@@ -20,6 +20,7 @@ from ..ops.flash_attention_2 import flash_attention_2, flash_attention_lse
 from ..ops.matmul import matmul
 
 MOST_PACKED = 32  # tokens of `packed_linear`: each eight of them read all of the four-bit weights again
+_counters = {}  # (device, rows, heads) -> zeros, which every launch of `decode` leaves as zeros
 _transposed = WeakIdKeyDictionary()  # weight (out, in) -> (in, out), which the matmul kernels read
 
 
@@ -112,7 +113,18 @@ def attention(q, k, v):
 
 def decode(q, k, v, seq_lens, longest):
     """decode/04_grouped_heads; half precision, head_dim 64 or 128."""
-    return decoding.decode_attention(q, k, v, seq_lens, layout="bshd", max_seq_len=longest)[0]
+    options = {"layout": "bshd", "max_seq_len": longest, "counters": _shared_counters(q, k)}
+    return decoding.decode_attention(q, k, v, seq_lens, **options)[0]
+
+
+def _shared_counters(q, k):
+    """Of all layers on a GPU, which saves a launch in each; None on a CPU, where a launch that fails leaves them."""
+    if not q.is_cuda:
+        return None
+    shape = (q.device, len(q), k.shape[2])
+    if shape not in _counters:
+        _counters[shape] = torch.zeros(shape[1:], dtype=torch.int32, device=q.device)
+    return _counters[shape]
 
 
 def sample(logits, temperature, noise, top_k=None, top_p=None, min_p=None):

@@ -116,10 +116,12 @@ class Decoder:
         self.index.zero_()
         logits = self.model.prefill(ids.to(self.model.device), lengths, self.cache)
         self._take(logits)
+        self.made = 1
 
     def advance(self):
         """One more token of each row."""
-        self.cache.require(1)
+        self._require(self.cache.batch_size, self.cache.longest + 1, self.made + 1)
+        self.made += 1
         if self.graph is None:
             self._step()
         else:

@@ -24,7 +24,7 @@ _NUM_THREADS = 128
 
 def decode_attention(
     q, k, v, seq_lens, *, layout="bhsd", softmax_scale=None, variant="04_grouped_heads", language="cuda",
-    num_splits=None, max_seq_len=None,
+    num_splits=None, max_seq_len=None, counters=None,
 ):  # fmt: skip
     """Attention of one query a sequence over dense keys and values (decoding).
 
@@ -38,6 +38,8 @@ def decode_attention(
     variant : one of VARIANTS
     num_splits : int or None, blocks that share the keys of a sequence; default `choose_num_splits`. 01 has no splits
     max_seq_len : int or None, not below any of `seq_lens`; default capacity. A tight one saves idle blocks
+    counters : tensor, (batch_size, num_kv_heads), int32, contiguous, of zeros, and zeros again afterwards; None:
+        a new one, filled by a launch of its own. For 04 in CUDA; launches that share it run one after the other
 
     Returns
     -------
@@ -57,14 +59,15 @@ def decode_attention(
     Reads     no row at or past seq_lens: those are undefined
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
-    launch = plan(q, k, v, seq_lens, num_splits=num_splits, max_seq_len=max_seq_len, **options)
+    options |= {"num_splits": num_splits, "max_seq_len": max_seq_len, "counters": counters}
+    launch = plan(q, k, v, seq_lens, **options)
     launch.run()
     return launch.outputs
 
 
 def plan(
     q, k, v, seq_lens, *, layout="bhsd", softmax_scale=None, variant="04_grouped_heads", language="cuda",
-    num_splits=None, max_seq_len=None,
+    num_splits=None, max_seq_len=None, counters=None,
 ):  # fmt: skip
     """The launch or launches that `decode_attention` would make, with fresh outputs (out, lse), not yet run.
 
@@ -82,7 +85,7 @@ def plan(
     if language == "triton":
         return triton_launches.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
     if variant == "04_grouped_heads":
-        return _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits)
+        return _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, counters=counters)
     return _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
 
 
@@ -110,7 +113,7 @@ def _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_sp
     return Launches((first, last), (out, lse))
 
 
-def _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tuning=None):
+def _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tuning=None, counters=None):
     """04; `tuning` replaces macros of the kernel."""
     q = inputs[0]
     batch_size, num_heads, head_dim = q.shape
@@ -120,7 +123,7 @@ def _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tun
     defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": num_heads // num_kv_heads} | shape
     out, lse = attention_outputs(q)
     arguments = (
-        *inputs, out, lse, *scratch(q, num_kv_heads, num_splits), num_kv_heads, num_splits,
+        *inputs, out, lse, *scratch(q, num_kv_heads, num_splits, counters), num_kv_heads, num_splits,
         ceil_div(longest, num_splits), *strides, scale * math.log2(math.e),
     )  # fmt: skip
     shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * 4 * shape["TILE_KEYS"] * head_dim

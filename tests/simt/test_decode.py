@@ -231,8 +231,19 @@ def test_a_tight_bound_on_the_lengths_saves_blocks():
     assert_right(wide, right, torch.float16)
 
 
+def test_launches_may_share_their_counters():
+    inputs = cache([300, 70])
+    counters = torch.zeros(2, 2, dtype=torch.int32)
+    launch = ops.plan(*inputs, num_splits=3, counters=counters)
+    assert counters_of(launch) is counters
+    assert_right(launch, reference.decode_attention_lse(*inputs), torch.float16, runs=2)
+    assert not counters.any()
+
+
 def test_refusals_are_sentences():
     q, k, v, lens = cache([5])
+    with pytest.raises(ShapeError, match=r"counters have the shape \(2, 1\); expected \(1, 2\)"):
+        ops.plan(q, k, v, lens, counters=torch.zeros(2, 1, dtype=torch.int32))
     with pytest.raises(ShapeError, match="both must have one shape and one layout"):
         ops.plan(q, k, v.transpose(1, 2).contiguous().transpose(1, 2), lens)
     with pytest.raises(ShapeError, match="expected int32"):

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from course_lib.model import KVCache, ModelConfig, Sampling, Transformer, generate
+from course_lib.errors import ModelError
+from course_lib.model import Decoder, KVCache, ModelConfig, Sampling, Transformer, generate
 
 transformers = pytest.importorskip("transformers")
 
@@ -133,6 +134,29 @@ def test_tokens_end(model):
     cut = [row[: row.index(eos) + 1] if eos in row else row for row in free]
     assert ended == cut and len(ended[1]) < 9 < 3 * 9
     assert [[token for row, token in heard if row == index] for index in range(3)] == ended
+
+
+def test_steps_as_a_graph_would_record_them(model):
+    """Every buffer keeps its address, and no length of the host is in a step: the capacity bounds the keys."""
+    rows = [Sampling(0.8, seed=2), Sampling(), Sampling(1.1, top_p=0.9, seed=3)]
+    expected = generate(model, PROMPTS, max_new_tokens=9, sampling=rows)
+    decoder = Decoder(model, 3, 24, 9)
+    decoder.start(PROMPTS, rows, 9)
+    buffers = [decoder.ids, decoder.index, decoder.tokens, decoder.noise, decoder.cache.lengths, decoder.cache.k]
+    addresses, bounds = [x.data_ptr() for x in buffers], []
+    decode = model.kernels.decode
+    model.kernels.decode = lambda *arguments: bounds.append(arguments[-1]) or decode(*arguments)
+    decoder.graph = decoder._step  # what a graph replays
+    for _ in range(8):
+        decoder.advance()
+    model.kernels.decode = decode
+    assert decoder.tokens.T.tolist() == expected
+    assert [x.data_ptr() for x in buffers] == addresses and set(bounds) == {24}
+    again = generate(model, PROMPTS[::-1], max_new_tokens=5, decoder=decoder)
+    assert again == generate(model, PROMPTS[::-1], max_new_tokens=5)
+    with pytest.raises(ModelError, match="3 rows of at most 9 new tokens; 3 rows of 10"):
+        for _ in range(30):
+            decoder.advance()
 
 
 def test_a_stream_of_noise_does_not_depend_on_how_much_is_drawn():

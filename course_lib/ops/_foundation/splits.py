@@ -1,10 +1,12 @@
 """Splits of the keys of a sequence: how many blocks share them, and the scratch memory in which they meet.
 
-May import: torch, sizes.
+May import: errors, checks, sizes, torch.
 """
 
 import torch
 
+from ...errors import ShapeError
+from .checks import require_tensor
 from .sizes import ceil_div
 
 MAX_SPLITS = 1024
@@ -55,7 +57,12 @@ def partials(q, num_splits):
     return q.new_empty(*shape, q.shape[2], dtype=torch.float32), q.new_empty(shape, dtype=torch.float32)
 
 
-def scratch(q, num_counted_heads, num_splits):
+def scratch(q, num_counted_heads, num_splits, counters=None):
     """(partial_out, partial_lse, counters) of a launch that merges its own splits; counters are 0 on entry and exit."""
-    counters = torch.zeros(q.shape[0], num_counted_heads, dtype=torch.int32, device=q.device)
+    shape = (q.shape[0], num_counted_heads)
+    if counters is None:
+        counters = torch.zeros(shape, dtype=torch.int32, device=q.device)
+    require_tensor(counters, "counters", 2, torch.int32)
+    if counters.shape != shape:
+        raise ShapeError(f"counters have the shape {tuple(counters.shape)}; expected {shape}.")
     return *partials(q, num_splits), counters
