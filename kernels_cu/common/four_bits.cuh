@@ -15,6 +15,7 @@ __device__ __forceinline__ unsigned minus_zero(unsigned quads, unsigned zero, __
     const __half2 pair = __hsub2(*reinterpret_cast<const __half2*>(&numbers), *reinterpret_cast<const __half2*>(&shift));
     return *reinterpret_cast<const unsigned*>(&pair);
 }
+// endregion
 __device__ __forceinline__ unsigned minus_zero(unsigned quads, unsigned zero, __nv_bfloat16) {
     const unsigned numbers = quads | 0x43004300u, shift = (0x4300u + zero) * 0x10001u;
     const __nv_bfloat162 pair =
@@ -27,7 +28,6 @@ template <typename T>
 __device__ __forceinline__ unsigned pair_of(unsigned word, int p, unsigned zero, T type) {
     return minus_zero((word >> (4 * p)) & 0x000f000fu, zero, type);
 }
-// endregion
 
 __device__ __forceinline__ float as_float(__half x) { return __half2float(x); }
 __device__ __forceinline__ float as_float(__nv_bfloat16 x) { return __bfloat162float(x); }
