@@ -26,7 +26,7 @@
 #define CUSTOM_MASK 0
 #define SCORE_MOD score
 #define HAS_SCORE_MOD 0
-#include "common/async_copy.cuh"      // cp_async_16_zfill, commit, wait
+#include "common/async_copy.cuh"      // cp_async_16_zfill, wait
 #include "common/attention_rows.cuh"  // load_q_fragments, row_sum
 #include "common/lazy_softmax.cuh"    // MAX_GROWTH
 #include "common/part_merge.cuh"      // the merge of parts
@@ -178,7 +178,6 @@ __device__ __forceinline__ void attend(const Inputs& in, const WorkItem& item, c
             load_tile(tiles_smem + tile % 2 * TILE_BYTES, in.pages, row_offsets_smem[tile % 2],
                       item.end_key - item.first_key - tile * BLOCK_N);
         }
-        cp_async_commit_group();
     };
     look_up(0);
     look_up(1);
@@ -188,7 +187,7 @@ __device__ __forceinline__ void attend(const Inputs& in, const WorkItem& item, c
                           row < item.num_rows ? 16 : 0);
     }
     __syncthreads();  // separates the writes of row_offsets_smem from their reads
-    load(0);          // in one group with Q
+    load(0);
 
     float acc[1][WARP_COLS / 8][4] = {};  // (1, WARP_COLS / 8, 4): lane 4 g + t, rows g and g + 8
     float m[2] = {NEG_INF, NEG_INF}, l[2] = {}, alpha[2];  // of rows g and g + 8; m in units of log2; l over this lane's own columns
@@ -254,7 +253,7 @@ __device__ __forceinline__ void attend(const Inputs& in, const WorkItem& item, c
         }
         // endregion
     }
-    cp_async_wait_all();  // without any tile, Q may still be under way when the next item's Q is copied
+    cp_async_wait_all();  // without any tile Q is still under way to where the next item's Q goes; a plan has such items last
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         l[half] = row_sum(l[half]);
