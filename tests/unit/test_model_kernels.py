@@ -79,9 +79,10 @@ def test_four_bits(weights):
     packed = pack(matrix, 64)
     step = (matrix.float().unflatten(1, (-1, 64)).amax(-1) - matrix.float().unflatten(1, (-1, 64)).amin(-1)) / 15
     assert ((packed.dense() - matrix).abs().unflatten(1, (-1, 64)).amax(-1) <= 0.51 * step + 1e-3).all()
-    x = torch.randn(9, 128, generator=torch.Generator().manual_seed(3)).half()
-    expected = x.float() @ packed.dense().float().T
-    torch.testing.assert_close(Kernels("course").packed_linear(x, packed).float(), expected, rtol=1e-2, atol=2e-2)
+    for num_tokens in (1, 9, 40):
+        x = torch.randn(num_tokens, 128, generator=torch.Generator().manual_seed(3)).half()
+        expected = x.float() @ packed.dense().float().T
+        torch.testing.assert_close(Kernels("course").packed_linear(x, packed).float(), expected, rtol=1e-2, atol=2e-2)
     model = Transformer(weights.to(dtype=torch.float16)).quantised()
     assert model.weights.num_bytes < 0.5 * Transformer(weights).weights.to(dtype=torch.float16).num_bytes
     torch.testing.assert_close(run(model.use("fast")), run(model.use("torch", linear="torch")), rtol=0.05, atol=0.2)

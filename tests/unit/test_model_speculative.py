@@ -76,15 +76,17 @@ P = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
 @pytest.mark.parametrize("draft", [[0.1, 0.2, 0.3, 0.4], [0.5, 0.3, 0.15, 0.05], [0.0, 0.0, 0.0, 1.0], None])
 def test_accepted_and_rejected_tokens_have_the_models_distribution(draft):
     rule = _Rule(Sampling(1.0, seed=3))
-    logits = torch.stack((P, P)).log()
-    counts, rounds, accepted = torch.zeros(4, dtype=torch.float64), 4000, 0
+    logits = torch.stack((P, P.flip(0))).log()
+    (counts, bonus), rounds, accepted = torch.zeros(2, 4, dtype=torch.float64), 2500, 0
     q = None if draft is None else torch.tensor(draft, dtype=torch.float64)
     for _ in range(rounds):
         proposal = 1 if q is None else rule._draw(q)
         taken, token = rule.judge(logits, [proposal], None if q is None else [q])
         counts[proposal if taken else token] += 1
+        bonus[token] += taken
         accepted += taken
     assert chi_square(counts, P) < LIMIT
+    assert chi_square(bonus, P.flip(0)) < LIMIT, "what follows an accepted token is the next row's"
     share = P[1] if q is None else torch.minimum(P, q).sum()
     assert abs(accepted / rounds - float(share)) < 0.035
     if draft == P.tolist():
