@@ -13,7 +13,7 @@
 - `speculative`: tokens that a draft proposes and the model judges; `packed`: weights of four bits
 - `corpus`: the text that the small model learns from, its tokenizer and its tokens
 - `training_kernels`, `train`: the training run, ``python -m course_lib.model.train``
-- `card`: the files of a trained model
+- `card`: the files of a trained model; `shipped`: the two that ship with the course, their tokenizer and their curves
 
 May import: errors, device, cuda, ops, operators, reference, grading (the learner's answers), measure, its own modules,
 torch, safetensors, tokenizers.

@@ -1,6 +1,6 @@
 """The files of a trained model: weights, configuration, tokenizer, curve, card.
 
-May import: model.generate, model.transformer, torch; tokenizers inside a function.
+May import: model.generate, model.tokenizer, model.transformer, torch.
 """
 
 import csv
@@ -12,6 +12,7 @@ from dataclasses import asdict
 import torch
 
 from .generate import Sampling, generate
+from .tokenizer import load_tokenizer
 from .transformer import Transformer
 
 END = 0  # the end-of-text token
@@ -41,14 +42,12 @@ def write(out, data, recipe, weights, curve, *, device, seconds):
     device : str
     seconds : float, of the whole training
     """
-    from tokenizers import Tokenizer
-
     weights.to("cpu", torch.bfloat16).save(out, bos_token_id=END, eos_token_id=END, dtype="bfloat16")
     for name in ("tokenizer.json", "excerpt.txt"):
         shutil.copyfile(data / name, out / name)
     write_curve(out / "curve.csv", curve)
     model = Transformer.load(out, dtype=torch.float32).use("torch")
-    tokenizer, facts = Tokenizer.from_file(str(out / "tokenizer.json")), json.loads((data / "corpus.json").read_text())
+    tokenizer, facts = load_tokenizer(out), json.loads((data / "corpus.json").read_text())
     excerpt_loss = loss_of_text(model, tokenizer, (out / "excerpt.txt").read_text("utf-8"))
     machine = f"{_device(device)}, torch {torch.__version__}"
     lines = _card(recipe, weights, curve, facts, excerpt_loss, machine, seconds)

@@ -1,12 +1,13 @@
 """The models that ship with the course: "small", and "draft" for speculative decoding, with one vocabulary.
 
-May import: errors, model.transformer; tokenizers inside a function.
+May import: errors, model.tokenizer, model.transformer.
 """
 
 import csv
 from pathlib import Path
 
 from ..errors import ModelError
+from .tokenizer import load_tokenizer
 from .transformer import Transformer
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
@@ -28,10 +29,8 @@ def folder(name="small"):
 
 def load_shipped(name="small", *, dtype=None, device="cpu"):
     """(model, tokenizer): the Transformer, by default in bfloat16 as it is stored, and a tokenizers.Tokenizer."""
-    from tokenizers import Tokenizer
-
     path = folder(name)
-    return Transformer.load(path, dtype=dtype, device=device), Tokenizer.from_file(str(path / "tokenizer.json"))
+    return Transformer.load(path, dtype=dtype, device=device), load_tokenizer(path)
 
 
 def loss_curve(name="small", file="curve.csv"):
