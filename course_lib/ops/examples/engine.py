@@ -44,7 +44,7 @@ def _plan(device, num_heads, head_dim, dtype, *, masks=None, **options):
 
 
 def _plan_mla(device, num_heads, dtype):
-    """Decode, append, a request without tokens and one without keys; the rows of all heads are more than an item has."""
+    """Decode, append, a request without tokens and one without keys; more rows of heads than an item has."""
     lengths, starts = (300, 70, 9, 0), [0, 1, 6, 6, 7]
     _, pages, _, table, _ = paged_cache(device, seq_lens=lengths, head_dim=ROW_DIM, dtype=dtype)
     engine = MlaEngine(num_heads, dtype=dtype, num_blocks=3, device=device)
