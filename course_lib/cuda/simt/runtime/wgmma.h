@@ -92,11 +92,16 @@ struct WgmmaLane {
     };
     std::vector<Pending> pending;
     uint32_t group = 0;  // groups committed so far
-    // Checked build only. fences: executed so far; counts on from block to block, so `writes` needs no clearing.
+    // Checked build only. fences: executed so far; counts on from block to block, and from launch to launch where `writes`
+    // is taken over, which so needs no clearing.
     std::vector<HeldRegisters> held;
     uintptr_t held_low = ~uintptr_t(0), held_high = 0;  // all of `held` is between them
     uint32_t fences = 0, fences_at_start = 0;
-    std::shared_ptr<LocalWrite> writes;  // by word of the stack
+    LocalWrite* writes = nullptr;  // by word of the stack, from the first fence on
+
+    WgmmaLane() = default;
+    WgmmaLane(const WgmmaLane&) = delete;
+    ~WgmmaLane();
 };
 
 // Of the timeline: an assumption, as load_time in timeline.h is, so that a picture shows that a product takes time.

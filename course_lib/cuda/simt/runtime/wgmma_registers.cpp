@@ -5,6 +5,7 @@
 // instruments their accesses.
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 
 #include "wgmma.h"
 
@@ -19,10 +20,40 @@ static size_t local_word(const Fiber& fiber, uintptr_t address) {
     return (address - reinterpret_cast<uintptr_t>(fiber.stack)) / 4;
 }
 
+// The writes of a lane, kept for a later launch: to map and clear them anew took a fifth of a short one. Numbers of
+// fences go on where the previous owner stopped, so that nothing it has written counts as new.
+struct SpareWrites {
+    LocalWrite* writes;
+    uint32_t fences;
+};
+
+constexpr size_t MAX_SPARE = 512;  // of 128 KB, of which a page or two are in use
+static std::mutex spare_mutex;
+static std::vector<SpareWrites> spare_writes;
+
+static SpareWrites take_writes() {
+    std::lock_guard<std::mutex> lock(spare_mutex);
+    if (spare_writes.empty()) return {static_cast<LocalWrite*>(std::calloc(STACK_BYTES / 4, sizeof(LocalWrite))), 0};
+    SpareWrites spare = spare_writes.back();
+    spare_writes.pop_back();
+    return spare;
+}
+
+WgmmaLane::~WgmmaLane() {
+    std::lock_guard<std::mutex> lock(spare_mutex);
+    if (writes && spare_writes.size() < MAX_SPARE)
+        spare_writes.push_back({writes, fences});
+    else
+        std::free(writes);
+}
+
 void note_wgmma_fence(Fiber& fiber, WgmmaLane& lane) {
     ++lane.fences;
     if (lane.writes) return;
-    lane.writes.reset(static_cast<LocalWrite*>(std::calloc(STACK_BYTES / 4, sizeof(LocalWrite))), std::free);
+    SpareWrites spare = take_writes();
+    lane.writes = spare.writes;
+    lane.fences += spare.fences;
+    lane.fences_at_start += spare.fences;
     if (!lane.writes) stop_launch(Stop::no_memory, 0);
 }
 
@@ -42,7 +73,7 @@ void local_access(Fiber& fiber, uintptr_t address, unsigned bytes, bool is_write
     }
     if (!is_write || !lane.writes) return;
     for (uintptr_t word = address & ~uintptr_t(3); word < end; word += 4)
-        if (is_local(fiber, word)) lane.writes.get()[local_word(fiber, word)] = {lane.fences, static_cast<uint32_t>(code)};
+        if (is_local(fiber, word)) lane.writes[local_word(fiber, word)] = {lane.fences, static_cast<uint32_t>(code)};
 }
 
 static void bound_held(WgmmaLane& lane) {
@@ -59,7 +90,7 @@ static bool written_since_fence(const Fiber& fiber, const WgmmaLane& lane, uintp
                                 uintptr_t code) {
     for (uintptr_t word = low; word < high; word += 4) {
         if (!is_local(fiber, word)) return false;
-        const LocalWrite& write = lane.writes.get()[local_word(fiber, word)];
+        const LocalWrite& write = lane.writes[local_word(fiber, word)];
         if (write.fence != lane.fences || !write.code) continue;
         report(wgmma_finding(fiber, Kind::missing_fence, code, write.code,
                           (is_a ? "wgmma a " : "wgmma d ") + std::to_string((word - low) / 4)));
