@@ -25,8 +25,8 @@ def root():
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing where only the tests of the GPU run
 def pytest_xdist_make_scheduler(config, log):
     """Workers take whole files, those with most tests first; but before them the compile gates, the kill table an
-    exercise at a time, and the starters a chapter at a time: few tests that take long, which would leave one worker
-    without work at the end.
+    exercise at a time, the starters a chapter at a time, and the browser: few tests that take long, which would leave
+    one worker without work at the end.
     """
     from xdist.scheduler import LoadFileScheduling
 
@@ -37,7 +37,7 @@ def pytest_xdist_make_scheduler(config, log):
 
         def _assign_work_unit(self, node):
             for scope in self.workqueue:
-                if scope.startswith(("part ", "tests/unit/test_gate")):
+                if scope.startswith(("part ", "tests/unit/test_gate", "tests/notebooks/test_browser")):
                     self.workqueue.move_to_end(scope, last=False)
                     break
             super()._assign_work_unit(node)
