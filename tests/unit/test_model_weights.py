@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 
 import pytest
@@ -220,6 +221,11 @@ def test_no_room_in_the_cache():
     with pytest.raises(ModelError, match="made for 1 rows of at most 4 new tokens; 2 rows of 3"):
         generate(model, [[1], [2]], max_new_tokens=3, decoder=decoder)
     assert generate(model, [[1] * 5], max_new_tokens=4, decoder=decoder) == generate(model, [[1] * 5], max_new_tokens=4)
+
+
+def test_transformers_is_a_peer_and_never_a_part(root):
+    texts = [path.read_text(encoding="utf-8") for path in (root / "course_lib" / "model").glob("*.py")]
+    assert len(texts) > 10 and not any(re.search(r"^\s*(import|from) transformers", text, re.M) for text in texts)
 
 
 def test_text_comes_in_whole_characters(tmp_path):
