@@ -236,11 +236,13 @@ def of_peer(case, name, peer, options):
 
 
 def attempt(name, function):
-    """What `function` measured; of one that the machine refuses, a row that says why."""
+    """What `function` measured; of one that fails, a row that says why: "wrong" where it is the course's own fault."""
     try:
         row, tokens, seconds = function()
     except Exception as error:  # a peer may raise anything; the other rows are still wanted
         sentence = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        if name in LADDER and not isinstance(error, torch.OutOfMemoryError):
+            sentence = f"wrong: {sentence}"
         return SimpleNamespace(row={"variant": name, "note": sentence[:160]}, tokens=None, seconds=None)
     return SimpleNamespace(row=row, tokens=tokens, seconds=seconds)
 

@@ -42,3 +42,4 @@ def test_numbers_of_a_run():
 def test_what_is_refused_is_a_note():
     result = case.attempt("a peer", lambda: 1 / 0)
     assert result.row == {"variant": "a peer", "note": "ZeroDivisionError: division by zero"} and result.tokens is None
+    assert case.attempt("07_cuda_graph", lambda: 1 / 0).row["note"].startswith("wrong: ZeroDivisionError")
