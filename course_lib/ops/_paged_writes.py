@@ -10,12 +10,14 @@ from . import _paged_triton as triton_launches
 from ._foundation.checks import require_language, require_rows
 from ._foundation.launch import cuda_launch
 from ._foundation.sizes import ELEMENTS
+from ._foundation.typed import typed
+from ._foundation.values import require_copies, require_slots
 from ._paged_checks import pool, require_new_tokens
 
 _BYTES = {torch.int8: "char", torch.float8_e4m3fn: "unsigned char"}  # pages of one byte a number
 
 
-def reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", language="cuda"):
+def reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", language="cuda", validate=False):
     """Write the keys and values of new tokens into their slots, in place; one launch of 01_reshape_and_cache.
 
     Parameters
@@ -25,33 +27,41 @@ def reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", lan
         "HND": (num_pages, num_kv_heads, page_size, head_dim); both with the same strides
     slot_mapping : tensor, (num_tokens,), int64: page * page_size + place in the page; a negative one is not stored,
         and no slot comes twice
+    validate : bool; check the values of `slot_mapping`
+        on a GPU too, which waits for it; on the CPU they are checked always
 
     Raises
     ------
     ShapeError        shapes, dtypes or layouts that do not fit each other
     UnsupportedError  no such layout or language
     """
-    plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, layout=layout, language=language).run()
+    plan_reshape_and_cache(
+        k, v, k_pages, v_pages, slot_mapping, layout=layout, language=language, validate=validate
+    ).run()
 
 
-def copy_pages(k_pages, v_pages, copies, *, language="cuda"):
+def copy_pages(k_pages, v_pages, copies, *, language="cuda", validate=False):
     """Copy whole pages of both pools in place, one launch of 07_copy_pages: what copy-on-write does before a write.
 
     Parameters
     ----------
     k_pages, v_pages : tensors, pools of pages, any order of the dimensions after the page; each page contiguous
     copies : tensor, (num_copies, 2), int64: from page, to page; no page is written twice or both read and written
+    validate : bool; check the values of `copies`
+        on a GPU too, which waits for it; on the CPU they are checked always
     """
-    plan_copy_pages(k_pages, v_pages, copies, language=language).run()
+    plan_copy_pages(k_pages, v_pages, copies, language=language, validate=validate).run()
 
 
-def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", language="cuda"):
+@typed
+def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", language="cuda", validate=False):
     """The launch of 01_reshape_and_cache, not yet run."""
     require_language(language)
     strides, page_size, num_kv_heads = pool(k_pages, v_pages, layout)
     head_dim = k_pages.shape[-1]
     require_rows("k", k, k_pages)
     require_new_tokens(k, v, slot_mapping, num_kv_heads, head_dim)
+    require_slots(slot_mapping, len(k_pages) * page_size, validate)
     sizes = (num_kv_heads, head_dim, page_size)
     arguments = (k, v, k_pages, v_pages, slot_mapping, *sizes, *k.stride()[:2], *v.stride()[:2], *strides)
     if language == "triton":
@@ -60,7 +70,8 @@ def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD"
     return cuda_launch("paged/01_reshape_and_cache", (k.shape[0],), 128, arguments, pools, defines=defines)
 
 
-def plan_copy_pages(k_pages, v_pages, copies, *, language="cuda"):
+@typed
+def plan_copy_pages(k_pages, v_pages, copies, *, language="cuda", validate=False):
     """The launch of 07_copy_pages, not yet run."""
     require_language(language)
     if copies.ndim != 2 or copies.shape[1:] != (2,) or copies.dtype != torch.int64 or not len(copies):
@@ -74,6 +85,7 @@ def plan_copy_pages(k_pages, v_pages, copies, *, language="cuda"):
     element = ELEMENTS.get(k_pages.dtype) or _BYTES.get(k_pages.dtype)
     if element is None:
         raise ShapeError(f"k_pages is {k_pages.dtype}; pages hold float16, bfloat16, float8_e4m3fn or int8.")
+    require_copies(copies, len(k_pages), validate)
     copies = copies.contiguous()
     if language == "triton":
         return triton_launches.plan_copy_pages(k_pages, v_pages, copies)

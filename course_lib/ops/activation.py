@@ -10,6 +10,7 @@ from ._foundation.checks import require_language
 from ._foundation.launch import cuda_launch, ran, triton_launch
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, element_grid, element_shape, row_stride
 from ._foundation.sizes import ceil_div, power_of_two
+from ._foundation.typed import typed
 
 GATES = ("silu", "gelu_tanh")
 TILE = 2048  # numbers of a Triton program
@@ -77,12 +78,14 @@ def swiglu_backward(d_out, gate, up=None, *, activation="silu", out=None, langua
     return launch.outputs if up is not None else launch.outputs[0]
 
 
+@typed
 def plan_gelu_tanh(x, *, out=None, language="cuda"):
     """The launch of 01_gelu_tanh, not yet run."""
     out = _new(x) if out is None else out
     return _launch("01_gelu_tanh", language, {"x": x, "out": out}, 1, (out,))
 
 
+@typed
 def plan_swiglu(gate, up=None, *, activation="silu", out=None, language="cuda"):
     """The launch of 02_swiglu, not yet run."""
     _require_gate(activation)
@@ -91,12 +94,14 @@ def plan_swiglu(gate, up=None, *, activation="silu", out=None, language="cuda"):
     return _launch("02_swiglu", language, {"gate": gate, "up": up, "out": out}, 2, (out,), {"GATE": activation})
 
 
+@typed
 def plan_gelu_tanh_backward(d_out, x, *, out=None, language="cuda"):
     """The launch of 03_gelu_tanh_backward, not yet run."""
     out = _new(x) if out is None else out
     return _launch("03_gelu_tanh_backward", language, {"d_out": d_out, "x": x, "out": out}, 2, (out,))
 
 
+@typed
 def plan_swiglu_backward(d_out, gate, up=None, *, activation="silu", out=None, language="cuda"):
     """The launch of 04_swiglu_backward, not yet run."""
     _require_gate(activation)

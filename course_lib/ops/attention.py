@@ -10,6 +10,7 @@ from ..errors import UnsupportedError
 from ._foundation.checks import positive_scale, require_attention, require_step, require_tensor
 from ._foundation.launch import Launches, cuda_launch, triton_launch
 from ._foundation.sizes import ceil_div, power_of_two, row_bytes
+from ._foundation.typed import typed
 
 BLOCK = 128  # threads of a block
 BLOCK_N = 64  # keys of a tile of the Triton twins that walk over keys
@@ -62,6 +63,7 @@ def attention_lse(q, k, v, *, softmax_scale=None, causal=False, variant="05_grou
     return launch.outputs
 
 
+@typed
 def plan(q, k, v, *, softmax_scale=None, causal=False, variant="01_naive", language="cuda"):
     """The launches that `attention` would make, with fresh outputs and intermediates, not yet run.
 

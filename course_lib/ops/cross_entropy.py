@@ -20,6 +20,7 @@ from ._foundation.rows import (
     row_stride,
 )
 from ._foundation.sizes import ceil_div, power_of_two
+from ._foundation.typed import typed
 
 BLOCK_N = 4096  # logits that a Triton program reads at once
 MAX_THREADS = 256  # of a row in CUDA where there are many
@@ -81,6 +82,7 @@ def cross_entropy_backward(
     return launch.outputs[0]
 
 
+@typed
 def plan(logits, targets, *, ignore_index=-100, label_smoothing=0.0, language="cuda"):
     """The launch of 01_online, not yet run; its outputs are (loss, lse)."""
     rows = _checked(logits, targets, ignore_index, label_smoothing, language)
@@ -97,6 +99,7 @@ def plan(logits, targets, *, ignore_index=-100, label_smoothing=0.0, language="c
     return cuda_launch("cross_entropy/01_online", grid, block, arguments, outputs, defines=defines)
 
 
+@typed
 def plan_backward(d_loss, logits, targets, lse, *, ignore_index=-100, label_smoothing=0.0, out=None, language="cuda"):
     """The launch of 02_backward, not yet run."""
     rows = _checked(logits, targets, ignore_index, label_smoothing, language)

@@ -14,6 +14,8 @@ from ._foundation.checks import positive_scale, require_step
 from ._foundation.launch import Launches, cuda_launch
 from ._foundation.sizes import ELEMENTS, attention_outputs, ceil_div
 from ._foundation.splits import MAX_SPLITS, choose_num_splits, scratch, slots
+from ._foundation.typed import typed
+from ._foundation.values import require_lengths
 
 VARIANTS = names("decode")
 BLOCKS_PER_SM = 8  # 02 and 03: blocks of a multiprocessor that together keep enough loads under way
@@ -24,7 +26,7 @@ _NUM_THREADS = 128
 
 def decode_attention(
     q, k, v, seq_lens, *, layout="bhsd", softmax_scale=None, variant="04_grouped_heads", language="cuda",
-    num_splits=None, max_seq_len=None, counters=None,
+    num_splits=None, max_seq_len=None, counters=None, validate=False,
 ):  # fmt: skip
     """Attention of one query a sequence over dense keys and values (decoding).
 
@@ -40,6 +42,8 @@ def decode_attention(
     max_seq_len : int or None, not below any of `seq_lens`; default capacity. A tight one saves idle blocks
     counters : tensor, (batch_size, num_kv_heads), int32, contiguous, of zeros, and zeros again afterwards; None:
         a new one, filled by a launch of its own. For 04 in CUDA; launches that share it run one after the other
+    validate : bool; check the values of `seq_lens`
+        on a GPU too, which waits for it; on the CPU they are checked always
 
     Returns
     -------
@@ -48,7 +52,7 @@ def decode_attention(
 
     Raises
     ------
-    ShapeError        shapes, dtypes or layouts that do not fit each other
+    ShapeError        shapes, dtypes or layouts that do not fit each other; a length outside 0 .. capacity
     UnsupportedError  no such variant, layout or language; a head_dim, group or GPU that the kernels do not take
 
     Notes
@@ -56,18 +60,20 @@ def decode_attention(
     Cost      bytes: 2 * sum(seq_lens) * num_kv_heads * head_dim * 2, read once by 04, num_heads / num_kv_heads times
               (from L2 where it lasts) by 01 to 03; 8 * head_dim bytes a split and head for the parts, of 02 to 04
     Numerics  scores, m, l and sums in float32; 04 rounds the weights to the dtype of `q` before the second product
+    NaN       in a query, key or value that is read comes out where torch gives it, in lse too
     Reads     no row at or past seq_lens: those are undefined
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
-    options |= {"num_splits": num_splits, "max_seq_len": max_seq_len, "counters": counters}
+    options |= {"num_splits": num_splits, "max_seq_len": max_seq_len, "counters": counters, "validate": validate}
     launch = plan(q, k, v, seq_lens, **options)
     launch.run()
     return launch.outputs
 
 
+@typed
 def plan(
     q, k, v, seq_lens, *, layout="bhsd", softmax_scale=None, variant="04_grouped_heads", language="cuda",
-    num_splits=None, max_seq_len=None, counters=None,
+    num_splits=None, max_seq_len=None, counters=None, validate=False,
 ):  # fmt: skip
     """The launch or launches that `decode_attention` would make, with fresh outputs (out, lse), not yet run.
 
@@ -77,6 +83,7 @@ def plan(
     """
     require_step("decode", variant, VARIANTS, language)
     strides, num_kv_heads, capacity = require(q, k, v, seq_lens, layout)
+    require_lengths(seq_lens, capacity, max_seq_len, validate)
     scale = positive_scale(q, softmax_scale)
     if num_splits is not None and not 1 <= num_splits <= MAX_SPLITS:
         raise UnsupportedError(f"num_splits={num_splits}; these kernels take 1 to {MAX_SPLITS}.")

@@ -10,6 +10,7 @@ from ._foundation.checks import require_language
 from ._foundation.launch import Launches, cuda_launch, ran, triton_launch
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, element_grid, element_shape, row_stride
 from ._foundation.sizes import ceil_div, power_of_two
+from ._foundation.typed import typed
 
 IDS = {torch.int32: "int", torch.int64: "long"}
 BLOCK_N = 1024  # numbers of a Triton program
@@ -61,6 +62,7 @@ def embedding_backward(d_out, ids, num_ids, *, out=None, language="cuda"):
     return ran(plan_backward(d_out, ids, num_ids, out=out, language=language))
 
 
+@typed
 def plan(ids, table, *, positions=None, position_table=None, out=None, language="cuda"):
     """The launch of 01_lookup, not yet run."""
     require_language(language)
@@ -89,6 +91,7 @@ def plan(ids, table, *, positions=None, position_table=None, out=None, language=
     return cuda_launch("embedding/01_lookup", grid, block, arguments, (out,), defines=defines)
 
 
+@typed
 def plan_backward(d_out, ids, num_ids, *, out=None, language="cuda"):
     """The launches of 02_sorted_backward, not yet run; the ids are sorted now."""
     require_language(language)

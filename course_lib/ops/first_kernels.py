@@ -10,6 +10,7 @@ from ..errors import ShapeError
 from ._foundation.checks import require_step, require_tensor
 from ._foundation.launch import Launches, cuda_launch, ran, triton_launch
 from ._foundation.sizes import ceil_div, power_of_two, row_bytes
+from ._foundation.typed import typed
 
 BLOCK = 128  # threads of a block
 WARPS_PER_BLOCK = 4  # rows of one block in reduction/03
@@ -33,6 +34,7 @@ def row_softmax(x, *, variant="02_fused", language="cuda"):
     return ran(plan_row_softmax(x, variant=variant, language=language))
 
 
+@typed
 def plan_add(x, y, *, variant="02_tail", language="cuda", block=BLOCK):
     """The launch that adds two vectors, not yet run.
 
@@ -62,6 +64,7 @@ def plan_add(x, y, *, variant="02_tail", language="cuda", block=BLOCK):
     return cuda_launch(f"vector/{variant}", grid, block, arguments, (out,))
 
 
+@typed
 def plan_row_sum(x, *, variant="02_warp_shuffle", language="cuda"):
     """The launch that sums every row, not yet run.
 
@@ -88,6 +91,7 @@ def plan_row_sum(x, *, variant="02_warp_shuffle", language="cuda"):
     return cuda_launch(f"reduction/{variant}", grid, BLOCK, arguments, (out,), defines={"BLOCK": BLOCK})
 
 
+@typed
 def plan_row_softmax(x, *, variant="02_fused", language="cuda"):
     """The launch, or the three launches, that make the softmax of every row, not yet run.
 

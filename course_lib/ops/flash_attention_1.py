@@ -10,6 +10,7 @@ from ..errors import UnsupportedError
 from ._foundation.checks import require_attention, require_contiguous, require_step
 from ._foundation.launch import cuda_launch, triton_launch
 from ._foundation.sizes import power_of_two
+from ._foundation.typed import typed
 
 BLOCK_M, BLOCK_N = 32, 32  # query rows and keys of a tile
 VARIANTS = names("attention", only="flash_attention_1", without=("backward",))
@@ -47,6 +48,7 @@ def flash_attention_1(q, k, v, *, causal=False, softmax_scale=None, variant="06_
     return launch.outputs[0], launch.outputs[3]
 
 
+@typed
 def plan(
     q,
     k,

@@ -8,6 +8,7 @@ import torch
 from ._foundation.checks import require_attention, require_contiguous, require_language, require_row_tensors
 from ._foundation.launch import Launches, cuda_launch, triton_launch
 from ._foundation.sizes import ceil_div, power_of_two
+from ._foundation.typed import typed
 from .flash_attention_1 import BLOCK_M, BLOCK_N
 
 STEM = "attention/08_flash_attention_1_backward"
@@ -48,6 +49,7 @@ def flash_attention_1_backward(q, k, v, out, lse, d_out, *, causal=False, softma
     return launches.outputs
 
 
+@typed
 def plan(
     q, k, v, out, lse, d_out, *, causal=False, softmax_scale=None, block_m=BLOCK_M, block_n=BLOCK_N, language="cuda"
 ):

@@ -11,6 +11,7 @@ from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_hopper, require_tensor
 from ._foundation.launch import Launch, cuda_launch, ran, triton_launch
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
+from ._foundation.typed import typed
 
 TILE = 16  # rows and columns of a tile of 03
 _TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 16}
@@ -49,6 +50,7 @@ def matmul(a, b, *, variant="08_pipelined", language="cuda"):
     return ran(plan_matmul(a, b, variant=variant, language=language))
 
 
+@typed
 def plan_matmul(a, b, *, variant="08_pipelined", language="cuda", tiles=None):
     """The launch that multiplies two matrices, not yet run.
 

@@ -12,6 +12,7 @@ from ._foundation.checks import require_capability, require_language, require_te
 from ._foundation.launch import cuda_launch, ran, triton_launch
 from ._foundation.rows import ROW_ELEMENTS, access_width
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
+from ._foundation.typed import typed
 from .activation import swiglu
 
 BLOCK_M = 64  # rows of a tile of the grouped product
@@ -126,6 +127,7 @@ def combine(y, places, weights):
     return ran(plan_combine(y, places, weights))
 
 
+@typed
 def plan_route(logits, top_k, *, renormalise=True):
     """The launch of 01_route, not yet run."""
     if logits.dtype not in ROW_ELEMENTS:
@@ -143,6 +145,7 @@ def plan_route(logits, top_k, *, renormalise=True):
     return cuda_launch("moe/01_route", (ceil_div(num_tokens, 4),), 128, arguments, (experts, weights), defines=defines)
 
 
+@typed
 def plan_sort(experts, num_experts):
     """The launch of 02_sort, not yet run; its outputs are those of `Sorted`."""
     require_tensor(experts, "experts", 2, torch.int32)
@@ -158,6 +161,7 @@ def plan_sort(experts, num_experts):
     return cuda_launch("moe/02_sort", (1,), 512, (experts, *outputs, num_pairs, max_tiles), outputs, defines=defines)
 
 
+@typed
 def plan_grouped(x, w, pairs, *, gather=False, out=None, language="cuda"):
     """The launch of 03_grouped, not yet run."""
     require_language(language)
@@ -185,6 +189,7 @@ def plan_grouped(x, w, pairs, *, gather=False, out=None, language="cuda"):
     return cuda_launch("moe/03_grouped", grid, 128, arguments, (out,), defines=defines)
 
 
+@typed
 def plan_combine(y, places, weights):
     """The launch of 04_combine, not yet run."""
     if y.dtype not in ROW_ELEMENTS:

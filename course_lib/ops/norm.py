@@ -10,6 +10,7 @@ from ._foundation.checks import require_language
 from ._foundation.launch import cuda_launch, ran, triton_launch
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, require_vector, row_grid, row_shape, row_stride
 from ._foundation.sizes import ceil_div, power_of_two
+from ._foundation.typed import typed
 
 TILE = 4096  # numbers of a Triton tile that holds several narrow rows
 MAX_TILE = 1 << 16  # columns of the widest row that a Triton program holds
@@ -73,6 +74,7 @@ def add_rms_norm(x, residual, weight, *, eps=1e-6, out=None, language="cuda"):
     return launch.outputs
 
 
+@typed
 def plan_rms_norm(x, weight, *, eps=1e-6, out=None, language="cuda"):
     """The launch of 01_rms_norm, not yet run."""
     out = _new(x) if out is None else out
@@ -82,6 +84,7 @@ def plan_rms_norm(x, weight, *, eps=1e-6, out=None, language="cuda"):
     return _launch("01_rms_norm", language, (rows, weight, out_rows), sizes, (out,))
 
 
+@typed
 def plan_layer_norm(x, weight, bias=None, *, eps=1e-5, out=None, language="cuda"):
     """The launch of 02_layer_norm, not yet run."""
     out = _new(x) if out is None else out
@@ -96,6 +99,7 @@ def plan_layer_norm(x, weight, bias=None, *, eps=1e-5, out=None, language="cuda"
     return _launch("02_layer_norm", language, (rows, weight, bias, out_rows), sizes, (out,), more)
 
 
+@typed
 def plan_add_rms_norm(x, residual, weight, *, eps=1e-6, out=None, language="cuda"):
     """The launch of 03_add_rms_norm, not yet run; its outputs are (out, residual)."""
     out = x if out is None else out

@@ -10,6 +10,7 @@ from ._foundation.launch import Launches, cuda_launch, triton_launch
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, require_vector, row_shape, row_stride
 from ._foundation.sizes import ceil_div
 from ._foundation.splits import slots
+from ._foundation.typed import typed
 from .norm import tile_of
 
 CHUNKS, MAX_THREADS = 2, 512  # of a thread, of a row: 8,192 numbers of 16 bits in registers
@@ -62,6 +63,7 @@ def layer_norm_backward(d_out, x, weight, *, eps=1e-5, out=None, num_blocks=None
     return launch.outputs
 
 
+@typed
 def plan_rms_norm_backward(d_out, x, weight, *, eps=1e-6, d_residual=None, out=None, num_blocks=None, language="cuda"):
     """The launches of `rms_norm_backward`, not yet run."""
     rows, d_rows, out_rows, out = _checked(d_out, x, weight, out, language)
@@ -75,6 +77,7 @@ def plan_rms_norm_backward(d_out, x, weight, *, eps=1e-6, d_residual=None, out=N
     )
 
 
+@typed
 def plan_layer_norm_backward(d_out, x, weight, *, eps=1e-5, out=None, num_blocks=None, language="cuda"):
     """The launches of `layer_norm_backward`, not yet run."""
     rows, d_rows, out_rows, out = _checked(d_out, x, weight, out, language)

@@ -12,6 +12,8 @@ from ._foundation.checks import positive_scale, require_step
 from ._foundation.launch import Launches, cuda_launch
 from ._foundation.sizes import ELEMENTS, attention_outputs, ceil_div
 from ._foundation.splits import choose_split_len, partials, scratch, slots
+from ._foundation.typed import typed
+from ._foundation.values import require_lengths, require_pages
 from ._paged_checks import require_decode
 from ._paged_writes import copy_pages, plan_copy_pages, plan_reshape_and_cache, reshape_and_cache
 
@@ -40,7 +42,7 @@ _NUM_THREADS = 128
 
 def paged_attention(
     q, k_pages, v_pages, block_table, seq_lens, *, layout="NHD", softmax_scale=None, variant="04_paged_grouped",
-    language="cuda", max_seq_len=None,
+    language="cuda", max_seq_len=None, validate=False,
 ):  # fmt: skip
     """Attention of one query a sequence over its pages (decoding).
 
@@ -54,6 +56,8 @@ def paged_attention(
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     variant : one of DECODE_VARIANTS
     max_seq_len : int or None, not below any of `seq_lens`; default max_pages * page_size. A tight one saves idle blocks
+    validate : bool; check the values of `seq_lens` and `block_table`
+        on a GPU too, which waits for it; on the CPU they are checked always
 
     Returns
     -------
@@ -62,7 +66,7 @@ def paged_attention(
 
     Raises
     ------
-    ShapeError        shapes, dtypes or layouts that do not fit each other
+    ShapeError        shapes, dtypes or layouts that do not fit each other; a length or a page that does not exist
     UnsupportedError  no such variant, layout or language; a head_dim, group or GPU that the kernels do not take
 
     Notes
@@ -70,17 +74,19 @@ def paged_attention(
     Cost      bytes: 2 * sum(seq_lens) * num_kv_heads * head_dim * 2, read once by 04, num_heads / num_kv_heads times
               (from L2 where it lasts) by 02 and 03
     Numerics  scores, m, l and sums in float32; 04 rounds the weights to the dtype of `q` before the second product
+    NaN       in a query, key or value that is read comes out where torch gives it, in lse too
     Reads     no token at or past seq_lens: other slots, pages and table entries are undefined
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
-    launch = plan(q, k_pages, v_pages, block_table, seq_lens, max_seq_len=max_seq_len, **options)
+    launch = plan(q, k_pages, v_pages, block_table, seq_lens, max_seq_len=max_seq_len, validate=validate, **options)
     launch.run()
     return launch.outputs
 
 
+@typed
 def plan(
     q, k_pages, v_pages, block_table, seq_lens, *, layout="NHD", softmax_scale=None, variant="04_paged_grouped",
-    language="cuda", max_seq_len=None, split_len=None,
+    language="cuda", max_seq_len=None, split_len=None, validate=False,
 ):  # fmt: skip
     """The launch or launches that `paged_attention` would make, with fresh outputs (out, lse), not yet run.
 
@@ -92,6 +98,8 @@ def plan(
     strides, page_size, num_kv_heads = require_decode(q, k_pages, v_pages, block_table, seq_lens, layout)
     scale = positive_scale(q, softmax_scale)
     longest = block_table.shape[1] * page_size
+    require_lengths(seq_lens, longest, max_seq_len, validate, most_name="max_pages * page_size")
+    require_pages(block_table, seq_lens, page_size, len(k_pages), validate)
     longest = max(1, longest if max_seq_len is None else min(longest, int(max_seq_len)))
     inputs = (q, k_pages, v_pages, block_table, seq_lens)
     sizes = (page_size, block_table.shape[1])

@@ -14,6 +14,8 @@ from . import _paged_triton as triton_launches
 from ._foundation.checks import positive_scale, require_rows, require_step
 from ._foundation.launch import cuda_launch
 from ._foundation.sizes import ELEMENTS, attention_outputs, ceil_div
+from ._foundation.typed import typed
+from ._foundation.values import require_lengths, require_pages, require_starts
 
 BLOCK_M = 128  # query rows of a block
 BLOCK_N = {64: 64, 128: 32}  # head_dim -> keys of a tile
@@ -34,6 +36,7 @@ def paged_prefill(
     softmax_scale=None,
     variant="09_tuned_prefill",
     language="cuda",
+    validate=False,
 ):
     """Causal attention of the new tokens of each sequence over its pages, which hold them already; one launch.
 
@@ -49,6 +52,8 @@ def paged_prefill(
         1 1 1 1 1
     max_seq_len_q : int, not below the new tokens of any sequence
     variant : one of VARIANTS, the same in Triton: 05 is the one to read, 09 has the speed
+    validate : bool; check the values of `seq_lens`, `block_table` and `cu_seqlens_q`
+        on a GPU too, which waits for it; on the CPU they are checked always
 
     Returns
     -------
@@ -57,11 +62,12 @@ def paged_prefill(
     """
     arguments = (q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q)
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
-    launch = plan(*arguments, max_seq_len_q=max_seq_len_q, **options)
+    launch = plan(*arguments, max_seq_len_q=max_seq_len_q, validate=validate, **options)
     launch.run()
     return launch.outputs
 
 
+@typed
 def plan(
     q,
     k_pages,
@@ -75,9 +81,15 @@ def plan(
     softmax_scale=None,
     variant="09_tuned_prefill",
     language="cuda",
+    validate=False,
 ):
     """The launch that `paged_prefill` would make, with fresh outputs (out, lse), not yet run."""
     require_step("paged", variant, VARIANTS, language)
+    if seq_lens.ndim != 1 or q.ndim != 3:
+        raise ShapeError(
+            f"seq_lens is {tuple(seq_lens.shape)} and q {tuple(q.shape)}; expected (batch_size,) and "
+            "(total_q, num_heads, head_dim)."
+        )
     batch_size = seq_lens.shape[0]
     strides, page_size, num_kv_heads = checks.pool(k_pages, v_pages, layout)
     one_each = q[:1].expand(batch_size, -1, -1)  # the checks of decoding, which has one query a sequence
@@ -87,6 +99,9 @@ def plan(
         raise ShapeError(
             f"cu_seqlens_q is {cu_seqlens_q.dtype} {tuple(cu_seqlens_q.shape)}; expected int32 ({batch_size + 1},)."
         )
+    require_lengths(seq_lens, block_table.shape[1] * page_size, None, validate, most_name="max_pages * page_size")
+    require_pages(block_table, seq_lens, page_size, len(k_pages), validate)
+    require_starts(cu_seqlens_q, len(q), max_seq_len_q, validate)
     if max_seq_len_q < 1:
         raise ShapeError(f"max_seq_len_q={max_seq_len_q}; a launch needs at least 1 new token.")
     scale = positive_scale(q, softmax_scale)

@@ -15,6 +15,8 @@ from ._foundation.checks import positive_scale, require_capability, require_lang
 from ._foundation.launch import cuda_launch
 from ._foundation.sizes import ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div
 from ._foundation.splits import choose_split_len, scratch, slots
+from ._foundation.typed import typed
+from ._foundation.values import require_lengths, require_pages, require_slots
 
 TILE_KEYS = 32
 
@@ -32,12 +34,14 @@ def paged_attention_quantised(
     softmax_scale=None,
     language="cuda",
     max_seq_len=None,
+    validate=False,
 ):
     """`ops.paged.paged_attention` over pools of int8 or float8 e4m3.
 
     Parameters
     ----------
-    q, block_table, seq_lens, layout, softmax_scale, language, max_seq_len : as in `paged_attention`; |q| below 65504
+    q, block_table, seq_lens, layout, softmax_scale, language, max_seq_len, validate : as in `paged_attention`;
+        |q| below 65504
     k_pages, v_pages : tensors, int8 or float8_e4m3fn, one dtype, shape and strides; rows start at multiples of 16 bytes
     k_scales, v_scales : tensors, (num_pages, page_size, num_kv_heads), float32, the same strides; a number of a pool
         denotes itself times its scale. `expand` one scale a head: strides of 0 are welcome
@@ -52,11 +56,12 @@ def paged_attention_quantised(
     """
     arguments = (q, k_pages, v_pages, k_scales, v_scales, block_table, seq_lens)
     options = {"layout": layout, "softmax_scale": softmax_scale, "language": language}
-    launch = plan(*arguments, max_seq_len=max_seq_len, **options)
+    launch = plan(*arguments, max_seq_len=max_seq_len, validate=validate, **options)
     launch.run()
     return launch.outputs
 
 
+@typed
 def plan(
     q,
     k_pages,
@@ -70,6 +75,7 @@ def plan(
     softmax_scale=None,
     language="cuda",
     max_seq_len=None,
+    validate=False,
     split_len=None,
     tuning=None,
 ):
@@ -79,6 +85,8 @@ def plan(
     checks.require_queries(q, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, q)
     scale = positive_scale(q, softmax_scale)
     longest = block_table.shape[1] * page_size
+    require_lengths(seq_lens, longest, max_seq_len, validate, most_name="max_pages * page_size")
+    require_pages(block_table, seq_lens, page_size, len(k_pages), validate)
     longest = max(1, longest if max_seq_len is None else min(longest, int(max_seq_len)))
     inputs = (q, k_pages, v_pages, k_scales, v_scales, block_table, seq_lens)
     sizes = (page_size, block_table.shape[1])
@@ -118,7 +126,18 @@ def _plan_cuda(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, 
 
 
 def reshape_and_cache_quantised(
-    k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layout="NHD", per="token", language="cuda"
+    k,
+    v,
+    k_pages,
+    v_pages,
+    k_scales,
+    v_scales,
+    slot_mapping,
+    *,
+    layout="NHD",
+    per="token",
+    language="cuda",
+    validate=False,
 ):
     """Round the keys and values of new tokens to one byte a number, into their slots, in place; one launch of 08.
 
@@ -137,16 +156,21 @@ def reshape_and_cache_quantised(
     UnsupportedError  no such layout, language or `per`
     """
     arguments = (k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping)
-    plan_write(*arguments, layout=layout, per=per, language=language).run()
+    plan_write(*arguments, layout=layout, per=per, language=language, validate=validate).run()
 
 
-def plan_write(k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layout="NHD", per="token", language="cuda"):
+@typed
+def plan_write(
+    k, v, k_pages, v_pages, k_scales, v_scales, slot_mapping, *, layout="NHD", per="token", language="cuda",
+    validate=False,
+):  # fmt: skip
     """The launch of 08_quantised_write, not yet run."""
     require_language(language)
     if per not in ("token", "head"):
         raise UnsupportedError(f'per={per!r} is unknown; choose "token" or "head".')
     strides, page_size, num_kv_heads = checks.quantised_pool(k_pages, v_pages, k_scales, v_scales, layout)
     checks.require_new_tokens(k, v, slot_mapping, num_kv_heads, k_pages.shape[-1])
+    require_slots(slot_mapping, len(k_pages) * page_size, validate)
     if k.dtype not in ELEMENTS or k_pages.shape[-1] not in HEAD_DIMS:
         raise UnsupportedError(
             f"k is {k.dtype}, head_dim={k_pages.shape[-1]}; 08 rounds float16 and bfloat16, 64 or 128."

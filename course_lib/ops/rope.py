@@ -13,6 +13,7 @@ from ._foundation.launch import cuda_launch, triton_launch
 from ._foundation.rows import ROW_ELEMENTS
 from ._foundation.sizes import ceil_div, power_of_two
 from ._foundation.splits import slots
+from ._foundation.typed import typed
 
 MAX_THREADS, BLOCK_THREADS = 256, 128
 HEADS = 2  # of a thread at once
@@ -75,6 +76,7 @@ def rope(q, k, positions, cos_sin, *, interleaved=False, inverse=False, out=None
     return launch.outputs if k is not None else (launch.outputs[0], None)
 
 
+@typed
 def plan(q, k, positions, cos_sin, *, interleaved=False, inverse=False, out=None, language="cuda"):
     """The launch of 01_rope, not yet run."""
     require_language(language)

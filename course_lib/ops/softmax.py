@@ -10,6 +10,7 @@ from ..errors import ShapeError
 from ._foundation.checks import require_step, require_tensor
 from ._foundation.launch import cuda_launch, triton_launch
 from ._foundation.sizes import ceil_div, power_of_two
+from ._foundation.typed import typed
 
 BLOCK = 128  # threads that share one row in 01, 02 and 04
 WARPS_PER_BLOCK = 4  # rows of one block in 03
@@ -87,6 +88,7 @@ def masked_softmax(scores, seq_lens_kv, *, language="cuda"):
     return launch.outputs
 
 
+@typed
 def plan(x, seq_lens_kv=None, *, variant="02_online", language="cuda"):
     """The launch that `softmax`, `log_sum_exp` or `masked_softmax` would make, with fresh outputs, not yet run.
 

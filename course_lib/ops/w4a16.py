@@ -10,6 +10,7 @@ from ._foundation.checks import require_capability, require_tensor
 from ._foundation.launch import cuda_launch, ran
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
 from ._foundation.splits import slots
+from ._foundation.typed import typed
 
 GROUPS = (32, 64, 128)
 MAX_TOKENS, ROWS, STRETCH = 8, 16, 128
@@ -87,6 +88,7 @@ def gemm(x, packed, scales, zeros, *, out=None):
     return ran(plan_gemm(x, packed, scales, zeros, out=out))
 
 
+@typed
 def plan(x, packed, scales, zeros, *, out=None):
     """The launch of 01_gemv, not yet run."""
     if x.ndim == 2 and len(x) > MAX_TOKENS:
@@ -100,6 +102,7 @@ def plan(x, packed, scales, zeros, *, out=None):
     return cuda_launch("w4a16/01_gemv", (ceil_div(size_n, ROWS),), 32 * num_warps, arguments, (out,), defines=defines)
 
 
+@typed
 def plan_gemm(x, packed, scales, zeros, *, out=None, tiles=None):
     """The launch of 02_gemm, not yet run; `tiles` are macros as in TILES, None chooses them."""
     arguments, out = _arguments(x, packed, scales, zeros, out)

@@ -73,7 +73,7 @@ def softmax_kernel(
     m = tl.max(scores, axis=0)
     probs_unnorm = tl.exp(scores - tl.where(m == -float("inf"), 0.0, m))  # (BLOCK_N,)
     l = tl.sum(probs_unnorm, axis=0)
-    tl.store(probs_ptr + first + keys, probs_unnorm / tl.where(l > 0.0, l, 1.0), mask=keys < seq_len_kv)
+    tl.store(probs_ptr + first + keys, probs_unnorm / tl.where(l == 0.0, 1.0, l), mask=keys < seq_len_kv)
 
 
 @triton.jit
@@ -120,7 +120,7 @@ def scale_mask_softmax_kernel(
     m = tl.max(scores, axis=0)
     probs_unnorm = tl.exp(scores - tl.where(m == -float("inf"), 0.0, m))  # (BLOCK_N,)
     l = tl.sum(probs_unnorm, axis=0)
-    tl.store(probs_ptr + first + keys, probs_unnorm / tl.where(l > 0.0, l, 1.0), mask=keys < seq_len_kv)
+    tl.store(probs_ptr + first + keys, probs_unnorm / tl.where(l == 0.0, 1.0, l), mask=keys < seq_len_kv)
     # endregion
 
 
@@ -146,7 +146,7 @@ def scale_mask_softmax_tile_kernel(
         l = l * tl.exp(m - m_new) + tl.sum(tl.exp(scores - m_new), axis=0)
         m = m_new
 
-    l_safe = tl.where(l > 0.0, l, 1.0)  # a row that sees nothing: 0 / 1
+    l_safe = tl.where(l == 0.0, 1.0, l)  # a row that sees nothing: 0 / 1
     for start in range(0, seq_len_kv, BLOCK_N):
         keys = start + tl.arange(0, BLOCK_N)
         scores = tl.load(scores_ptr + row * seq_len_kv + keys, mask=keys < num_visible, other=0.0) * softmax_scale
@@ -186,7 +186,7 @@ def grouped_attention_kernel(
     m = tl.max(scores, axis=0)
     probs_unnorm = tl.exp(scores - tl.where(m == -float("inf"), 0.0, m))  # (BLOCK_N,)
     l = tl.sum(probs_unnorm, axis=0)
-    l_safe = tl.where(l > 0.0, l, 1.0)  # a row that sees nothing: out 0
+    l_safe = tl.where(l == 0.0, 1.0, l)  # a row that sees nothing: out 0
     # endregion
 
     # region: weighted_sum

@@ -60,7 +60,7 @@ def _merged(partial_out_ptr, partial_lse_ptr, row, num_splits, count, HEAD_DIM: 
         acc = acc * alpha + tl.sum(weight[:, None] * out, axis=0)
         m = m_new
     # endregion
-    l_safe = tl.where(l > 0.0, l, 1.0)
+    l_safe = tl.where(l == 0.0, 1.0, l)
     return acc / l_safe, (m + tl.log2(l_safe)) / LOG2_E
 
 
@@ -112,7 +112,7 @@ def single_pass_kernel(
         q, k_ptr + kv_offset, v_ptr + kv_offset, 0, tl.load(seq_lens_ptr + batch), stride_kv_token,
         softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N, NUM_STAGES,
     )  # fmt: skip
-    l_safe = tl.where(l > 0.0, l, 1.0)  # a sequence without tokens: 0 / 1, and m stays -inf
+    l_safe = tl.where(l == 0.0, 1.0, l)  # a sequence without tokens: 0 / 1, and m stays -inf
     row = batch * tl.num_programs(0) + head
     tl.store(out_ptr + row * HEAD_DIM + d, (acc / l_safe).to(out_ptr.dtype.element_ty))
     tl.store(lse_ptr + row, (m + tl.log2(l_safe)) / LOG2_E)
@@ -185,7 +185,7 @@ def fused_combine_kernel(
             q, k_ptr + kv_offset, v_ptr + kv_offset, start, tl.minimum(seq_len, start + split_len), stride_kv_token,
             softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N, NUM_STAGES,
         )  # fmt: skip
-        l_safe = tl.where(l > 0.0, l, 1.0)  # a sequence without tokens
+        l_safe = tl.where(l == 0.0, 1.0, l)  # a sequence without tokens
         part = row * tl.num_programs(1) + split
         tl.store(partial_out_ptr + part * HEAD_DIM + d, acc / l_safe)
         tl.store(partial_lse_ptr + part, (m + tl.log2(l_safe)) / LOG2_E)
@@ -230,7 +230,7 @@ def grouped_heads_kernel(
             q, k_ptr, v_ptr, start, end, stride_kv_token, softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N
         )
         # region: store
-        l_safe = tl.where(l > 0.0, l, 1.0)
+        l_safe = tl.where(l == 0.0, 1.0, l)
         first_row = (batch * num_kv_heads + kv_head) * NUM_Q_PER_KV  # of out and lse: the group's first head
         part = (first_row + rows) * num_splits + split
         tl.store(partial_out_ptr + part[:, None] * HEAD_DIM + d, acc / l_safe[:, None], mask=is_head[:, None])

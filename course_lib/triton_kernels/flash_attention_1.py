@@ -46,7 +46,7 @@ def _update_rows(
     # region: rescale
     acc = tl.load(out_ptr + q_offsets, mask=q_mask & not_first, other=0.0) * old_sum[:, None]
     acc += tl.dot(probs_unnorm, v, input_precision="ieee")  # (BLOCK_M, BLOCK_D)
-    l_safe = tl.where(l_new > 0.0, l_new, 1.0)  # a fully masked row: 0 / 1
+    l_safe = tl.where(l_new == 0.0, 1.0, l_new)  # a fully masked row: 0 / 1
     tl.store(out_ptr + q_offsets, acc / l_safe[:, None], mask=q_mask)
     tl.store(m_ptr + q_row_0 + rows, m_new, mask=row_mask)
     tl.store(l_ptr + q_row_0 + rows, l_new, mask=row_mask)
@@ -60,7 +60,7 @@ def _write_lse(m_ptr, l_ptr, lse_ptr, seq_len_q, BLOCK_M: tl.constexpr):
         rows = q_start + tl.arange(0, BLOCK_M)
         l = tl.load(l_ptr + rows, mask=rows < seq_len_q, other=1.0)
         m = tl.load(m_ptr + rows, mask=rows < seq_len_q, other=0.0)
-        lse = m + tl.log(tl.where(l > 0.0, l, 1.0))  # a fully masked row: m is -inf, and so is the sum
+        lse = m + tl.log(tl.where(l == 0.0, 1.0, l))  # a fully masked row: m is -inf, and so is the sum
         tl.store(lse_ptr + rows, lse, mask=rows < seq_len_q)
 
 

@@ -66,7 +66,7 @@ def forward_kernel(
         # endregion
 
     # region: finish
-    l_safe = tl.where(l > 0.0, l, 1.0)  # a fully masked row: 0 / 1, and m stays -inf
+    l_safe = tl.where(l == 0.0, 1.0, l)  # a fully masked row: 0 / 1, and m stays -inf
     tl.store(out_ptr + q_offsets, (acc / l_safe[:, None]).to(out_ptr.dtype.element_ty), mask=q_mask)
     tl.store(lse_ptr + head * seq_len_q + rows, (m + tl.log2(l_safe)) / LOG2_E, mask=rows < seq_len_q)
     # endregion
@@ -230,7 +230,7 @@ def tuned_forward_kernel(
     )  # fmt: skip
 
     # region: finish
-    l_safe = tl.where(l > 0.0, l, 1.0)  # a fully masked row: 0 / 1, and m stays -inf
+    l_safe = tl.where(l == 0.0, 1.0, l)  # a fully masked row: 0 / 1, and m stays -inf
     out = (acc * (1.0 / l_safe)[:, None]).to(out_ptr.dtype.element_ty)
     out_ptr += batch_64 * stride_out_batch + head_64 * stride_out_head + q_start * stride_out_row.to(tl.int64)
     tl.store(out_ptr + tile_row * stride_out_row + d, out, mask=rows[:, None] < seq_len_q)

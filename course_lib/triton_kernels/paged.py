@@ -89,7 +89,7 @@ def paged_v1_kernel(
         q, k_pages_ptr + kv_offset, v_pages_ptr + kv_offset, block_table_ptr + batch * max_pages, 0,
         tl.load(seq_lens_ptr + batch), page_size, stride_page, stride_slot, softmax_scale * LOG2_E, HEAD_DIM, BLOCK_N,
     )  # fmt: skip
-    l_safe = tl.where(l > 0.0, l, 1.0)  # a sequence without tokens: 0 / 1, and m stays -inf
+    l_safe = tl.where(l == 0.0, 1.0, l)  # a sequence without tokens: 0 / 1, and m stays -inf
     row = batch * tl.num_programs(0) + head
     tl.store(out_ptr + row * HEAD_DIM + d, (acc / l_safe).to(out_ptr.dtype.element_ty))
     tl.store(lse_ptr + row, (m + tl.log2(l_safe)) / LOG2_E)
@@ -146,7 +146,7 @@ def reduce_kernel(
         l = l * alpha + tl.sum(weight, axis=0)
         acc = acc * alpha + tl.sum(weight[:, None] * out, axis=0)
         m = m_new
-    l_safe = tl.where(l > 0.0, l, 1.0)
+    l_safe = tl.where(l == 0.0, 1.0, l)
     tl.store(out_ptr + row * HEAD_DIM + d, (acc / l_safe).to(out_ptr.dtype.element_ty))
     tl.store(lse_ptr + row, (m + tl.log2(l_safe)) / LOG2_E)
 

@@ -76,7 +76,7 @@ def paged_prefill_kernel(
             q, k_pages_ptr, v_pages_ptr, block_table_ptr, last_key, kv_end, page_size, stride_page, stride_slot,
             softmax_scale * LOG2_E, HEAD_DIM, BLOCK_M, BLOCK_N,
         )  # fmt: skip
-        l_safe = tl.where(l > 0.0, l, 1.0)  # a row that sees nothing: 0 / 1, and m stays -inf
+        l_safe = tl.where(l == 0.0, 1.0, l)  # a row that sees nothing: 0 / 1, and m stays -inf
         row = token * tl.num_programs(1) + head
         tl.store(
             out_ptr + row[:, None] * HEAD_DIM + d, (acc / l_safe[:, None]).to(out_ptr.dtype.element_ty),

@@ -39,7 +39,7 @@ def three_pass_softmax_kernel(
     # endregion
 
     # region: pass_3_write
-    l_safe = tl.where(l > 0.0, l, 1.0)  # a row of -inf: 0 / 1
+    l_safe = tl.where(l == 0.0, 1.0, l)  # a row of -inf: 0 / 1
     for start in range(0, num_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         scores = tl.load(x_row + cols, mask=cols < num_cols, other=-float("inf"))
@@ -78,7 +78,7 @@ def online_softmax_kernel(
     # endregion
 
     # region: write
-    l_safe = tl.where(l > 0.0, l, 1.0)  # a row of -inf: 0 / 1
+    l_safe = tl.where(l == 0.0, 1.0, l)  # a row of -inf: 0 / 1
     for start in range(0, num_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         scores = tl.load(x_row + cols, mask=cols < num_cols, other=-float("inf"))
@@ -115,7 +115,7 @@ def online_softmax_tile_kernel(
 
     # region: write_tile
     shift = tl.where(m == -float("inf"), 0.0, m)
-    l_safe = tl.where(l > 0.0, l, 1.0)  # a row of -inf: 0 / 1
+    l_safe = tl.where(l == 0.0, 1.0, l)  # a row of -inf: 0 / 1
     for start in range(0, num_cols, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         scores = tl.load(x_row + cols, mask=cols < num_cols, other=-float("inf"))
@@ -149,7 +149,7 @@ def log_sum_exp_kernel(
     # endregion
 
     # region: write
-    tl.store(lse_ptr + row, m + tl.log(tl.where(l > 0.0, l, 1.0)))  # a row of -inf: m is -inf, and so is the sum
+    tl.store(lse_ptr + row, m + tl.log(tl.where(l == 0.0, 1.0, l)))  # a row of -inf: m is -inf, and so is the sum
     # endregion
 
 
@@ -187,7 +187,7 @@ def masked_softmax_kernel(
 
     # region: write
     shift = tl.where(m == -float("inf"), 0.0, m)
-    l_safe = tl.where(l > 0.0, l, 1.0)  # a row of -inf: 0 / 1
+    l_safe = tl.where(l == 0.0, 1.0, l)  # a row of -inf: 0 / 1
     for start in range(0, seq_len_kv, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         scores = tl.load(scores_row + cols, mask=cols < num_visible, other=-float("inf"))

@@ -76,7 +76,7 @@ softmax_kernel(const float* scores, float* probs, int seq_len_kv) {
         l_thread += row_smem[key];
     }
     const float l = block_sum(l_thread, reduce_smem);
-    const float inv_l = l > 0.0f ? 1.0f / l : 0.0f;  // a fully masked row: all weights 0
+    const float inv_l = l == 0.0f ? 0.0f : 1.0f / l;  // a fully masked row: all weights 0
     for (int key = threadIdx.x; key < seq_len_kv; key += BLOCK) probs[first + key] = row_smem[key] * inv_l;
 }
 // endregion

@@ -49,7 +49,7 @@ scale_mask_softmax_warp_kernel(const float* scores, float* probs, float* lse, in
     for (int key = lane; key < seq_len_kv; key += WARP_SIZE) {
         probs_row[key] = key < num_visible ? exp2f(scores_row[key] * softmax_scale_log2 - m_row) / l : 0.0f;
     }
-    if (lane == 0) lse[row] = l > 0.0f ? (m_row + log2f(l)) * LN_2 : NEG_INF;
+    if (lane == 0) lse[row] = l == 0.0f ? NEG_INF : (m_row + log2f(l)) * LN_2;
     // endregion
     // END SOLUTION
 }

@@ -56,12 +56,12 @@ grouped_attention_kernel(const float* q, const float* k, const float* v, float* 
     // endregion
 
     // region: weighted_sum
-    const float inv_l = l > 0.0f ? 1.0f / l : 0.0f;  // a row that sees nothing: out 0
+    const float inv_l = l == 0.0f ? 0.0f : 1.0f / l;  // a row that sees nothing: out 0
     for (int d = threadIdx.x; d < head_dim; d += BLOCK) {
         float acc = 0.0f;
         for (int key = 0; key < num_visible; ++key) acc += row_smem[key] * v_head[(size_t)key * head_dim + d];
         out[row * head_dim + d] = acc * inv_l;
     }
-    if (threadIdx.x == 0) lse[row] = l > 0.0f ? m + logf(l) : NEG_INF;
+    if (threadIdx.x == 0) lse[row] = l == 0.0f ? NEG_INF : m + logf(l);
     // endregion
 }

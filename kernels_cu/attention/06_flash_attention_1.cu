@@ -114,7 +114,7 @@ flash_attention_1_kernel(const float* q, const float* k, const float* v, float* 
                 }
                 const float old_sum = warp_sum(l_old * exp_shifted(m_old, m_new));  // l_old * alpha, from lane 0 to all
                 const float l_new = old_sum + warp_sum(l_tile);
-                const float inv_l = l_new > 0.0f ? 1.0f / l_new : 0.0f;
+                const float inv_l = l_new == 0.0f ? 0.0f : 1.0f / l_new;
                 __syncwarp();  // separates each lane's write to probs_row from all lanes' reads
                 // endregion
 

@@ -87,7 +87,7 @@ single_pass_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const i
     // endregion
     // region: store
     const long long row = batch * gridDim.x + head;
-    if (threadIdx.x < HEAD_DIM) out[row * HEAD_DIM + column] = rounded(l_all > 0.0f ? acc_all / l_all : 0.0f, ELEMENT());
-    if (threadIdx.x == 0) lse[row] = l_all > 0.0f ? m_all + logf(l_all) : NEG_INF;
+    if (threadIdx.x < HEAD_DIM) out[row * HEAD_DIM + column] = rounded(l_all == 0.0f ? 0.0f : acc_all / l_all, ELEMENT());
+    if (threadIdx.x == 0) lse[row] = l_all == 0.0f ? NEG_INF : m_all + logf(l_all);
     // endregion
 }

@@ -112,6 +112,6 @@ combine_kernel(const float* partial_out, const float* partial_lse, ELEMENT* out,
         acc_all += weight * partial_out[(long long)i * HEAD_DIM + column];
     }
     // endregion
-    out[row * HEAD_DIM + column] = rounded(l_all > 0.0f ? acc_all / l_all : 0.0f, ELEMENT());
-    if (column == 0) lse[row] = l_all > 0.0f ? m_all + logf(l_all) : NEG_INF;
+    out[row * HEAD_DIM + column] = rounded(l_all == 0.0f ? 0.0f : acc_all / l_all, ELEMENT());
+    if (column == 0) lse[row] = l_all == 0.0f ? NEG_INF : m_all + logf(l_all);
 }

@@ -88,6 +88,6 @@ paged_v1_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_pages
     }
     // endregion
     const long long row = batch * gridDim.x + head;
-    out[row * HEAD_DIM + threadIdx.x] = rounded(l_all > 0.0f ? acc_all / l_all : 0.0f, ELEMENT());
-    if (threadIdx.x == 0) lse[row] = l_all > 0.0f ? m_all + logf(l_all) : NEG_INF;
+    out[row * HEAD_DIM + threadIdx.x] = rounded(l_all == 0.0f ? 0.0f : acc_all / l_all, ELEMENT());
+    if (threadIdx.x == 0) lse[row] = l_all == 0.0f ? NEG_INF : m_all + logf(l_all);
 }

@@ -114,6 +114,6 @@ reduce_kernel(const float* partial_out, const float* partial_lse, const int* seq
         acc += weight * partial_out[(long long)i * HEAD_DIM + threadIdx.x];
     }
     // endregion
-    out[row * HEAD_DIM + threadIdx.x] = rounded(l > 0.0f ? acc / l : 0.0f, ELEMENT());
-    if (threadIdx.x == 0) lse[row] = l > 0.0f ? m + logf(l) : NEG_INF;
+    out[row * HEAD_DIM + threadIdx.x] = rounded(l == 0.0f ? 0.0f : acc / l, ELEMENT());
+    if (threadIdx.x == 0) lse[row] = l == 0.0f ? NEG_INF : m + logf(l);
 }

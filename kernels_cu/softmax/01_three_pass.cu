@@ -67,7 +67,7 @@ three_pass_softmax_kernel(const float* x, float* out, int num_rows, int num_cols
     // endregion
 
     // region: pass_3_write
-    const float inv_l = l > 0.0f ? 1.0f / l : 0.0f;
+    const float inv_l = l == 0.0f ? 0.0f : 1.0f / l;
     for (int col = threadIdx.x; col < num_cols; col += BLOCK) {
         out_row[col] = exp_shifted(x_row[col], m) * inv_l;
     }

@@ -69,7 +69,7 @@ online_softmax_kernel(const float* x, float* out, int num_rows, int num_cols) {
 
     // region: write
     // Pass 2: the row is read again, and divided.
-    const float inv_l = l > 0.0f ? 1.0f / l : 0.0f;
+    const float inv_l = l == 0.0f ? 0.0f : 1.0f / l;
     for (int col = threadIdx.x; col < num_cols; col += BLOCK) {
         out_row[col] = exp_shifted(x_row[col], m) * inv_l;
     }

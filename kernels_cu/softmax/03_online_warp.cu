@@ -41,7 +41,7 @@ online_softmax_warp_kernel(const float* x, float* out, int num_rows, int num_col
     // endregion
 
     // region: write
-    const float inv_l = l > 0.0f ? 1.0f / l : 0.0f;
+    const float inv_l = l == 0.0f ? 0.0f : 1.0f / l;
     for (int col = lane; col < num_cols; col += WARP_SIZE) {
         out_row[col] = exp_shifted(x_row[col], m) * inv_l;
     }

@@ -50,12 +50,12 @@ masked_softmax_kernel(const float* scores, const int* seq_lens_kv, float* out, f
     // endregion
 
     // region: write
-    const float inv_l = l > 0.0f ? 1.0f / l : 0.0f;
+    const float inv_l = l == 0.0f ? 0.0f : 1.0f / l;
     for (int col = lane; col < seq_len_kv; col += WARP_SIZE) {
         out_row[col] = col < num_visible ? exp_shifted(scores_row[col], m) * inv_l : 0.0f;
     }
     if (lane == 0) {
-        lse[row] = l > 0.0f ? m + logf(l) : NEG_INF;
+        lse[row] = l == 0.0f ? NEG_INF : m + logf(l);
     }
     // endregion
     // END SOLUTION

@@ -52,7 +52,7 @@ COLUMNS_IN_RUNS = (
         l = l * exp_shifted(m, m_new) + l_other * exp_shifted(m_other, m_new);
         m = m_new;
     }
-    for (int col = first; col < last; ++col) out[col] = l > 0.0f ? exp_shifted(x[col], m) / l : 0.0f;
+    for (int col = first; col < last; ++col) out[col] = l == 0.0f ? 0.0f : exp_shifted(x[col], m) / l;
 }
 """
 )

@@ -25,13 +25,13 @@ masked_softmax_kernel(const float* scores, const int* seq_lens_kv, float* out, f
         const float score = scores[row * seq_len_kv + key];
         out[row * seq_len_kv + key] = key <= last_key && l > 0.0f ? exp_shifted(score, m_row) / l : 0.0f;
     }
-    if (threadIdx.x == 31) lse[row] = l > 0.0f ? m_row + logf(l) : NEG_INF;
+    if (threadIdx.x == 31) lse[row] = l == 0.0f ? NEG_INF : m_row + logf(l);
 }
 """
 
 ANSWERS = [
     Right("selected, the maximum of the warp first, written from the end", text=SELECTED),
-    Right("no special case for lse", (("lse[row] = l > 0.0f ? m + logf(l) : NEG_INF;", "lse[row] = m + logf(l);"),)),
+    Right("no special case for lse", (("lse[row] = l == 0.0f ? NEG_INF : m + logf(l);", "lse[row] = m + logf(l);"),)),
     Right(
         "masked scores as -inf",
         (

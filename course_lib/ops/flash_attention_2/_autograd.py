@@ -8,12 +8,14 @@ import torch
 from ...errors import UnsupportedError
 from .. import flash_attention_3
 from .._foundation.checks import require_attention
+from .._foundation.typed import typed
 from . import _torch as plain
 from . import _triton as kernels
 
 BACKENDS = ("hopper", "triton", "torch")
 
 
+@typed
 def flash_attention(q, k, v, *, causal=False, softmax_scale=None, backend=None):
     """Exact attention, differentiable; memory grows with the length, not with its square.
 
@@ -55,6 +57,7 @@ def flash_attention(q, k, v, *, causal=False, softmax_scale=None, backend=None):
     return flash_attention_lse(q, k, v, causal=causal, softmax_scale=softmax_scale, backend=backend)[0]
 
 
+@typed
 def flash_attention_lse(q, k, v, *, causal=False, softmax_scale=None, backend=None):
     """`flash_attention` and the log-sum-exp of each row of scaled scores.
 
@@ -99,6 +102,7 @@ class _FlashAttention(torch.autograd.Function):
         return *_BACKWARD[ctx.backend](*ctx.saved_tensors, d_out, **ctx.options), None, None, None
 
 
+@typed
 def backward(q, k, v, out, lse, d_out, *, causal=False, softmax_scale=None, backend=None):
     """The gradients of `flash_attention`, from `out` and `lse` of its forward pass.
 

@@ -19,6 +19,7 @@ from .._foundation.checks import (
 )
 from .._foundation.launch import cuda_launch
 from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
+from .._foundation.typed import typed
 from . import _triton as triton_launches
 
 VARIANTS = names("flash_attention_2")
@@ -29,6 +30,7 @@ L2_BYTES = 50 << 20  # of an H100, where the device in hand does not say
 _NUM_THREADS = 128
 
 
+@typed
 def flash_attention_2(q, k, v, *, causal=False, softmax_scale=None, variant="10_heavy_first", language="cuda"):
     """Exact attention forward, one launch, the Q tile outside.
 
@@ -71,6 +73,7 @@ def flash_attention_2(q, k, v, *, causal=False, softmax_scale=None, variant="10_
     return launch.outputs
 
 
+@typed
 def plan(
     q,
     k,

@@ -14,6 +14,7 @@ from ...errors import CourseError, ShapeError, UnsupportedError
 from .._foundation.checks import positive_scale, require_attention, require_hopper, require_step
 from .._foundation.launch import cuda_launch, is_hopper
 from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
+from .._foundation.typed import typed
 
 FAMILY = "flash_attention_3"
 VARIANTS = names(FAMILY, without=("fp8",))
@@ -26,6 +27,7 @@ WARPGROUP_ROWS, PANEL_COLS = 64, 64  # rows of a wgmma; columns of 16 bits in th
 L2_BYTES = 50 << 20  # of an H100, where the device in hand does not say
 
 
+@typed
 def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=None, language="cuda"):
     """Exact attention forward on Hopper's own instructions, one launch.
 
@@ -66,6 +68,7 @@ def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=None
     return launch.outputs
 
 
+@typed
 def plan(
     q, k, v, *, causal=False, softmax_scale=None, variant=None, language="cuda", block_n=None, heads_together=None,
     num_blocks=None,

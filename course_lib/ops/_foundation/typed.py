@@ -1,0 +1,85 @@
+"""Types of a launcher's arguments, by the names that the whole room shares, checked before anything else looks at them.
+
+A list, a numpy array, a tensor without memory or `block=0` gets a sentence here; shapes and values are checked by each
+family. May import: errors, torch.
+"""
+
+import functools
+import inspect
+import math
+import numbers
+
+import torch
+
+from ...errors import ShapeError, UnsupportedError
+
+_COUNTS = {"block", "block_m", "block_n", "num_blocks", "split_len", "num_ids", "num_experts"}
+_WHOLE = {"num_splits", "max_seq_len", "max_seq_len_q", "ignore_index"}
+_REAL = {"softmax_scale", "eps", "label_smoothing"}
+_WORDS = {"variant", "language", "layout", "activation", "per"}
+_TENSORS = set(
+    "q k v x y a b w out lse d_out logits targets ids table positions position_table gate up weight bias residual "
+    "d_residual d_loss k_pages v_pages block_table seq_lens seq_lens_kv cu_seqlens_q slot_mapping copies k_scales "
+    "v_scales cos_sin temperature noise top_p min_p packed scales zeros w_up w_down router_logits experts scores "
+    "places weights counters".split()
+)
+_MOST_THREADS = 1024
+
+
+def typed(function):
+    """Decorate a launcher: ShapeError or UnsupportedError, with a sentence, for an argument of another type."""
+    parameters = inspect.signature(function).parameters
+    names = tuple(parameters)
+    may_lack = {name for name, one in parameters.items() if one.default is None} | {"out"}
+    may_lack |= {"k"} if "cos_sin" in parameters else set()  # rope of queries alone
+
+    @functools.wraps(function)
+    def checked(*args, **kwargs):
+        devices = {}
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            if value is not None or name not in may_lack:
+                _check(name, value, devices)
+        if len(set(devices.values())) > 1:
+            said = ", ".join(f"{name} on {device}" for name, device in devices.items())
+            raise ShapeError(f"the tensors of a launch lie on one device; got {said}.")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _check(name, value, devices):
+    """One argument; the device of a tensor goes into `devices`."""
+    if name in _TENSORS:
+        if isinstance(value, tuple) and name == "out":
+            return
+        _tensor(name, value)
+        devices[name] = value.device
+    elif name in _COUNTS or name in _WHOLE:
+        _whole(name, value)
+    elif name in _REAL:
+        if not isinstance(value, numbers.Real) or not math.isfinite(value):
+            raise UnsupportedError(f"{name}={value!r}; expected a finite number.")
+        if name == "eps" and value < 0:
+            raise UnsupportedError(f"eps={value}; expected at least 0: it keeps a root away from 0.")
+    elif name in _WORDS and not isinstance(value, str):
+        raise UnsupportedError(f"{name}={value!r}; expected a word in quotes.")
+
+
+def _tensor(name, value):
+    if not isinstance(value, torch.Tensor):
+        remedy = "; torch.from_numpy makes one" if type(value).__module__ == "numpy" else ""
+        raise ShapeError(f"{name} is a {type(value).__name__}; expected a torch tensor{remedy}.")
+    if value.device.type not in ("cpu", "cuda") or value.layout != torch.strided:
+        where = f"on {value.device.type}" if value.layout == torch.strided else f"of layout {value.layout}"
+        raise ShapeError(f"{name} is a tensor {where}; kernels read plain memory, on the CPU or on a CUDA device.")
+
+
+def _whole(name, value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise UnsupportedError(f"{name}={value!r}; expected a whole number.")
+    if name in _COUNTS and value < 1:
+        raise UnsupportedError(f"{name}={value}; expected at least 1.")
+    if name == "block" and value > _MOST_THREADS:
+        raise UnsupportedError(f"block={value}; a block has at most {_MOST_THREADS} threads.")
+    if abs(value) >= 1 << 31:
+        raise UnsupportedError(f"{name}={value}; expected a number of at most 31 bits.")
