@@ -106,14 +106,13 @@ def speculate(model, prompt, draft, *, max_new_tokens=32, num_draft=4, sampling=
     _check_draft(model, draft, num_draft)
     if max_new_tokens == 0:
         return [], Counts()
-    rule = _Rule(sampling or Sampling())
+    prompt, rule, counts = list(prompt), _Rule(sampling or Sampling()), Counts(rounds=1)
     capacity = len(prompt) + max_new_tokens + num_draft
-    cache, counts, new = model.new_cache(1, capacity), Counts(rounds=1), []
+    cache = model.new_cache(1, capacity)
     draft.start(capacity)
-    prompt = list(prompt)
     ids = torch.tensor([prompt], device=model.device)
-    new.append(rule.choose(model.prefill(ids, [len(prompt)], cache))[0])
-    while len(new) < max_new_tokens and new[-1] != eos:
+    new = [rule.choose(model.prefill(ids, [len(prompt)], cache))[0]]
+    while len(new) < max_new_tokens and eos not in new:
         count = min(num_draft, max_new_tokens - len(new) - 1)
         proposals, rows = draft.propose(prompt + new, count, rule.choose) if count else ([], None)
         ids = torch.tensor([[new[-1], *proposals]], device=model.device)
@@ -123,9 +122,7 @@ def speculate(model, prompt, draft, *, max_new_tokens=32, num_draft=4, sampling=
         counts.accepted += accepted
         new += [*proposals[:accepted], token]
         cache.truncate(len(prompt) + len(new) - 1)
-        if eos in new:
-            new = new[: new.index(eos) + 1]
-    return new, counts
+    return new[: new.index(eos) + 1] if eos in new else new, counts
 
 
 class _Rule:
