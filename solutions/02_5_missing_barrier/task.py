@@ -65,7 +65,7 @@ EXERCISE = exercise(
         _case("numbers near -100", 6, 100, "minus_100", schedules=("random",), blocks=5),
         _case("rising numbers, blocks of 256", 3, 203, "rising", schedules=("forward",), threads=256),
         _case("long rows", 3, 5000),
-        _case("many rows", 61, 300, blocks=7),
+        _case("many rows, blocks of 128", 61, 300, blocks=7, threads=128),
     ),
     make_inputs=centre_rows,
     make_run=centre_run,
