@@ -100,7 +100,7 @@ EXERCISE = exercise(
         blocks.case("rising scores", (1, 1, 1, 2, 131, 32), "rising"),
         blocks.case("scores near -100", (1, 1, 1, 3, 45, 32), "minus_100"),
         blocks.case("scores near -12000", (1, 1, 1, 3, 70, 8), "minus_12000", scale=0.3),
-        blocks.case("scores near +100", (1, 1, 1, 3, 45, 32), "plus_100", scale=0.3),
+        blocks.case("scores near +100, blocks of 32", (1, 1, 1, 3, 45, 32), "plus_100", scale=0.3, block=32),
         blocks.case("one score of 120 a row", (1, 2, 2, 3, 50, 32), "spikes"),
     ),
     make_inputs=blocks.inputs,

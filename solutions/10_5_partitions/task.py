@@ -22,8 +22,8 @@ PART = 5  # keys of a partition in the slots probe: 6, 9 and 3 tokens make 2, 2 
 HALF = 16  # keys of either partition of the probe "two partitions"
 
 
-def _case(name, seq_lens, partition_len, heads=(1, 1), values="normal", schedules=("forward",), **options):
-    return cases.case(name, seq_lens, 4, heads, values, schedules, partition_len=partition_len, **options)
+def _case(name, seq_lens, partition_len, heads=(1, 1), values="normal", schedules=("forward",), page=4, **options):
+    return cases.case(name, seq_lens, page, heads, values, schedules, partition_len=partition_len, **options)
 
 
 def _run(case, tensors):
@@ -262,6 +262,8 @@ EXERCISE = exercise(
         _case("heads before slots", (9, 4), 7, (2, 2), hnd=True),
         _case("head_dim 64, three query heads for each of k", (7,), 5, (6, 2), head_dim=64, block_n=4),
         _case("softmax_scale of another size", (10,), 6, scale=0.4, block_n=16),
+        _case("pages of 3", (11, 4), 5, (2, 1), page=3),
+        _case("pages of 16, head_dim 128", (21,), 12, page=16, head_dim=128),
         _case("rising scores", (14,), 5, values="rising"),
         _case("scores near -100", (13,), 4, values="minus_100"),
         _case("scores near +100", (13,), 4, values="plus_100"),
