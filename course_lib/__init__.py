@@ -7,9 +7,17 @@ an NVIDIA GPU it chooses Triton's interpreter (TRITON_INTERPRET=1), which must h
 """
 
 import importlib
+from pathlib import Path
 
-from .device import has_gpu
-from .triton.mode import choose_interpreter
+if not (Path(__file__).resolve().parents[1] / "kernels_cu").is_dir():
+    raise ImportError(
+        "course_lib was installed without the course: kernels, headers and exercises lie in the repository, and `pip "
+        "install .` copies the Python files alone. Clone the repository and run `make setup` there, or `pip install "
+        "--editable .`."
+    )
+
+from .device import has_gpu  # noqa: E402
+from .triton.mode import choose_interpreter  # noqa: E402
 
 __version__ = "0.1.0"
 

@@ -22,6 +22,7 @@ May import: everything; nothing imports this module.
 """
 
 import argparse
+import io
 import json
 import os
 import subprocess
@@ -50,6 +51,9 @@ _LIMITS = (
 def main(arguments=None):
     """Entry point; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # not a notebook's or a test's
+            stream.reconfigure(errors="replace")  # a terminal of ASCII shows `?` for a tick
     if words[:1] == ["build"]:
         from ..book.command import main as build
 

@@ -89,8 +89,9 @@ CHECKED_CLANG = (
 WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
 
 
+LEAST_GCC = 12
 INSTALL = (
-    "The SIMT machine needs a C++17 compiler (g++ 12 or newer, or clang++). Install one: "
+    "The SIMT machine needs a C++17 compiler (g++ 12 or newer, or clang++ 19). Install one: "
     "Debian/Ubuntu `sudo apt-get install g++`, conda `conda install -c conda-forge gxx`. "
     "If a compiler is installed under another path, set COURSE_CXX to it."
 )
@@ -115,8 +116,22 @@ def compiler():
         if path:
             version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
             family = "clang" if "clang" in version.lower() else "gcc"
+            _require_version(path, family)
             return path, family, version.splitlines()[0] if version else name
     raise ToolchainError(INSTALL if not chosen else f"COURSE_CXX names {chosen!r}, which does not exist. {INSTALL}")
+
+
+def _require_version(path, family):
+    """ToolchainError for a g++ that lacks flags of the checked build; a clang is judged by the self-check alone."""
+    if family != "gcc":
+        return
+    said = subprocess.run([path, "-dumpversion"], capture_output=True, text=True, check=False).stdout
+    major = said.split(".")[0].strip()
+    if major.isdigit() and int(major) < LEAST_GCC:
+        raise ToolchainError(
+            f"{path} is g++ {major}; the SIMT machine needs g++ {LEAST_GCC} or newer. Debian/Ubuntu: "
+            "`sudo apt-get install g++-12`, then set COURSE_CXX=g++-12."
+        )
 
 
 @functools.cache

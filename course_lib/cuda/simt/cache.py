@@ -2,25 +2,56 @@
 
 A finished file is moved to its final name in one step, so that several processes may build the same thing at once.
 
-May import: nothing of the course.
+May import: errors.
 """
 
+import atexit
 import contextlib
+import functools
 import os
+import shutil
 import tempfile
 import time
+import warnings
 from pathlib import Path
+
+from ...errors import ToolchainError
 
 CACHE_BYTES = 256 << 20
 
 
 def cache_dir():
-    """Return the cache folder; it is created on first use."""
+    """Return the cache folder, created on first use; a temporary one, with a warning, where that cannot be written."""
     chosen = os.environ.get("COURSE_CACHE_DIR")
     path = Path(chosen) if chosen else Path.home() / ".cache" / "attention-kernel-by-kernel"
     path = path / "simt"
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if os.access(path, os.W_OK | os.X_OK):
+            return path
+        reason = "it cannot be written"
+    except OSError as error:
+        reason = error.strerror
+    return _instead_of(path, reason)
+
+
+@functools.cache
+def _instead_of(path, reason):
+    """A folder that ends with this process, in place of `path`."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="course-cache-"))
+    except OSError as error:
+        raise ToolchainError(
+            f"The cache {path} cannot be used ({reason}), nor can a temporary folder be made ({error.strerror}). Set "
+            "COURSE_CACHE_DIR to a folder that can be written."
+        ) from None
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    warnings.warn(
+        f"The cache {path} cannot be used ({reason}); kernels are compiled into {folder} and forgotten with this "
+        "process. Set COURSE_CACHE_DIR to a folder that can be written.",
+        stacklevel=4,
+    )
+    return folder
 
 
 def prune(folder):
@@ -43,10 +74,16 @@ def prune(folder):
 def build_into(target, make):
     """Call make(temporary path) and move the result to `target`, unless `target` exists. Returns `target`."""
     if not target.exists():
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            made = Path(folder) / target.name
-            make(made)
-            os.replace(made, target)
+        try:
+            with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+                made = Path(folder) / target.name
+                make(made)
+                os.replace(made, target)
+        except OSError as error:
+            raise ToolchainError(
+                f"{target.parent} took no compiled kernel ({error.strerror}); free some space there, or set "
+                "COURSE_CACHE_DIR to another folder."
+            ) from None
     return target
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 
-from ...errors import KernelFault, LaunchError
+from ...errors import KernelFault, LaunchError, ToolchainError
 from .build import runtime_library
 from .findings import Reader, stop_findings
 from .inactive_lanes import drop_discarded
@@ -29,10 +29,26 @@ TIME_LIMIT_S = 60.0  # of one launch; COURSE_TIME_LIMIT_S overrides
 _lock = threading.RLock()  # the runtime serves one launch at a time
 
 
+def loaded(path):
+    """A compiled library, loaded.
+
+    Raises
+    ------
+    ToolchainError  the system does not run what lies in the cache
+    """
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ToolchainError(
+            f"{path.parent} holds compiled kernels that this system does not load ({error}). Is the folder mounted "
+            "without the right to execute? Set COURSE_CACHE_DIR to another one."
+        ) from None
+
+
 @functools.cache
 def load_runtime():
     """Load the runtime's library, once."""
-    library = ctypes.CDLL(str(runtime_library()))
+    library = loaded(runtime_library())
     library.simt_launch.argtypes = [
         ctypes.POINTER(Task),
         ctypes.POINTER(ctypes.c_char_p),
@@ -65,7 +81,7 @@ class Module:
         self.path, self.name, self.parameters, self.filename, self.mode = path, name, parameters, filename, mode
         self.source = source
         load_runtime()
-        self._library = ctypes.CDLL(str(path))
+        self._library = loaded(path)
         self._entry = ctypes.cast(self._library.simt_entry, ctypes.c_void_p).value
         dynamic = getattr(self._library, "simt_dynamic_base", None)
         self._dynamic = ctypes.cast(dynamic, ctypes.c_void_p).value if dynamic is not None else None

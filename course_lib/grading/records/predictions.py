@@ -4,6 +4,7 @@ May import: work, report.card, report.summary.
 """
 
 import contextlib
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,9 +105,13 @@ def predict(key, *values, **named):
     guess = {str(index): value for index, value in enumerate(values, 1)} | named
     given = {name: value for name, value in guess.items() if value is not None}
     if given:
-        with work.changed(_FILE) as kept:
-            entry = kept.setdefault(key, {"first": given, "first_at": work.stamp()})
-            entry["guess"], entry["guess_at"] = given, work.stamp()
+        try:
+            with work.changed(_FILE) as kept:
+                entry = work.entry(kept, key)
+                entry |= {} if "first" in entry else {"first": given, "first_at": work.stamp()}
+                entry["guess"], entry["guess_at"] = given, work.stamp()
+        except OSError as error:
+            warnings.warn(f"The guess could not be kept in {work.root()}: {error.strerror or error}.", stacklevel=2)
     return Prediction(key, guess)
 
 
@@ -122,23 +127,27 @@ def compare(key, measured=None, **named):
     -------
     Prediction
     """
-    entry = work.load(_FILE).get(key, {})
-    guess = entry.get("guess", {})
+    entry = work.entry(work.load(_FILE), key)
+    guess = _dict(entry, "guess")
     if measured is not None and not isinstance(measured, dict):
         measured = {next(iter(guess), "1"): measured}
     measured = {name: _plain(value) for name, value in ((measured or {}) | named).items()}
     if entry and measured:
         with contextlib.suppress(OSError), work.changed(_FILE) as books:  # a full disk does not hide the measurement
-            books.setdefault(key, entry).update({"measured": measured, "measured_at": work.stamp()})
-    return Prediction(key, guess, measured, entry.get("first", {}))
+            work.entry(books, key).update({"measured": measured, "measured_at": work.stamp()})
+    return Prediction(key, guess, measured, _dict(entry, "first"))
+
+
+def _dict(entry, name):
+    """What a record holds under `name`; empty where it is damaged."""
+    return entry[name] if isinstance(entry.get(name), dict) else {}
 
 
 def kept():
     """Every prediction that was made, of all chapters, with what was measured; in order of their keys."""
-    return [
-        Prediction(key, entry.get("guess", {}), entry.get("measured", {}), entry.get("first", {}))
-        for key, entry in sorted(work.load(_FILE).items())
-    ]
+    books = work.load(_FILE)
+    entries = [(key, work.entry(books, key)) for key in sorted(books)]
+    return [Prediction(key, *(_dict(entry, name) for name in ("guess", "measured", "first"))) for key, entry in entries]
 
 
 def _plain(value):

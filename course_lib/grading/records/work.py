@@ -56,11 +56,22 @@ def load(name):
     except (ValueError, OSError):
         pass
     aside = _free(path.with_name(f"{path.stem}.damaged-{stamp()}{path.suffix}"))
-    os.replace(path, aside)
-    warnings.warn(
-        f"work/{name} could not be read; it was moved to work/{aside.name}, and a new one begins.", stacklevel=2
-    )
+    try:
+        os.replace(path, aside)
+    except OSError as error:
+        said = f"work/{name} could not be read, and not be moved aside ({error.strerror}); nothing of it is shown."
+    else:
+        said = f"work/{name} could not be read; it was moved to work/{aside.name}, and a new one begins."
+    warnings.warn(said, stacklevel=2)
     return {}
+
+
+def entry(books, key):
+    """The dict under `key` of what `load` gave, made where there is none; one that is damaged begins anew."""
+    found = books.get(key)
+    if not isinstance(found, dict) or not all(isinstance(found.get(name, 0), int) for name in ("attempts", "hints")):
+        found = books[key] = {}
+    return found
 
 
 def _free(path):
@@ -73,13 +84,18 @@ def _free(path):
 
 
 def _store(name, data):
-    handle, temporary = tempfile.mkstemp(dir=root(), prefix=f".{name}-")
+    _write_whole(root() / name, lambda file: json.dump(data, file, indent=1, sort_keys=True))
+
+
+def _write_whole(path, write):
+    """Have `write` fill a file beside `path`, then give it that name: a full disk leaves the old file, or none."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1, sort_keys=True)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, root() / name)
+        os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
@@ -103,8 +119,7 @@ def save_text(folder, text, suffix):
         if earlier and earlier[-1].read_text(encoding="utf-8", errors="replace") == text:
             return earlier[-1]
         path = _free(place / f"{stamp()}{suffix}")
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(text)
+        _write_whole(path, lambda file: file.write(text))
         return path
 
 
@@ -119,29 +134,34 @@ def record(verdict, answer):
         if verdict.state == PASS:
             save_text(f"answers/{verdict.exercise}", answer.text, suffix_of(answer.text))
         with changed("progress.json") as progress:
-            _count(progress.setdefault(verdict.exercise, {}), verdict)
+            _count(entry(progress, verdict.exercise), verdict)
     except OSError as error:
         verdict.remarks.append(f"The result could not be kept in {root()}: {error.strerror or error}.")
 
 
-def _count(entry, verdict):
-    entry["last"], entry["last_at"] = verdict.state, stamp()
+def _count(kept, verdict):
+    kept["last"], kept["last_at"] = verdict.state, stamp()
     if verdict.state != NOT_STARTED:
-        entry["attempts"] = entry.get("attempts", 0) + 1
+        kept["attempts"] = kept.get("attempts", 0) + 1
     if verdict.hint and verdict.state == FAIL:
-        entry["hints"] = max(entry.get("hints", 0), 1)  # the verdict showed the first one
-    if verdict.state == PASS and "passed_at" not in entry:
-        entry["passed_at"], entry["attempts_to_pass"] = stamp(), entry["attempts"]
+        kept["hints"] = max(kept.get("hints", 0), 1)  # the verdict showed the first one
+    if verdict.state == PASS and "passed_at" not in kept:
+        kept["passed_at"], kept["attempts_to_pass"] = stamp(), kept["attempts"]
 
 
 def progress():
     """exercise id -> {"last", "last_at", "attempts", "passed_at", "hints"}, as far as there is something to say."""
-    return load("progress.json")
+    books = load("progress.json")
+    return {key: entry(books, key) for key in list(books)}
 
 
 def next_hint(exercise_id, levels, seen=0):
-    """How many hints are open now, this one included; one more than recorded or `seen`, up to `levels`."""
-    with changed("progress.json") as books:
-        entry = books.setdefault(exercise_id, {})
-        entry["hints"] = min(max(entry.get("hints", 0), seen) + 1, levels)
-        return entry["hints"]
+    """How many hints are open now, this one included; one more than recorded or `seen`, up to `levels`.
+
+    A folder that cannot be written keeps no count; the hint is shown all the same.
+    """
+    level = min(max(entry(load("progress.json"), exercise_id).get("hints", 0), seen) + 1, levels)
+    with contextlib.suppress(OSError), changed("progress.json") as books:
+        kept = entry(books, exercise_id)
+        level = kept["hints"] = min(max(kept.get("hints", 0), seen) + 1, levels)
+    return level

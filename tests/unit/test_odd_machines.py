@@ -1,0 +1,115 @@
+"""Compilers and folders that are not as they should be: one sentence, a temporary cache, never a wrong verdict."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+
+import pytest
+
+import course_lib
+from course_lib.cuda.simt import cache, machine
+from course_lib.cuda.simt.build import compiler
+from course_lib.errors import ToolchainError
+from course_lib.grading.processes.faults import fault_of
+from course_lib.grading.records import predictions, work
+from course_lib.grading.report.states import PASS
+from course_lib.grading.report.verdict import Verdict
+
+
+@pytest.fixture
+def not_a_folder(tmp_path):
+    """A path below a file: neither root nor anyone else can make a folder there."""
+    (tmp_path / "file").write_text("")
+    return tmp_path / "file" / "below"
+
+
+@pytest.fixture
+def fresh_compiler():
+    """The compiler is looked for again, before and after."""
+    compiler.cache_clear()
+    yield
+    compiler.cache_clear()
+
+
+def test_a_cache_that_cannot_be_written_becomes_a_temporary_one(not_a_folder, monkeypatch):
+    monkeypatch.setenv("COURSE_CACHE_DIR", str(not_a_folder))
+    with pytest.warns(UserWarning, match="cannot be used .*Set COURSE_CACHE_DIR"):
+        folder = cache.cache_dir()
+    assert folder.is_dir() and folder == cache.cache_dir()
+
+
+def test_a_full_disk_is_a_sentence_and_no_verdict(tmp_path):
+    def make(path):
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(ToolchainError, match="No space left on device.*free some space") as raised:
+        cache.build_into(tmp_path / "kernel.so", make)
+    assert fault_of(raised.value).kind == "not_verified_here"
+
+
+def test_a_cache_without_the_right_to_execute_is_a_sentence(tmp_path):
+    (tmp_path / "kernel.so").write_text("not a library")
+    with pytest.raises(ToolchainError, match="does not load.*Set COURSE_CACHE_DIR") as raised:
+        machine.loaded(tmp_path / "kernel.so")
+    assert fault_of(raised.value).kind == "not_verified_here"
+
+
+def test_an_old_compiler_is_a_sentence(tmp_path, monkeypatch, fresh_compiler):
+    old = tmp_path / "g++"
+    old.write_text('#!/bin/sh\n[ "$1" = -dumpversion ] && echo 11 || echo "g++ (Ubuntu 11.4.0) 11.4.0"\n')
+    old.chmod(old.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("COURSE_CXX", str(old))
+    with pytest.raises(ToolchainError, match=r"is g\+\+ 11; .* needs g\+\+ 12 or newer.*COURSE_CXX=g\+\+-12"):
+        compiler()
+
+
+def test_hint_predict_and_check_go_on_without_a_folder(not_a_folder, monkeypatch):
+    monkeypatch.setenv("COURSE_WORK_DIR", str(not_a_folder))
+    assert work.next_hint("03.1", 3) == 1
+    with pytest.warns(UserWarning, match="could not be kept"):
+        assert predictions.predict("03.bytes", bytes=3).guess == {"bytes": 3}
+    verdict = Verdict("03.1", PASS)
+    work.record(verdict, type("Answer", (), {"text": "x"}))
+    assert verdict.passed and "could not be kept" in verdict.remarks[0]
+
+
+@pytest.mark.parametrize("damage", ['{"03.1": 5}', '{"03.1": {"hints": "many"}}', '{"03.1": {"attempts": null}}'])
+def test_damaged_entries_begin_anew(tmp_path, monkeypatch, damage):
+    monkeypatch.setenv("COURSE_WORK_DIR", str(tmp_path))
+    for name in ("progress.json", "predictions.json"):
+        (tmp_path / name).write_text(damage)
+    assert work.next_hint("03.1", 3) == 1
+    verdict = Verdict("03.1", PASS)
+    work.record(verdict, type("Answer", (), {"text": "x"}))
+    assert verdict.remarks == [] and work.progress()["03.1"]["attempts"] == 1
+    predictions.predict("03.1", bytes=3)
+    assert predictions.compare("03.1", bytes=3).guess == {"bytes": 3} and predictions.kept()
+
+
+def test_an_answer_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_WORK_DIR", str(tmp_path))
+    monkeypatch.setattr(work.os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    verdict = Verdict("03.1", PASS)
+    work.record(verdict, type("Answer", (), {"text": "x" * 100}))
+    assert "No space left on device" in verdict.remarks[0]
+    assert [path for path in (tmp_path / "answers").rglob("*") if path.is_file()] == []
+
+
+def test_a_copy_without_the_course_is_refused_by_a_sentence(tmp_path):
+    (tmp_path / "course_lib").mkdir()
+    shutil.copy(course_lib.__file__, tmp_path / "course_lib")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", "import course_lib"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    said = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and said.startswith("ImportError: course_lib was installed without the course")
+
+
+def test_an_ascii_terminal_and_no_git(tmp_path):
+    environment = {"PATH": "/nowhere", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COURSE_WORK_DIR": str(tmp_path)}
+    environment |= {"COURSE_ENGINE": "cpu", "HOME": str(tmp_path), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    command = [sys.executable, "-m", "course_lib.cli", "progress"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "03.1" in done.stdout, done.stderr[-500:]
