@@ -32,6 +32,8 @@ PYTHON = (
     "__import__('os')",
     "open('x')",
     "f = getattr",
+    "import torch\nvars(torch)['exp'] = 1",
+    "import torch\nf = vars(torch).items()",
     "def answer(x):\n    try: 1 / 0\n    except Exception as e: e.__traceback__.tb_frame.f_back",
     "import operator\nf = operator.attrgetter('x')",
 )

@@ -81,10 +81,20 @@ def _in_python(source, filename, first_line):
         except SyntaxError:
             continue  # it gets its own sentence when it runs
         modules = dict(pair for node in ast.walk(tree) for pair in _bound(node))
+        read = {id(node.value.func) for node in ast.walk(tree) if _reads_own_names(node, modules)}
         for node in ast.walk(tree):
-            if what := _of_node(node, modules):
+            if id(node) not in read and (what := _of_node(node, modules)):
                 return what, getattr(node, "lineno", 1) + line - 1
     return None
+
+
+def _reads_own_names(node, modules):
+    """Whether a node is ``vars(x).items``, which looks at an object of the answer's own and changes nothing."""
+    if not (isinstance(node, ast.Attribute) and node.attr == "items" and isinstance(node.value, ast.Call)):
+        return False
+    call = node.value
+    named = [one.id for one in call.args if isinstance(one, ast.Name) and one.id not in modules]
+    return isinstance(call.func, ast.Name) and call.func.id == "vars" and len(named) == len(call.args) == 1
 
 
 def _bound(node):
