@@ -31,7 +31,7 @@ def softmax(x, *, variant="02_online", language="cuda"):
 
     Returns
     -------
-    out : tensor, shape and dtype of `x`; zero for a row of -inf
+    out : tensor, shape and dtype of `x`; zero for a row of -inf, NaN for a row with a NaN or +inf, as torch gives it
 
     Raises
     ------
@@ -52,7 +52,7 @@ def log_sum_exp(x, *, language="cuda"):
 
     Returns
     -------
-    lse : tensor, (num_rows,), float32, natural log; -inf for a row of -inf
+    lse : tensor, (num_rows,), float32, natural log; -inf for a row of -inf, NaN for a row with a NaN
 
     Raises
     ------
