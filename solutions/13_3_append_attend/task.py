@@ -8,7 +8,7 @@ from course_lib.grading.processes.protocol import Ref, Run
 from . import diagnostics
 
 NAMES = ("q", "k", "v", "k_cache", "v_cache", "lengths")
-NAN, INFINITY = float("nan"), float("inf")
+INFINITY = float("inf")
 
 
 def _case(name, lengths, num_new, heads, head_dim, room=3, values="normal", **options):
@@ -36,11 +36,19 @@ def _inputs(case, gen):
 
 def _run(case, tensors):
     """The caches are outputs that hold something before, so that an answer may write into them."""
-    caches = {name: tensors[name] for name in ("k_cache", "v_cache")}
+    caches = {name: tensors[name] for name in diagnostics.CACHES}
+    if case.options.get("nan"):
+        caches = {name: torch.where(cache.isinf(), torch.nan, cache) for name, cache in caches.items()}
     shapes = {"out": tensors["q"].shape} | {name: cache.shape for name, cache in caches.items()}
     outputs = {name: (tuple(shape), "float32") for name, shape in shapes.items()}
     inputs = {name: tensors[name] for name in ("q", "k", "v", "lengths")}
     return Run(case.name, inputs, outputs, tuple(map(Ref, NAMES)), contents=caches)
+
+
+def _unread(case, tensors):
+    """Unused places that hold NaN, which equals nothing; the other cases compare them."""
+    outputs = diagnostics.step(tensors)
+    return {name: outputs[name].isinf() for name in diagnostics.CACHES} if case.options.get("nan") else {}
 
 
 EXERCISE = exercise(
@@ -55,16 +63,16 @@ EXERCISE = exercise(
         _case("prefill of an empty cache", [0, 0], 13, (4, 4), 8, room=0),
         _case("as many new tokens as keys", [6, 6], 6, (4, 2), 32, room=0),
         _case("unused places hold 500", [4, 8, 1], 3, (4, 2), 8, unused=500.0),
-        _case("one new token, unused places hold NaN", [9, 2], 1, (4, 2), 12, unused=NAN),
-        _case("unused places hold NaN", [4, 8, 1], 3, (4, 2), 8, unused=NAN),
+        _case("one new token, unused places hold NaN", [9, 2], 1, (4, 2), 12, nan=True),
+        _case("unused places hold NaN", [4, 8, 1], 3, (4, 2), 8, nan=True),
         _case("large scores", [10, 3], 5, (2, 1), 64, size=4.0),
         _case("long rows beside short ones", [300, 2, 129], 7, (2, 1), 24, room=20),
     ),
     make_inputs=_inputs,
     make_run=_run,
-    oracle=lambda _case, tensors: diagnostics.judged(diagnostics.step(tensors)),
-    baseline=lambda _case, tensors: diagnostics.judged(diagnostics.step(tensors, dtype=torch.float32)),
+    oracle=lambda _case, tensors: diagnostics.oracle(tensors),
+    baseline=lambda _case, tensors: diagnostics.step(tensors, dtype=torch.float32),
     rules={"out": "forward", "k_cache": "exact", "v_cache": "exact"},
-    unread=lambda _case, tensors: diagnostics.unread(tensors),
+    unread=_unread,
     diagnose=diagnostics.diagnose,
 )
