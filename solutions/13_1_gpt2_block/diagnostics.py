@@ -156,9 +156,10 @@ def diagnose(evidence):
     failing = [one.case for one in evidence.failing()]
     if failing and all(case.options.get("level") for case in failing):
         return Diagnosis(
-            "one_pass", "Right for rows near 0, wrong for rows near 100: the variance as mean of the squares minus "
-            "square of the mean loses its digits there, 10,000 minus 10,000 for a variance of 1. Subtract the mean first."
-        )  # fmt: skip
+            "one_pass",
+            "Right for rows near 0, wrong for rows near 100: the variance as mean of the squares minus square of the "
+            "mean loses its digits there, 10,000 minus 10,000 for a variance of 1. Subtract the mean first.",
+        )
     return by_guess(evidence, [(code, words, partial(_mistaken, options)) for code, words, options in MISTAKES])
 
 
