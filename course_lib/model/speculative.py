@@ -165,7 +165,7 @@ class _Rule:
         return kept_probabilities(logits.cpu(), **numbers)
 
     def _uniform(self):
-        return float(torch.rand((), generator=self.generator, dtype=torch.float64))
+        return float(torch.rand((), generator=self.generator, dtype=torch.float64, device="cpu"))
 
     def _draw(self, row):
         return int(torch.multinomial(row, 1, generator=self.generator))
