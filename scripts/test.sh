@@ -7,7 +7,6 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export COURSE_ENGINE=cpu COURSE_WORK_DIR=$work  # your own answers in work/ are not touched
-export OMP_NUM_THREADS=1  # a worker is a process; threads of torch in two of them would wait for one another on two cores
 pytest=(.venv/bin/python -m pytest -q -n "${TEST_WORKERS:-2}" --dist loadfile --durations=8 --durations-min=5)
 status=0
 
