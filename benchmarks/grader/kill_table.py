@@ -19,6 +19,8 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
+import torch
+
 from benchmarks import RESULTS as ALL_RESULTS
 from benchmarks.grader import verdict_rows
 from benchmarks.harness.rows import read, stored
@@ -142,7 +144,8 @@ def _judged(item, seed, engine):
 def judge_items(exercise_ids, seed, engine, jobs):
     """Judge every answer and print a line for each. Returns the rows in the exercises' order."""
     done = []
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+    alone = {"initializer": torch.set_num_threads, "initargs": (1,)}  # several on one core wait for one another
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), **alone) as pool:
         waiting = [pool.submit(_judged, item, seed, engine) for item in _items(exercise_ids)]
         for judged in as_completed(waiting):
             for one in judged.result():
