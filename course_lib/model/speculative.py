@@ -110,8 +110,7 @@ def speculate(model, prompt, draft, *, max_new_tokens=32, num_draft=4, sampling=
     capacity = len(prompt) + max_new_tokens + num_draft
     cache = model.new_cache(1, capacity)
     draft.start(capacity)
-    ids = torch.tensor([prompt], device=model.device)
-    new = [rule.choose(model.prefill(ids, [len(prompt)], cache))[0]]
+    new = [rule.choose(model.prefill(torch.tensor([prompt], device=model.device), [len(prompt)], cache))[0]]
     while len(new) < max_new_tokens and eos not in new:
         count = min(num_draft, max_new_tokens - len(new) - 1)
         proposals, rows = draft.propose(prompt + new, count, rule.choose) if count else ([], None)

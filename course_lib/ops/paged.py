@@ -56,8 +56,7 @@ def paged_attention(
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     variant : one of DECODE_VARIANTS
     max_seq_len : int or None, not below any of `seq_lens`; default max_pages * page_size. A tight one saves idle blocks
-    validate : bool; check the values of `seq_lens` and `block_table`
-        on a GPU too, which waits for it; on the CPU they are checked always
+    validate : bool; check the values of both on a GPU too, which waits for it; on the CPU always
 
     Returns
     -------

@@ -24,20 +24,9 @@ VARIANTS = names("paged", only="prefill")
 
 
 def paged_prefill(
-    q,
-    k_pages,
-    v_pages,
-    block_table,
-    seq_lens,
-    cu_seqlens_q,
-    *,
-    max_seq_len_q,
-    layout="NHD",
-    softmax_scale=None,
-    variant="09_tuned_prefill",
-    language="cuda",
-    validate=False,
-):
+    q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q, *, max_seq_len_q, layout="NHD", softmax_scale=None,
+    variant="09_tuned_prefill", language="cuda", validate=False,
+):  # fmt: skip
     """Causal attention of the new tokens of each sequence over its pages, which hold them already; one launch.
 
     Parameters
@@ -69,20 +58,9 @@ def paged_prefill(
 
 @typed
 def plan(
-    q,
-    k_pages,
-    v_pages,
-    block_table,
-    seq_lens,
-    cu_seqlens_q,
-    *,
-    max_seq_len_q,
-    layout="NHD",
-    softmax_scale=None,
-    variant="09_tuned_prefill",
-    language="cuda",
-    validate=False,
-):
+    q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q, *, max_seq_len_q, layout="NHD", softmax_scale=None,
+    variant="09_tuned_prefill", language="cuda", validate=False,
+):  # fmt: skip
     """The launch that `paged_prefill` would make, with fresh outputs (out, lse), not yet run."""
     require_step("paged", variant, VARIANTS, language)
     if seq_lens.ndim != 1 or q.ndim != 3:
