@@ -54,18 +54,18 @@ def test_what_the_lecture_says_of_the_first_rungs(rows):
     largest = max(sum(gains(rows, new, old)) for old, new in pairwise([BEFORE, *RUNGS]))
     assert largest == sum(gains(rows, RING, WGMMA))  # "the largest step of the ladder"
     assert min(gains(rows, ROLES, RING, (128,))) > 1  # "pays everywhere"
-    assert min(gains(rows, ROLES, RING, (128,), (0, 1), LENGTHS[2:])) > 1.12  # "12 % and more from 4,096 on"
-    assert 1 - min(gains(rows, ROLES, RING, (64,), (1,), (1024,))) == pytest.approx(0.31, abs=0.006)
+    assert min(gains(rows, ROLES, RING, (128,), (0, 1), LENGTHS[2:])) > 1.115  # "12 % and more from 4,096 on", in whole percent
+    assert 1 - min(gains(rows, ROLES, RING, (64,), (1,), (1024,))) == pytest.approx(0.32, abs=0.006)
     assert min(gains(rows, ROLES, RING, (64,), (0, 1), (1024,))) == min(gains(rows, ROLES, RING))
 
 
 def test_what_the_lecture_says_of_overlap_and_turns(rows):
-    for causal, best in ((0, 1.14), (1, 1.13)):
+    for causal, best in ((0, 1.15), (1, 1.13)):
         grown = gains(rows, OVERLAP, ROLES, (128,), (causal,))
         assert grown == sorted(grown) and grown[-1] == pytest.approx(best, abs=0.006)
     assert between(gains(rows, OVERLAP, ROLES, (64,)), 0.98, 1.032)  # "at most 3 %, mostly nothing"
-    assert max(gains(rows, TURNS, OVERLAP)) < 1.0125  # "at most 1.2 %"
-    assert between(gains(rows, TURNS, OVERLAP, (128,), lengths=(16384,)), 0.98, 0.9865)  # "a loss of 1.4 to 1.9 %"
+    assert max(gains(rows, TURNS, OVERLAP)) < 1.0135  # "at most 1.3 %"
+    assert between(gains(rows, TURNS, OVERLAP, (128,), lengths=(16384,)), 0.9765, 0.9845)  # "a loss of 1.6 to 2.3 %"
 
 
 def test_what_the_lecture_says_of_the_last_rungs(rows):
@@ -76,17 +76,19 @@ def test_what_the_lecture_says_of_the_last_rungs(rows):
     assert between(gains(rows, PERSISTENT, TUNED, lengths=(16384,)), 1.005, 1.03)  # "1 to 3 %"
     assert between(gains(rows, PERSISTENT, CUDNN, (128,)), 1.035, 1.185)  # "1.04 to 1.18 times as fast as cuDNN"
     ahead = gains(rows, PERSISTENT, CUDNN, (64,), (0,)) + gains(rows, PERSISTENT, CUDNN, (64,), (1,), LENGTHS[1:])
-    assert between(ahead, 1.01, 1.255)  # "in all sizes, by up to 25 %, but one"
-    assert between(gains(rows, PERSISTENT, CUDNN, (64,), (1,), (1024,)), 0.84, 0.86)  # "15 % slower"
+    assert between(ahead, 1.01, 1.235)  # "in all sizes, by up to 23 %, but one"
+    assert between(gains(rows, PERSISTENT, CUDNN, (64,), (1,), (1024,)), 0.835, 0.845)  # "16 % slower"
     short = {name: rows[name, 64, 1, 1024]["tflops"] for name in RUNGS}
     assert max(short, key=short.get) == RING
 
 
 def test_what_the_lecture_says_of_fp8(rows):
-    for variant, full, causal in ((FP8, 1.20, 1.27), (QUANTISED, 1.15, 1.17)):
+    for variant, full, causal in ((FP8, 1.22, 1.29), (QUANTISED, 1.17, 1.18)):
         grown = gains(rows, variant, PERSISTENT, (128,), lengths=(16384,))
-        assert grown == pytest.approx([full, causal], abs=0.006)  # "1.2 and 1.27", "1.15 and 1.17 times"
-    assert max(gains(rows, FP8, PERSISTENT, (64,))) < 1 > max(gains(rows, QUANTISED, PERSISTENT, (64,)))
+        assert grown == pytest.approx([full, causal], abs=0.006)  # "1.22 and 1.29", "1.17 and 1.18 times"
+    small = sorted(gains(rows, FP8, PERSISTENT, (64,)))
+    assert small[-2] < 1 < small[-1] < 1.025  # "gains 2 % at one size and loses at the others"
+    assert max(gains(rows, QUANTISED, PERSISTENT, (64,))) < 1  # "and at all once you quantise"
 
 
 def test_what_the_lecture_says_of_the_backward_pass():
