@@ -50,11 +50,11 @@ def command_prefix():
             f"bubblewrap) or {_WITHOUT}"
         )
     words = [program, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    words += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", *_identity(program), *visible.mounts()]
+    words += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", *_identity(program)]
     words += ["--proc", "/proc", "--dev", "/dev"]
-    for folder in ("/tmp", "/dev/shm"):
+    for folder in ("/tmp", "/dev/shm"):  # before the allow-list, so that they do not hide a checkout below /tmp
         words += ["--perms", "1777", "--size", str(_SCRATCH_BYTES), "--tmpfs", folder]
-    return [*words, *_built(), "--remount-ro", "/", "--chdir", "/tmp", "--"]
+    return [*words, *visible.mounts(), *_built(), "--remount-ro", "/", "--chdir", "/tmp", "--"]
 
 
 def _identity(program):

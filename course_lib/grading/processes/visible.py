@@ -34,7 +34,7 @@ _SITE = ("site-packages", "dist-packages")
 
 def mounts():
     """Return the words of bubblewrap that make the allow-list: folders of the system, environment, course."""
-    words, made = ["--perms", "0755", "--dir", "/etc"], {"/etc"}
+    words, made = ["--perms", "0755", "--dir", "/etc"], {"/etc", "/tmp"}
     for path in (*_SYSTEM, *_LOADER):
         if os.path.islink(path) and path not in _LOADER:
             words += ["--symlink", os.readlink(path), path]
