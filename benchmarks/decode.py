@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import torch
 
-from benchmarks.harness import Benchmark, Variants, in_languages, launched, main
+from benchmarks.harness import Benchmark, Variants, in_languages, launched, main, ratio_to_best
 from benchmarks.harness.about import package
 from benchmarks.harness.decode_peers import PEERS
 from benchmarks.pages import (
@@ -122,11 +122,10 @@ def num_bytes(full, dtype):
 def speed(full, row, median_ms, times):
     """Columns of a timed row: the rate, and how it compares with reading alone and with the fastest peer."""
     rate, ceiling = num_bytes(full, row["dtype"]) / median_ms, full / times[READ_ONLY].median_ms
-    peers = [timing.median_ms for name, timing in times.items() if name[0] in PEERS]
     return {
         "gbps": f"{rate / 1e6:.0f}",
         "percent_of_ceiling": f"{100 * rate / ceiling:.1f}",
-        "ratio_to_fastest_peer": f"{min(peers) / median_ms:.3f}" if peers else "",
+        "ratio_to_fastest_peer": ratio_to_best(PEERS, median_ms, times),
     }
 
 

@@ -19,7 +19,7 @@ from types import SimpleNamespace
 
 import torch
 
-from benchmarks.harness import Benchmark, Variants, largest_error, launched, main
+from benchmarks.harness import Benchmark, Variants, largest_error, launched, main, ratio_to_best
 from benchmarks.harness.engine_peers import PEERS
 from course_lib.ops.engine import AttentionEngine
 from course_lib.reference.ragged import ragged_attention_lse
@@ -142,10 +142,9 @@ def rows_of(load, options):
     count_bytes, flop = amounts(inputs)
 
     def speed(row, median_ms, times):
-        peers = [times[name].median_ms for name in times if name[0] in PEERS]
         return {
             "gbps": f"{count_bytes / median_ms / 1e6:.0f}", "tflops": f"{flop / median_ms / 1e9:.1f}",
-            "ratio_to_best_peer": f"{min(peers) / median_ms:.3f}" if peers else "",
+            "ratio_to_best_peer": ratio_to_best(PEERS, median_ms, times),
             "plan_us": f"{plan_us:.0f}" if row["variant"] == "engine" else "",
             "imbalance": f"{engine.schedule.imbalance:.3f}" if row["variant"] == "engine" else "",
         }  # fmt: skip

@@ -16,7 +16,7 @@ from functools import partial
 import torch
 
 from benchmarks.engine import HEAD_DIM, NUM_HEADS, NUM_KV_HEADS, TOLERANCE, amounts, error_of, tensors
-from benchmarks.harness import Benchmark, Variants, launched, main
+from benchmarks.harness import Benchmark, Variants, launched, main, ratio_to_best
 from benchmarks.harness.engine_peers import MOD_PEERS
 from course_lib.ops.engine import AttentionEngine
 from course_lib.reference.ragged import ragged_attention_lse
@@ -80,10 +80,9 @@ def rows_of(load, options):
     flop = amounts(inputs)[1]
 
     def speed(row, median_ms, times):
-        peers = [times[name].median_ms for name in times if name[0] in MOD_PEERS]
         return {
             "tflops": f"{flop / median_ms / 1e9:.1f}",
-            "ratio_to_best_peer": f"{min(peers) / median_ms:.3f}" if peers else "",
+            "ratio_to_best_peer": ratio_to_best(MOD_PEERS, median_ms, times),
         }  # fmt: skip
 
     yield from variants.timed(load, speed)

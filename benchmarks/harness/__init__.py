@@ -11,7 +11,7 @@ from .benchmark import Benchmark, main
 from .checks import largest_error
 from .rows import microseconds
 from .turns import graphed, timed_in_turns
-from .variants import Variants, in_languages, launched
+from .variants import Variants, in_languages, launched, ratio_to_best
 
 __all__ = [
     "Benchmark",
@@ -23,5 +23,6 @@ __all__ = [
     "launched",
     "main",
     "microseconds",
+    "ratio_to_best",
     "timed_in_turns",
 ]

@@ -87,6 +87,12 @@ class Variants:
             yield row
 
 
+def ratio_to_best(peers, median_ms, times):
+    """The time of the fastest variant whose first name is in `peers`, over `median_ms`, as a cell; "" without one."""
+    found = [timing.median_ms for name, timing in times.items() if name[0] in peers]
+    return f"{min(found) / median_ms:.3f}" if found else ""
+
+
 def in_languages(family, variants):
     """[(variant, language)] of the steps of a family as their headers declare them, CUDA first."""
     languages = {variant: step(f"{family}/{variant}").languages for variant in variants}

@@ -7,7 +7,7 @@ import torch
 from benchmark_dry_runs import DRY
 
 from benchmarks import decode, decode_splits, flash_attention, matmul, page_sizes, paged_prefill, pages, softmax
-from benchmarks.harness import Variants, turns
+from benchmarks.harness import Variants, ratio_to_best, turns
 from course_lib.measure.timing import Timing
 
 
@@ -129,3 +129,10 @@ def test_work_of_attention_is_half_under_a_causal_mask():
 def test_the_dense_peer_of_decoding_has_a_reference():
     inputs = pages.paged_inputs((2, 8, 2, 70), 70, "cpu")
     assert pages.error_of(pages.dense(inputs)(), pages.dense_reference(inputs)) <= pages.DRY_TOLERANCE
+
+
+def test_a_ratio_is_that_of_the_fastest_peer():
+    times = {("ours",): SimpleNamespace(median_ms=2.0)}
+    times |= {(name, "torch"): SimpleNamespace(median_ms=ms) for name, ms in (("slow", 5.0), ("fast", 3.0), ("x", 1.0))}
+    assert ratio_to_best({"slow", "fast"}, 2.0, times) == "1.500"
+    assert ratio_to_best({"absent"}, 2.0, times) == ""
