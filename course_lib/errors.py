@@ -87,3 +87,24 @@ class OutOfPages(CourseError):
 
 class ModelError(CourseError):
     """A checkpoint that does not fit its model, or a request that it cannot take; nothing was loaded or changed."""
+
+
+class ServingError(CourseError):
+    """A serving engine is used against its state: a wrong move of a sequence, a step committed twice, a lost page."""
+
+
+class RefusedError(ServingError):
+    """A request that can never be served: empty, longer than the model's context or than the whole KV pool."""
+
+
+class BusyError(ServingError):
+    """The queue is full; nothing was added.
+
+    Attributes
+    ----------
+    retry_after : float, s, after which another try makes sense
+    """
+
+    def __init__(self, message, *, retry_after=1.0):
+        super().__init__(message)
+        self.retry_after = retry_after

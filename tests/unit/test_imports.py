@@ -27,6 +27,7 @@ ALLOWED = {
     "operators": BASE | {"ops"},
     # grading: the learner's answers
     "model": BASE | {"device", "cuda", "ops", "operators", "reference", "grading", "measure"},
+    "serving": BASE | {"device", "kv", "ops", "model", "reference", "measure"},
     "grading": BASE | {"device", "worker", "reference", "cuda", "triton"},  # the judge does not know the submissions
     "measure": BASE | {"device"},
     "viz": BASE | {"measure"},
