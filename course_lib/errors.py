@@ -108,3 +108,16 @@ class BusyError(ServingError):
     def __init__(self, message, *, retry_after=1.0):
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class WorldError(CourseError):
+    """The ranks of a parallel run do not fit together: they wait for each other in vain, or one of them failed.
+
+    Attributes
+    ----------
+    rank : int or None, the rank that failed first; None where all ranks are part of it
+    """
+
+    def __init__(self, message, rank=None):
+        super().__init__(message)
+        self.rank = rank

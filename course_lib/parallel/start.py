@@ -1,0 +1,43 @@
+"""Start the ranks of a world, and end all of them.
+
+May import: errors, parallel.events, parallel.threads, parallel.processes inside a function.
+"""
+
+from ..errors import UnsupportedError, WorldError
+from .events import Outcome
+from .threads import run_threads
+
+BACKENDS = ("threads", "gloo", "nccl")
+
+
+def run(function, num_ranks, *arguments, backend="threads", seconds=60.0):
+    """Run function(world, *arguments) on every rank of a new world and return when all of them have.
+
+    Parameters
+    ----------
+    function : takes a World and the arguments; for processes one that can be pickled: defined in a module, or
+        anywhere if cloudpickle is installed
+    num_ranks : int, 1 or more
+    backend : "threads" (one process, deterministic), "gloo" (processes on the CPU) or "nccl" (a GPU for each)
+    seconds : float; when they are over all ranks are ended, and the error says what each of them was doing
+
+    Returns
+    -------
+    Outcome : results by rank, and the events of all ranks on one clock
+
+    Raises
+    ------
+    WorldError  a rank raised, the ranks wait for each other in vain, or the time is over; its __cause__ is what a
+        thread raised
+    """
+    if backend not in BACKENDS:
+        raise UnsupportedError(f"backend={backend!r} is unknown; choose one of {', '.join(BACKENDS)}.")
+    if num_ranks < 1:
+        raise WorldError(f"num_ranks is {num_ranks}; a world has at least 1.")
+    if backend == "threads":
+        results, events = run_threads(function, num_ranks, arguments, seconds)
+    else:
+        from .processes import run_processes
+
+        results, events = run_processes(function, num_ranks, arguments, seconds, backend)
+    return Outcome(results, sorted(events, key=lambda event: (event.begin, event.rank)))

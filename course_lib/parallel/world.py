@@ -1,0 +1,188 @@
+"""What a rank can ask of the others: a few collectives, each counted in bytes on the wire.
+
+A `World` is one rank's view. `Threads` and `Processes` implement the methods that begin with an underscore; what is
+counted and recorded is written here, once, so that both report the same numbers.
+
+May import: errors, parallel.events, torch.
+"""
+
+from contextlib import contextmanager
+
+import torch
+
+from ..errors import ShapeError, WorldError
+from .events import Event, wire_bytes
+
+
+class World:
+    """One rank among `num_ranks`; every method is called by all ranks in the same order, `exchange` by those concerned.
+
+    Attributes
+    ----------
+    rank, num_ranks : int
+    device : torch.device of this rank's tensors
+    events : list of Event of this rank, in the order in which they ended
+    """
+
+    def __init__(self, rank, num_ranks, device="cpu"):
+        self.rank, self.num_ranks, self.device = rank, num_ranks, torch.device(device)
+        self.events, self._started = [], []
+
+    # region: collectives
+    def all_reduce(self, x, op="sum", *, label=""):
+        """x replaced by the sum, or with op="max" the maximum, of all ranks' x; returns x."""
+        if op not in ("sum", "max"):
+            raise WorldError(f"op={op!r}; all_reduce knows sum and max.", self.rank)
+        _require_contiguous(x, "all_reduce")
+        with self._event("all_reduce", x.nbytes, label):
+            self._all_reduce(x, op)
+        return x
+
+    def all_gather(self, x, dim=0, *, label=""):
+        """The x of all ranks, all of one shape, side by side along `dim` in the order of the ranks."""
+        x = x.contiguous()
+        out = x.new_empty(self.num_ranks, *x.shape)
+        with self._event("all_gather", x.nbytes, label):
+            self._all_gather(out, x)
+        return out.flatten(0, 1) if dim == 0 else out.movedim(0, dim).flatten(dim, dim + 1)
+
+    def reduce_scatter(self, x, dim=0, *, label=""):
+        """This rank's part, along `dim`, of the sum of all ranks' x; num_ranks divides x.shape[dim]."""
+        if x.shape[dim] % self.num_ranks:
+            raise ShapeError(f"x has {x.shape[dim]} along dim {dim}; {self.num_ranks} ranks need a multiple of it.")
+        parts = x.unflatten(dim, (self.num_ranks, -1)).movedim(dim, 0).contiguous()
+        out = torch.empty_like(parts[0])
+        with self._event("reduce_scatter", x.nbytes, label):
+            self._reduce_scatter(out, parts)
+        return out
+
+    def all_to_all(self, x, send_sizes=None, recv_sizes=None, *, label=""):
+        """Rows of x to the ranks, and the rows that they send to this one, in the order of the ranks.
+
+        send_sizes : list of int, rows for each rank, in order; None: the same for each
+        recv_sizes : list of int, rows from each rank; None: as many, or, with send_sizes, asked of the ranks first
+        """
+        send_sizes, recv_sizes = self._row_sizes(x, send_sizes, recv_sizes)
+        x = x.contiguous()
+        out = x.new_empty(sum(recv_sizes), *x.shape[1:])
+        row = x[:1].nbytes if len(x) else out[:1].nbytes
+        sent, received = (row * (sum(sizes) - sizes[self.rank]) for sizes in (send_sizes, recv_sizes))
+        with self._event("all_to_all", sent, label, received):
+            self._all_to_all(out, x, send_sizes, recv_sizes)
+        return out
+
+    def barrier(self, *, label=""):
+        """Return when all ranks have come here."""
+        with self._event("barrier", 0, label):
+            self._barrier()
+
+    # endregion
+
+    # region: point_to_point
+    def send(self, x, to, *, label=""):
+        """Send x to a rank; returns when that rank has taken it."""
+        self.start_exchange([(x, to)], [], label=label or f"send to {to}").wait()
+
+    def recv(self, out, source, *, label=""):
+        """Fill `out`, of the shape and dtype that `source` sends; returns out."""
+        self.start_exchange([], [(out, source)], label=label or f"recv from {source}").wait()
+        return out
+
+    def exchange(self, sends, recvs, *, label=""):
+        """Several at once, which cannot block each other: sends [(x, to)], recvs [(out, source)]; returns the outs."""
+        return self.start_exchange(sends, recvs, label=label).wait()
+
+    def ring_exchange(self, *tensors, label=""):
+        """Tensors to the next rank, and those of the previous rank, of the same shapes: a tuple, or the only one."""
+        return self.start_ring(*tensors, label=label).wait()
+
+    def start_ring(self, *tensors, out=None, label=""):
+        """`ring_exchange` that returns at once a Pending, whose `wait` gives the tensors; out: buffers for them."""
+        out = [torch.empty_like(x) for x in tensors] if out is None else out
+        after, before = (self.rank + 1) % self.num_ranks, (self.rank - 1) % self.num_ranks
+        sends, recvs = [(x, after) for x in tensors], [(x, before) for x in out]
+        return self.start_exchange(sends, recvs, label=label or "ring", single=len(tensors) == 1)
+
+    def start_exchange(self, sends, recvs, *, label="", single=False):
+        """`exchange` that returns at once a Pending; no tensor of it may be touched before its `wait` has returned."""
+        for x, rank in (*sends, *recvs):
+            _require_contiguous(x, "exchange")
+            if not 0 <= rank < self.num_ranks:
+                raise WorldError(f"rank {self.rank} names rank {rank}; there are 0 to {self.num_ranks - 1}.", self.rank)
+        pending = Pending(self, sends, recvs, label, single)
+        self._started.append(pending)
+        return pending
+
+    # endregion
+
+    @contextmanager
+    def span(self, label):
+        """Records what runs inside as an event of the kind "compute"."""
+        begin = self._now()
+        yield
+        self._record("compute", label, begin, 0, 0)
+
+    def require_nothing_pending(self):
+        """Raise where an exchange was started and never waited for: its tensors may be incomplete."""
+        if self._started:
+            first = self._started[0]
+            raise WorldError(
+                f"rank {self.rank} started {len(self._started)} exchange(s) that it never waited for, the first with "
+                f"the label {first.label!r}; call wait() on what start_exchange or start_ring returned.", self.rank
+            )  # fmt: skip
+
+    @contextmanager
+    def _event(self, kind, num_bytes, label, received=None):
+        """Count and time one collective; num_bytes as `wire_bytes` takes it."""
+        begin = self._now()
+        yield
+        sent = wire_bytes(kind, num_bytes, self.num_ranks)
+        self._record(kind, label, begin, sent, sent if received is None else received)
+
+    def _record(self, kind, label, begin, sent, received):
+        self.events.append(Event(self.rank, kind, label, begin, self._now(), sent, received))
+
+    def _row_sizes(self, x, send_sizes, recv_sizes):
+        """The two lists of all_to_all, checked; missing ones filled in."""
+        if send_sizes is None:
+            if len(x) % self.num_ranks:
+                raise ShapeError(f"x has {len(x)} rows; without send_sizes {self.num_ranks} ranks must divide them.")
+            send_sizes = [len(x) // self.num_ranks] * self.num_ranks
+            recv_sizes = send_sizes if recv_sizes is None else recv_sizes
+        send_sizes = [int(size) for size in send_sizes]
+        if len(send_sizes) != self.num_ranks or sum(send_sizes) != len(x) or min(send_sizes) < 0:
+            raise ShapeError(
+                f"send_sizes={send_sizes} on rank {self.rank}; expected {self.num_ranks} numbers that sum to the "
+                f"{len(x)} rows of x."
+            )
+        if recv_sizes is None:
+            sizes = torch.tensor(send_sizes, device=self.device)
+            recv_sizes = self.all_to_all(sizes, label="sizes").tolist()
+        return send_sizes, [int(size) for size in recv_sizes]
+
+
+class Pending:
+    """An exchange under way; `wait` returns what came, in the order in which it was asked for."""
+
+    def __init__(self, world, sends, recvs, label, single):
+        self.world, self.label, self.single = world, label, single
+        self.tensors = tuple(out for out, _ in recvs)
+        self.sent, self.received = (
+            sum(x.nbytes for x, other in pairs if other != world.rank) for pairs in (sends, recvs)
+        )
+        self.begin = world._now()
+        self._handle = world._start(sends, recvs)
+
+    def wait(self):
+        """The received tensors, complete: a tuple, or the only one of a ring with one tensor."""
+        if self in self.world._started:
+            self.world._started.remove(self)
+            self.world._finish(self._handle)
+            self.world._record("exchange", self.label, self.begin, self.sent, self.received)
+        return self.tensors[0] if self.single else self.tensors
+
+
+def _require_contiguous(x, name):
+    if not x.is_contiguous():
+        raise ShapeError(f"{name} takes contiguous tensors; this one has the shape {tuple(x.shape)} and the strides "
+                         f"{x.stride()}: call contiguous() on it.")  # fmt: skip
