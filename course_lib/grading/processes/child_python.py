@@ -1,16 +1,18 @@
 """Runs a Python answer: a function of torch tensors whose return values are the outputs.
 
-May import: answer.loading, faults, forbidden, tensors, watch, wire, numpy, torch.
+May import: answer.loading, faults, forbidden, ranks, tensors, watch, wire, numpy, torch.
 """
 
 import contextlib
 import inspect
 import types
+from dataclasses import replace
 
 import numpy
 import torch
 
 from ..answer import loading
+from . import ranks
 from .faults import Problem, fault_of
 from .forbidden import Off
 from .tensors import Bindings
@@ -40,6 +42,9 @@ class Runner:
 
     def run(self, run, result):
         bound = Bindings(run)
+        if run.world:
+            self._run_ranks(run, bound, result)
+            return
         check_signature(self.function, bound.arguments, run.constants, self.task.entry)
         watch = Watch() if self.task.watched else None
         try:
@@ -54,6 +59,15 @@ class Runner:
             result.returned = describe(returned)
             result.ledger = watch.ledger() if watch else None
             result.outputs = take_outputs(returned, run, self.task.entry)
+
+    def _run_ranks(self, run, bound, result):
+        """The run on as many threads as it has ranks."""
+        check_signature(self.function, [None, *bound.arguments], run.constants, self.task.entry)
+        returned, ledger = ranks.call(self.function, run.world, bound.arguments, run.constants, self.off.operators)
+        self.off.check()
+        result.inputs_changed = bound.changes()
+        result.returned, result.ledger = describe(returned[0]), ledger
+        result.outputs = take_ranks(returned, run, self.task.entry)
 
 
 def find(module, entry):
@@ -118,6 +132,23 @@ def take_outputs(returned, run, entry):
         name: _fitting(value, shape, dtype, name, entry)
         for value, (name, (shape, dtype)) in zip(values, run.outputs.items(), strict=True)
     }
+
+
+def take_ranks(returned, run, entry):
+    """The outputs (world, …) from what every rank returned; Problem naming the first rank whose result does not fit."""
+    one = replace(run, outputs={name: (shape[1:], dtype) for name, (shape, dtype) in run.outputs.items()})
+    taken = []
+    for rank, values in enumerate(returned):
+        try:
+            taken.append(take_outputs(values, one, entry))
+        except Problem as problem:
+            raise Problem(problem.fault.kind, f"Rank {rank}: {problem.fault.message}") from None
+    for name in run.outputs:
+        shapes = [tuple(outputs[name].shape) for outputs in taken]
+        if len(set(shapes)) > 1:
+            said = ", ".join(map(str, shapes))
+            raise Problem("wrong_return", f"The ranks return {name} in different shapes: {said}.")
+    return {name: torch.stack([outputs[name] for outputs in taken]) for name in run.outputs}
 
 
 def shape_text(shape):

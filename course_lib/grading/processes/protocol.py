@@ -38,6 +38,8 @@ class Run:
     language "cuda":   ``kernel(grid, block, *arguments, shared_bytes=…)``, compiled with `constants` as -D
     language "triton": ``kernel[grid](*arguments, **constants)`` (num_warps and num_stages may be among them)
     language "python": ``function(*arguments, **constants)``; what it returns are the outputs, in order of `outputs`
+    With `world` every rank calls ``function(world, *arguments, **constants)`` in a thread of its own (ranks.py); an
+    output has what the ranks returned one after the other, (world, …).
     """
 
     name: str
@@ -53,6 +55,7 @@ class Run:
     contents: dict[str, Any] = field(default_factory=dict)  # output -> tensor it holds before, in place of poison
     timeline: bool = False  # cuda, CPU: ledger["timeline"] holds rows [block, warp, kind, start, end] (report.timeline)
     repeats: str = ""  # name of the run that this one repeats with other poison; not run where it can say nothing new
+    world: int = 0  # python: number of ranks; ledger["calls"] holds the collectives of each
 
 
 @dataclass(frozen=True)
