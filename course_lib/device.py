@@ -105,12 +105,17 @@ def has_gpu():
     ------
     CourseError   COURSE_ENGINE is neither "cpu", "gpu" nor empty, or it is "gpu" and no GPU is visible
     """
-    wanted = os.environ.get("COURSE_ENGINE", "").strip().lower()
+    return _has_gpu(os.environ.get("COURSE_ENGINE", ""), os.environ.get("CUDA_VISIBLE_DEVICES"), _gpu_count)
+
+
+@functools.cache  # every launch asks, and the answer is that of the two variables
+def _has_gpu(asked, visible, count):
+    wanted = asked.strip().lower()
     if wanted not in ("", "auto", "cpu", "gpu"):
         raise CourseError(f'COURSE_ENGINE is "{wanted}"; set it to "cpu" or "gpu", or leave it unset.')
     if wanted == "cpu":
         return False
-    available = _gpu_count() > 0 and _visible()
+    available = count() > 0 and _shows(visible)
     if wanted == "gpu" and not available:
         raise CourseError(
             "COURSE_ENGINE=gpu asks for a GPU, but the NVIDIA driver shows none here. "
@@ -142,10 +147,9 @@ def known(name):
     return None
 
 
-def _visible():
-    """False when CUDA_VISIBLE_DEVICES hides every GPU; NVML ignores that variable."""
-    value = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return value is None or value.strip() not in ("", "-1", "NoDevFiles")
+def _shows(visible):
+    """False when CUDA_VISIBLE_DEVICES, None or its text, hides every GPU; NVML ignores that variable."""
+    return visible is None or visible.strip() not in ("", "-1", "NoDevFiles")
 
 
 @functools.cache

@@ -9,6 +9,8 @@
 May import: errors, notation, device.
 """
 
+import time
+
 from .. import device
 from .kernel import Kernel, launch_count
 from .ledgers import compare
@@ -30,7 +32,8 @@ __all__ = [
 
 _MAX_KERNELS = 256
 _kernels = {}  # what a kernel is made of -> Kernel
-_loaded = {}  # arguments of `load` and the engine -> ({file: stamp}, Kernel)
+_loaded = {}  # arguments of `load` and the engine -> (Kernel, {file: stamp}, when they were looked at)
+LOOK_EVERY = 0.2  # seconds between two looks at the files of a kernel: no editor is faster, a loop of launches is
 
 
 def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1, checked=False):  # noqa: A001 - part of the API
@@ -107,6 +110,7 @@ def with_edits(kernel, *edits):
 
 def load(path, name=None, *, defines=None):
     """Compile a kernel file; once, as long as neither it nor a header of it changes, so launchers load at every call.
+    A change is seen LOOK_EVERY seconds later at the latest.
 
     Parameters
     ----------
@@ -117,13 +121,16 @@ def load(path, name=None, *, defines=None):
     -------
     kernel : Kernel
     """
-    key = (str(path), name, tuple((defines or {}).items()), device.engine())
-    stamps, kernel = _loaded.get(key, ({}, None))
+    key = (path, name, tuple(defines.items()) if defines else (), device.engine())
+    kernel, stamps, looked = _loaded.get(key, (None, {}, 0.0))
+    now = time.monotonic()
+    if kernel is not None and now - looked < LOOK_EVERY:
+        return kernel
     if kernel is None or any(stamp(file) != before for file, before in stamps.items()):
         text, shown = read(path)
         stamps = {file: stamp(file) for file in (KERNELS_ROOT / path, *included_files(text, filename=shown))}
         kernel = _kernel(text, name, defines, shown, 1)
-        _keep(_loaded, key, (stamps, kernel))
+    _keep(_loaded, key, (kernel, stamps, now))
     return kernel
 
 
@@ -145,6 +152,6 @@ def _kernel(source, name, defines, filename, first_line, checked=False):
 
 def _keep(cache, key, value):
     """Store a value; the oldest one goes when the cache is full."""
-    while len(cache) >= _MAX_KERNELS:
+    while key not in cache and len(cache) >= _MAX_KERNELS:
         cache.pop(next(iter(cache)))
     cache[key] = value

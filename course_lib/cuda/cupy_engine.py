@@ -6,11 +6,13 @@ is run again does not compile again.
 May import: errors, device, notes, nvrtc, tensor_map.
 """
 
+import functools
 import hashlib
 import os
 import re
 import tempfile
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy
@@ -23,7 +25,7 @@ from .notes import explained
 from .tensor_map import TensorMap
 
 _HOW = Path(nvrtc.__file__).read_text(encoding="utf-8")  # options, and what of the log is kept
-MAX_WATCHED = 64  # configurations of one kernel that are synchronised; a loop over growing sizes must not always wait
+MAX_WATCHED = 16  # configurations of one kernel that are synchronised; a loop over growing sizes must not always wait
 _REPLAY = "On the SIMT machine kernel.profile(…) with the same arguments names the line."
 _LOST = "The GPU takes no more work from this process: restart it."
 _FAILED = (
@@ -64,6 +66,7 @@ class CupyModule:
     def __init__(self, source, name, parameters, *, defines, filename, first_line):
         self.name, self.parameters = name, parameters
         self._seen, self._fitting, self._streams = set(), set(), {}
+        self._types = scalar_types(parameters)
         path, notes = _cubin(source, defines, filename, first_line)
         self.compile_log = explained(notes)
         self._module = _cupy().RawModule(path=str(path))
@@ -86,29 +89,26 @@ class CupyModule:
         reported under its name; later ones, and all after MAX_WATCHED configurations, are asynchronous. COURSE_SYNC=1
         waits every time. Nothing waits while a CUDA graph is being captured.
         """
-        cupy = _cupy()
         if (block, shared_bytes) not in self._fitting:
             self._check_resources(block, shared_bytes)
         tensors = [value if isinstance(value, torch.Tensor) else value.tensor for value in values if _has_memory(value)]
         index = tensors[0].device.index if tensors else torch.cuda.current_device()
-        packed = tuple(_pack(parameter, value) for parameter, value in zip(self.parameters, values, strict=True))
+        packed = tuple(map(_pack, self._types, values))
         stream = torch.cuda.current_stream(index)
-        key = (
-            grid,
-            block,
-            shared_bytes,
-            tuple(_key(value) for value in values),
-        )
         try:
-            with cupy.cuda.Device(index), self._stream(stream.cuda_stream):
+            with _on_device(index), self._stream(stream.cuda_stream):
                 self.function(grid, block, packed, shared_mem=shared_bytes)
-            new = len(self._seen) < MAX_WATCHED and key not in self._seen
-            wanted = new or os.environ.get("COURSE_SYNC") == "1"
-            if wanted and not torch.cuda.is_current_stream_capturing():
+            if self._wants_wait(grid, block, values, shared_bytes) and not torch.cuda.is_current_stream_capturing():
                 stream.synchronize()
-                self._seen.add(key)
-        except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError, RuntimeError) as error:
+                self._seen.add(_configuration(grid, block, values, shared_bytes))
+        except _driver_errors() as error:
             raise self._fault(error, grid, block, shared_bytes) from error
+
+    def _wants_wait(self, grid, block, values, shared_bytes):
+        """Whether the host waits for this launch; a kernel that has been watched enough costs nothing here."""
+        if len(self._seen) < MAX_WATCHED and _configuration(grid, block, values, shared_bytes) not in self._seen:
+            return True
+        return os.environ.get("COURSE_SYNC") == "1"
 
     def _check_resources(self, block, shared_bytes):
         """Refuse a block that exceeds the kernel's register limit or the block's shared memory."""
@@ -169,16 +169,23 @@ def _key(value):
     return value.key if isinstance(value, TensorMap) else value
 
 
-def _pack(parameter, value):
+def scalar_types(parameters):
+    """The numpy type of each parameter that is a number of C, else None."""
+    return [numpy.dtype(parameter.format).type if parameter.format else None for parameter in parameters]
+
+
+def _pack(scalar_type, value):
     """Return one argument as a numpy scalar of exactly its bytes, which CuPy passes unchanged."""
+    if isinstance(value, torch.Tensor):
+        return numpy.uint64(value.data_ptr())
     if isinstance(value, TensorMap):
         value = value.driver_bytes()  # the driver copies them at the launch
-    if isinstance(value, torch.Tensor) or value is None:
-        return numpy.uint64(0 if value is None else value.data_ptr())
+    if value is None:
+        return numpy.uint64(0)
     if isinstance(value, bytes):
         # CuPy passes a structured scalar of one field as its bytes
         return numpy.frombuffer(value, dtype=numpy.dtype([("bytes", numpy.uint8, (len(value),))]))[0]
-    return numpy.dtype(parameter.format).type(value)
+    return scalar_type(value)
 
 
 def _cubin(source, defines, filename, first_line):
@@ -206,6 +213,28 @@ def _write(path, content):
     os.replace(file.name, path)
 
 
+def _configuration(grid, block, values, shared_bytes):
+    """What is watched once: the launch, shapes and numbers."""
+    return grid, block, shared_bytes, tuple(map(_key, values))
+
+
+@functools.cache
+def _several_gpus():
+    return torch.cuda.device_count() > 1
+
+
+def _on_device(index):
+    """CuPy's context of a GPU; where there is one only, nothing needs to be set."""
+    return _cupy().cuda.Device(index) if _several_gpus() else nullcontext()
+
+
+@functools.cache
+def _driver_errors():
+    driver, runtime = _cupy().cuda.driver, _cupy().cuda.runtime
+    return driver.CUDADriverError, runtime.CUDARuntimeError, RuntimeError
+
+
+@functools.cache
 def _cupy():
     """Import cupy, or raise a ToolchainError that says how to install it."""
     try:

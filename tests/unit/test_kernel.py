@@ -98,6 +98,8 @@ def test_a_file_is_compiled_again_when_it_or_a_header_changes(tmp_path, monkeypa
     monkeypatch.setattr(cuda.source, "KERNELS_ROOT", tmp_path)
     monkeypatch.setattr(cuda, "KERNELS_ROOT", tmp_path)
     monkeypatch.setattr(cuda, "_kernel", lambda *_: object())
+    clock = iter(range(10))
+    monkeypatch.setattr(cuda.time, "monotonic", lambda: next(clock) * cuda.LOOK_EVERY)
     header, file = tmp_path / "common" / "scale.cuh", tmp_path / "family" / "k.cu"
     for path in (header, file):
         path.parent.mkdir()
@@ -110,7 +112,11 @@ def test_a_file_is_compiled_again_when_it_or_a_header_changes(tmp_path, monkeypa
     second = cuda.load("family/k.cu")
     assert second is not first
     file.write_text(text.replace("*=", "+="))
-    assert cuda.load("family/k.cu") not in (first, second)
+    third = cuda.load("family/k.cu")
+    assert third not in (first, second)
+    file.write_text(text.replace("*=", "-="))
+    monkeypatch.setattr(cuda.time, "monotonic", lambda: 3.9 * cuda.LOOK_EVERY)
+    assert cuda.load("family/k.cu") is third, "looked at too soon"
 
 
 def test_load_of_a_file_with_two_kernels_names_them():

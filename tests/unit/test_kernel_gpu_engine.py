@@ -39,10 +39,11 @@ def test_arguments_become_exactly_their_bytes():
     x = torch.zeros(4)
     parameters = signature.parse(SOURCE, "k")
     values = [x, 7, struct.pack("<e", 1.5), struct.pack("<4f", 1, 2, 3, 4)]
-    packed = [cupy_engine._pack(parameter, value) for parameter, value in zip(parameters, values, strict=True)]
+    types = cupy_engine.scalar_types(parameters)
+    packed = [cupy_engine._pack(scalar_type, value) for scalar_type, value in zip(types, values, strict=True)]
     assert [item.nbytes for item in packed] == [8, 4, 2, 16]
     assert int(packed[0]) == x.data_ptr() and packed[3].tobytes() == values[3]
-    assert int(cupy_engine._pack(parameters[0], None)) == 0
+    assert int(cupy_engine._pack(types[0], None)) == 0
 
 
 def test_machine_code_is_kept_and_notes_with_it(hopper, monkeypatch):

@@ -3,6 +3,8 @@
 May import: errors, checks, sizes, torch.
 """
 
+import functools
+
 import torch
 
 from ...errors import ShapeError
@@ -15,8 +17,12 @@ MIN_SPLIT_LEN = 128  # keys below which a block of dense decode is not worth its
 
 def slots(tensor, blocks_per_sm):
     """Blocks that the card of `tensor` holds at a time; on the CPU those of an H200, so that plans look the same."""
-    num_sms = torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 132
-    return num_sms * blocks_per_sm
+    return (_num_sms(tensor.device) if tensor.is_cuda else 132) * blocks_per_sm
+
+
+@functools.cache
+def _num_sms(device):
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def choose_num_splits(num_pairs, longest, num_slots, *, min_split_len=MIN_SPLIT_LEN):

@@ -32,14 +32,16 @@ def typed(function):
     names = tuple(parameters)
     may_lack = {name for name, one in parameters.items() if one.default is None} | {"out"}
     may_lack |= {"k"} if "cos_sin" in parameters else set()  # rope of queries alone
+    checks = {name: (_check_of(name), name in may_lack) for name in names if _check_of(name)}
 
     @functools.wraps(function)
     def checked(*args, **kwargs):
         devices = {}
         for name, value in (*zip(names, args, strict=False), *kwargs.items()):
-            if value is not None or name not in may_lack:
-                _check(name, value, devices)
-        if len(set(devices.values())) > 1:
+            check, may_be_none = checks.get(name, (None, True))
+            if check is not None and not (value is None and may_be_none):
+                check(name, value, devices)
+        if len(devices) > 1 and len(set(devices.values())) > 1:
             said = ", ".join(f"{name} on {device}" for name, device in devices.items())
             raise ShapeError(f"the tensors of a launch lie on one device; got {said}.")
         return function(*args, **kwargs)
@@ -47,34 +49,43 @@ def typed(function):
     return checked
 
 
-def _check(name, value, devices):
-    """One argument; the device of a tensor goes into `devices`."""
-    if name in _TENSORS:
-        if isinstance(value, tuple) and name == "out":
-            return
-        _tensor(name, value)
-        devices[name] = value.device
-    elif name in _COUNTS or name in _WHOLE:
-        _whole(name, value)
-    elif name in _REAL:
-        if not isinstance(value, numbers.Real) or not math.isfinite(value):
-            raise UnsupportedError(f"{name}={value!r}; expected a finite number.")
-        if name == "eps" and value < 0:
-            raise UnsupportedError(f"eps={value}; expected at least 0: it keeps a root away from 0.")
-    elif name in _WORDS and not isinstance(value, str):
-        raise UnsupportedError(f"{name}={value!r}; expected a word in quotes.")
+def _check_of(name):
+    """The function (name, value, devices) that looks at the arguments of this name; None where none does.
+
+    The device of a tensor goes into `devices`.
+    """
+    for names, check in ((_TENSORS, _tensor), (_COUNTS | _WHOLE, _whole), (_REAL, _real), (_WORDS, _word)):
+        if name in names:
+            return check
+    return None
 
 
-def _tensor(name, value):
+def _tensor(name, value, devices):
+    if isinstance(value, tuple) and name == "out":
+        return
     if not isinstance(value, torch.Tensor):
         remedy = "; torch.from_numpy makes one" if type(value).__module__ == "numpy" else ""
         raise ShapeError(f"{name} is a {type(value).__name__}; expected a torch tensor{remedy}.")
-    if value.device.type not in ("cpu", "cuda") or value.layout != torch.strided:
-        where = f"on {value.device.type}" if value.layout == torch.strided else f"of layout {value.layout}"
+    device = value.device
+    if device.type not in ("cpu", "cuda") or value.layout != torch.strided:
+        where = f"on {device.type}" if value.layout == torch.strided else f"of layout {value.layout}"
         raise ShapeError(f"{name} is a tensor {where}; kernels read plain memory, on the CPU or on a CUDA device.")
+    devices[name] = device
 
 
-def _whole(name, value):
+def _real(name, value, devices):
+    if not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise UnsupportedError(f"{name}={value!r}; expected a finite number.")
+    if name == "eps" and value < 0:
+        raise UnsupportedError(f"eps={value}; expected at least 0: it keeps a root away from 0.")
+
+
+def _word(name, value, devices):
+    if not isinstance(value, str):
+        raise UnsupportedError(f"{name}={value!r}; expected a word in quotes.")
+
+
+def _whole(name, value, devices):
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise UnsupportedError(f"{name}={value!r}; expected a whole number.")
     if name in _COUNTS and value < 1:
