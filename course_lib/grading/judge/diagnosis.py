@@ -59,7 +59,8 @@ def diagnose(evidence, task_fault=None, probe=None):
     if modified is not None:
         return modified
     if evidence.exercise.accept is not None:
-        return next(case.refusal for case in evidence.failing() if case.refusal is not None)
+        own = evidence.exercise.diagnose(evidence) if evidence.exercise.diagnose is not None else None
+        return own or next(case.refusal for case in evidence.failing() if case.refusal is not None)
     for look in (_structure, unwritten, _refused, _trivial, _own_reading(probe), _unstable, _not_a_number):
         found = look(evidence)
         if found is not None:

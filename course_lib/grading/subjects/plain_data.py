@@ -1,0 +1,159 @@
+"""Exercises on plain data: a case is many calls of one function, whose results are compared with `==`.
+
+The answer's given part writes the results of all calls of a case as text (`repr`), which is read here and never run.
+A wrong result is explained by the mistake that gives all results of all cases, the right ones too.
+
+May import: exercise.spec, processes.protocol, verdict, evidence (as data), torch.
+"""
+
+import ast
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any
+
+import torch
+
+from ..exercise.spec import Case, exercise
+from ..processes.protocol import Run
+from ..report.verdict import Diagnosis
+
+_WORDS = {int: "whole number", float: "float", str: "text", bool: "True or False", NoneType: "None"}
+_SHOWN = 160  # characters of a result that a sentence quotes
+
+
+def plain_exercise(task_file, *, cases, form, outcome, say, mistakes=(), explain=None):
+    """The Exercise of a folder whose answer maps plain data to plain data.
+
+    Parameters
+    ----------
+    task_file : str, ``__file__`` of the task.py that calls
+    cases : dict, name -> callable (random.Random) -> list of calls, each a tuple of arguments as JSON has them
+    form : of one result: a type, ``int | None``, ``[form]`` for a list or tuple of any length, ``(form, form)`` for one
+        of this length
+    outcome : callable, (*call, **options) -> the right result; `options` make it a mistake
+    say : callable, (call, got, right) -> the facts, one or two sentences
+    mistakes : rows (code, words, options, or a callable (*call) -> result); "It is what comes when" goes before words
+    explain : callable, (call, got) -> (code, words) or None, for a result that no mistake gives
+    """
+
+    subject = _Subject(form, outcome, say, mistakes, explain)
+    return exercise(
+        task_file,
+        cases=tuple(Case(name, {}, "plain data", "plain data", {"make": make}) for name, make in cases.items()),
+        make_inputs=_inputs,
+        make_run=lambda case, tensors: Run(case.name, {}, {"text": ((-1,), "uint8")}, (tensors["calls"],)),
+        oracle=lambda case, tensors: {},
+        baseline=lambda case, tensors: {},
+        rules={},
+        accept=subject.accept,
+        diagnose=subject.diagnose,
+    )
+
+
+def _inputs(case, gen):
+    rng = random.Random(int(torch.randint(2**31, (1,), generator=gen)))
+    return {"calls": [list(call) for call in case.options["make"](rng)]}
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is right, and how to say what is not; see plain_exercise."""
+
+    form: Any
+    outcome: Callable
+    say: Callable
+    mistakes: tuple
+    explain: Callable | None
+
+    def accept(self, case, tensors, outputs):
+        """Diagnosis of the results of one case by themselves, or None."""
+        results = read(outputs["text"])
+        if isinstance(results, Diagnosis):
+            return results
+        return _misfit(case, tensors["calls"], results, self.form) or self._wrong(case, tensors["calls"], results)
+
+    def _wrong(self, case, calls, results):
+        pairs = ((call, got, self.outcome(*call)) for call, got in zip(calls, results, strict=True))
+        wrong = [(call, got, right) for call, got, right in pairs if same(got) != same(right)]
+        if not wrong:
+            return None
+        call, got, right = min(wrong, key=lambda triple: len(repr(triple[0])))
+        code, words = (self.explain and self.explain(call, got)) or ("wrong_result", "")
+        facts = f"Case {case.name!r}, {len(wrong)} of {len(calls)} results are wrong. {self.say(call, got, right)}"
+        return Diagnosis(code, f"{facts} {words}".strip())
+
+    def diagnose(self, evidence):
+        """Diagnosis of the results of all cases together, or None."""
+        unread = [one.refusal for one in evidence.cases if one.refusal and one.refusal.code == "wrong_return"]
+        if unread or not all(one.ran for one in evidence.cases):
+            return unread[0] if unread else None
+        calls = [
+            (call, got)
+            for one in evidence.cases
+            for call, got in zip(one.inputs["calls"], read(one.first.outputs["text"]), strict=True)
+        ]
+        for code, words, mistake in self.mistakes:
+            if all(self._gives(mistake, call, got) for call, got in calls):
+                wrong = [(call, got) for call, got in calls if same(got) != same(self.outcome(*call))]
+                call, got = min(wrong, key=lambda pair: len(repr(pair[0])))
+                return Diagnosis(code, f"{self.say(call, got, self.outcome(*call))} It is what comes when {words}.")
+        return None
+
+    def _gives(self, mistake, call, got):
+        try:
+            result = mistake(*call) if callable(mistake) else self.outcome(*call, **mistake)
+        except (IndexError, KeyError, ValueError):
+            return False
+        return same(result) == same(got)
+
+
+def read(text):
+    """The results of a case, from their text as bytes; a Diagnosis when it is no plain data."""
+    words = bytes(text.tolist()).decode(errors="replace")
+    try:
+        return ast.literal_eval(words)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return Diagnosis(
+            "wrong_return",
+            f"A result is no plain data: {_short(words)}. Return numbers, text, None, and tuples or lists of them; a "
+            "number of torch or numpy becomes one with int(x).",
+        )
+
+
+def same(value):
+    """A result with every list as a tuple, so that == does not tell them apart, and with the type of each number."""
+    if isinstance(value, list | tuple):
+        return tuple(same(item) for item in value)
+    return type(value).__name__, value
+
+
+def _misfit(case, calls, results, form):
+    """Diagnosis of the first result that has not the form, or None."""
+    if not isinstance(results, list | tuple) or len(results) != len(calls):
+        return Diagnosis("wrong_return", f"Case {case.name!r}: expected a result for each of {len(calls)} calls.")
+    for got in results:
+        part = misfit(got, form)
+        if part is not None:
+            words = f"Case {case.name!r}: the result {_short(repr(got))} has another form: {part}."
+            return Diagnosis("wrong_return", words)
+    return None
+
+
+def misfit(value, form):
+    """What of a value has not the form, in words, or None."""
+    if isinstance(form, list | tuple):
+        wanted = "a list or tuple" if isinstance(form, list) else f"{len(form)} values"
+        if not isinstance(value, list | tuple) or isinstance(form, tuple) and len(value) != len(form):
+            return f"expected {wanted}, not {_short(repr(value))}"
+        parts = form * len(value) if isinstance(form, list) else form
+        return next((found for pair in zip(value, parts, strict=True) if (found := misfit(*pair))), None)
+    types = form.__args__ if isinstance(form, UnionType) else (form,)
+    if type(value) in types:
+        return None
+    return f"expected {' or '.join(_WORDS[one] for one in types)}, not {_short(repr(value))}"
+
+
+def _short(words):
+    return words if len(words) <= _SHOWN else f"{words[:_SHOWN]} …"

@@ -1,0 +1,56 @@
+"""Exercises on plain data: results are read as literals, held against a form, and explained by mistakes."""
+
+import pytest
+import torch
+
+from course_lib.grading.exercise import registry
+from course_lib.grading.judge.judge import judge
+from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects import plain_data
+
+
+def text(value):
+    return torch.tensor(list(repr(value).encode()), dtype=torch.uint8)
+
+
+def test_results_are_read_as_literals_alone():
+    assert plain_data.read(text([(1, None), "a", [2.5]])) == [(1, None), "a", [2.5]]
+    for value in (torch.tensor(3), object(), (n for n in "ab")):
+        found = plain_data.read(text([value]))
+        assert isinstance(found, Diagnosis) and found.code == "wrong_return"
+    assert isinstance(plain_data.read(torch.tensor(list(b"print(1)"), dtype=torch.uint8)), Diagnosis)
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "words"),
+    [
+        ([(1, 2)], [(int, int)], None),
+        (((1, 2), [3, 4]), [(int, int)], None),
+        ([], [(int, int)], None),
+        ([(1, 2, 3)], [(int, int)], "expected 2 values, not (1, 2, 3)"),
+        ([(1, True)], [(int, int)], "expected whole number, not True"),
+        ([(1, 2.0)], [(int, int)], "expected whole number, not 2.0"),
+        (3, [int], "expected a list or tuple, not 3"),
+        ("ab", [str], "expected a list or tuple, not 'ab'"),
+        (None, int | None, None),
+        ("x", int | None, "expected whole number or None, not 'x'"),
+    ],
+)
+def test_a_form_says_what_does_not_fit(value, form, words):
+    assert plain_data.misfit(value, form) == words
+
+
+def test_lists_and_tuples_are_the_same_and_numbers_of_two_types_are_not():
+    assert plain_data.same([(1, 2)]) == plain_data.same(([1, 2],))
+    assert plain_data.same([1]) != plain_data.same([True]) and plain_data.same([1]) != plain_data.same([1.0])
+
+
+def test_a_mistake_is_named_only_when_it_gives_every_result():
+    """A wrong step of one request alone fits no mistake of 14.1: the diagnosis keeps to the facts."""
+    exercise = registry.get("14.1")
+    answer = (
+        "import torch\n\ndef schedules(calls):\n    return torch.tensor(list(repr({}).encode()), dtype=torch.uint8)\n"
+    )
+    verdict = judge(exercise, answer.format("[[(0, 1)]] * len(calls)"), seed=3)
+    assert verdict.diagnosis.code == "wrong_result" and "should be" in verdict.diagnosis.sentence
+    assert judge(exercise, answer.format("[[]]"), seed=3).diagnosis.code == "wrong_return"
