@@ -3,6 +3,7 @@
     course doctor                 what this machine can run
     course grade 03.2 answer.cu   the verdict on a file; --json for programs
     course grade-all FOLDER       the verdicts on other people's answers, each in a sandbox of its own
+    course cohort FOLDER --out grades.csv   a class: many learners' answers at once, a gradebook and a page for each
     course hint 03.2              one more hint
     course watch 03.2 answer.cu   the verdict at each save of a file
     course progress               what is passed, what comes next, how many minutes are left
@@ -31,7 +32,7 @@ from pathlib import Path
 
 from .. import device
 from ..errors import CourseError
-from . import exercises, mutate
+from . import cohort, exercises, mutate
 from .as_json import finite
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -116,6 +117,9 @@ def _parser():
     own.add_argument("names", nargs="*", metavar="DIR", help="folders, or ids of the course's own exercises")
     own.add_argument("--seed", type=int, help="fixed inputs; otherwise they are new every time")
     mutate.add_arguments(command("mutate", mutate.run, mutate.HELP))
+    many = command("cohort", cohort.run, cohort.HELP)
+    cohort.add_arguments(many)
+    many.epilog = _LIMITS
     command("build", None, "notebooks from chapters/")
     command("bench", None, "measure this machine; rows go to benchmarks/results")
     return parser

@@ -43,7 +43,7 @@ class _Gatherer:
         indent = len(lines[0]) - len(lines[0].lstrip())
         text = "".join(line[indent:] if line.strip() else line for line in lines).rstrip() + "\n"
         scope = _scope(python)
-        for used in _names(text):
+        for used in outside_names(text):
             if used in scope and used != name:
                 self.add(used, scope[used], name)
         self.functions[name] = f"{mark(first, _cell_name(python))}\n{text}"
@@ -176,7 +176,7 @@ def _filled(cell):
         return False
 
 
-def _names(text):
+def outside_names(text):
     """Names that a piece of source takes from outside, decorators, defaults and annotations included, in order.
 
     Builtins are left out, and so are parameters and local variables, whatever else bears their names in the notebook.

@@ -48,11 +48,11 @@ def extract(answer, language=None):
     CourseError  the thing has no text, or uses something that cannot be taken along; the message names it
     """
     if isinstance(answer, Answer):
-        return replace(answer, text=_plain(answer.text))
+        return replace(answer, text=plain(answer.text))
     if isinstance(answer, Path):
         return from_file(answer)
     if isinstance(answer, str):
-        return Answer(_plain(answer))
+        return Answer(plain(answer))
     if hasattr(answer, "source") and hasattr(answer, "filename"):  # a cuda.Kernel
         return Answer(answer.source, answer.filename or "<cell>", getattr(answer, "first_line", 1), answer.name)
     function = getattr(answer, "fn", answer)  # a triton JITFunction holds its Python function
@@ -63,7 +63,7 @@ def extract(answer, language=None):
     raise CourseError(f"check got a {type(answer).__name__}; hand it {wanted}, or the answer's text.")
 
 
-def _plain(text):
+def plain(text):
     """A text without what a notebook or an editor puts before its first line: a byte order mark, the line %%cuda.
 
     The line stays as an empty one, so that the others keep their numbers.
@@ -75,7 +75,7 @@ def from_file(path):
     """The Answer in a file; CourseError when it cannot be read."""
     path = Path(path)
     try:
-        return Answer(_plain(path.read_text(encoding="utf-8")), path.name)
+        return Answer(plain(path.read_text(encoding="utf-8")), path.name)
     except OSError as error:
         raise CourseError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

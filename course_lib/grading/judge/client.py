@@ -34,49 +34,77 @@ def fingerprint():
     return count, newest
 
 
-def _judge():
+class Judge:
+    """One judge's process: started when it is needed, and again when it has ended or the course's source has changed.
+
+    Safe to use from several threads, one request after the other.
+    """
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._worker, self._source = None, None  # the process, and the fingerprint of the source it was started on
+        self._ended = False
+
+    def warm_up(self):
+        """The judge's process, started without waiting for it, so that the first check is as fast as the second."""
+        if self._worker is None or not self._worker.running() or self._source != fingerprint():
+            self.shut_down()
+            self._worker, self._source = _process(), fingerprint()
+            self._worker.start()
+        return self._worker
+
+    def start_early(self):
+        """``warm_up``, unless a request is running."""
+        if self._lock.acquire(blocking=False):
+            with contextlib.suppress(Exception):
+                self.warm_up()
+            self._lock.release()
+
+    def ask(self, request, seconds=_SECONDS):
+        """What the judge's process replies within `seconds`; it is started again once when it ends."""
+        with self._lock:
+            for _ in range(2):
+                if self._ended:
+                    raise CourseError("the judge was ended before its verdict")
+                try:
+                    return json.loads(self.warm_up().call(request, seconds))
+                except WorkerEndedError as error:
+                    ended = error
+        raise CourseError(
+            f"the judge's process ended twice while it worked on this answer ({ended}); please report this as a bug of "
+            "the course"
+        )
+
+    def shut_down(self):
+        """End the judge's process, and with it the zygote and the child."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def end(self):
+        """Shut down for good: a request that waits is not asked again."""
+        self._ended = True
+        self.shut_down()
+
+
+def _process():
     """A judge's process that is not started yet. Folders of the notebook are not on its path."""
     path = os.pathsep.join(part for part in (str(_PACKAGE.parent), os.environ.get("PYTHONPATH", "")) if part)
     environment = _ONE_THREAD | {"PYTHONPATH": path}
     return Worker("course_lib.grading.judge.server:serve", environment, "the judge's process")
 
 
-_lock = threading.Lock()
-_worker, _source = None, None  # the judge's process, and the fingerprint of the source that it was started on
-
-
-def warm_up():
-    """The judge's process, started without waiting for it, so that the first check is as fast as the second."""
-    global _worker, _source
-    if _worker is None or not _worker.running() or _source != fingerprint():
-        shut_down()
-        _worker, _source = _judge(), fingerprint()
-        _worker.start()
-    return _worker
+_usual = Judge()  # of this process's notebook or command
+warm_up = _usual.warm_up
+shut_down = atexit.register(_usual.shut_down)
 
 
 def start_early():
     """``warm_up`` in a thread of its own. What goes wrong is reported by the check that needs the judge."""
-
-    def start():
-        if _lock.acquire(blocking=False):  # else a check is running
-            with contextlib.suppress(Exception):
-                warm_up()
-            _lock.release()
-
-    threading.Thread(target=start, name="judge", daemon=True).start()
+    threading.Thread(target=_usual.start_early, name="judge", daemon=True).start()
 
 
-@atexit.register
-def shut_down():
-    """End the judge's process, and with it the zygote and the child."""
-    global _worker
-    if _worker is not None:
-        _worker.close()
-        _worker = None
-
-
-def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
+def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False, judge=_usual, seconds=_SECONDS):
     """Have an answer judged.
 
     Parameters
@@ -86,6 +114,8 @@ def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
     engine : "cpu", "gpu" or None (what this machine has)
     seed : int or None; None draws a random one
     sandbox : bool; run the answer inside bubblewrap
+    judge : Judge that is asked; this process's own one
+    seconds : float, until the judge is ended and asked once more
 
     Returns
     -------
@@ -105,27 +135,14 @@ def grade(exercise_id, answer, *, engine=None, seed=None, sandbox=False):
         "sandbox": sandbox,
         "folders": os.pathsep.join(map(str, registry.outside())),
     }
-    verdict = verdict_from(_ask(request))
+    verdict = verdict_from(judge.ask(request, seconds))
     verdict.excerpt = excerpt(answer, verdict.diagnosis.line if verdict.diagnosis else None)
     return verdict
 
 
 def count_exercises():
     """How many exercises the judge knows, once it is ready; raises CourseError when it cannot start."""
-    return _ask({})
-
-
-def _ask(request):
-    """What the judge's process replies; it is started again once when it ends."""
-    with _lock:
-        for _ in range(2):
-            try:
-                return json.loads(warm_up().call(request, _SECONDS))
-            except WorkerEndedError:
-                continue
-    raise CourseError(
-        "the judge's process ended twice while it worked on this answer; please report this as a bug of the course"
-    )
+    return _usual.ask({})
 
 
 def verdict_from(plain):

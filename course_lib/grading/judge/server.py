@@ -86,7 +86,7 @@ def _judged(caller, exercise, text, filename, first_line, engine, seed, sandbox,
         isolation.bubblewrap.usable()  # or say why not, before anything runs
         engine = "cpu"
     run_task = partial(isolation.run_task, sandbox=sandbox, caller=caller)
-    if exercise.language != "python":
+    if exercise.language != "python" and not judge.not_started(exercise, text):
         isolation.zygote("compile", sandbox)  # it starts while the answer runs
     verdict = judge.judge(
         exercise,

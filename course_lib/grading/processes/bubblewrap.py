@@ -20,7 +20,8 @@ from . import confine, visible
 CACHE = "/tmp/course-cache"
 _SCRATCH_BYTES = 1 << 30
 _KEPT = ("LD_LIBRARY_PATH", "COURSE_CXX", "COURSE_TIME_LIMIT_S")  # of the environment, where they are set
-_WITHOUT = "grade without --sandbox, which limits time, memory and output but not files and network"
+WITHOUT = "grade without --sandbox"
+_WITHOUT = f"{WITHOUT}, which limits time, memory and output but not files and network"
 
 
 def environment(variables):
