@@ -5,9 +5,11 @@
 
 Random weights, greedy, 256 new tokens; GPT-2's context of 1,024 takes prompts of 128 and 768. The prompts of a batch
 are of one length. A run is `generate`, prompt to last token, timed by the host after a warm one; prefill_ms is a run of
-one token, step_ms the rest of the time for each further token. Rows without a cache make 4 tokens in place of 256.
+one token, step_ms the rest of the time for each further token. What launches its kernels one by one makes 32 tokens in
+place of 256, what has no cache 4 (column made): a step costs them the same, token after token.
 
-tokens_per_s   new tokens of all rows, prefill included
+tokens_per_s   256 new tokens of all rows in the time prefill_ms + 255 step_ms; without a cache, whose steps grow, of
+               the 4 tokens that were made
 step_gbps      bytes that a step must read, weights and the keys and values of the mean length, over step_ms
 roof_percent   the same of the card's peak rate; for speculation, whose steps make several tokens, both are left out
 peak_gb        memory at its highest in the run, weights included
@@ -16,9 +18,9 @@ max_error      largest difference of the logits after a prompt and a step from t
 agreement      share of the rows' greedy tokens that equal those of 06_fused_kernels before they first differ: near ties
                of random weights round either way, so this is reported, not judged
 
-ratio_to_best_peer is the best peer's time over this one's, of the whole run. Speculation drafts by look-up: the text of
-random weights repeats itself, so its acceptance says nothing about a trained model; accepted says how many tokens a
-step made.
+ratio_to_best_peer is the best peer's time over this one's, of prompt and 256 tokens. Speculation drafts by look-up: the
+text of random weights repeats itself, so its acceptance says nothing about a trained model; accepted says how many
+tokens a step made.
 """
 
 import gc
@@ -30,11 +32,11 @@ from types import SimpleNamespace
 import torch
 
 from benchmarks.harness import Benchmark, main
-from benchmarks.harness.model_peers import DRY_PEERS, PEERS
+from benchmarks.harness.model_peers import COMPILED_PEERS, DRY_PEERS, PEERS
 from course_lib.device import KNOWN_GPUS
 from course_lib.model import Decoder, ModelConfig, NgramDraft, Transformer, generate, random_weights, speculate
 
-NEW_TOKENS, NO_CACHE_TOKENS = 256, 4
+NEW_TOKENS, EAGER_TOKENS, NO_CACHE_TOKENS = 256, 32, 4
 SIZES = {"gpt2": (128, 768), "llama-1.1b": (128, 2048)}  # prompts
 DRY = {
     "gpt2": ModelConfig("gpt2", 211, 128, 2, 2, 2, 64, 128, 96),
@@ -164,9 +166,9 @@ def numbers(case, taken, step_bytes):
     tokens, first, whole, peak = taken
     made, batch_size = len(tokens[0]), case.load["batch_size"]
     step = (whole - first) / (made - 1)
+    seconds, count = (whole, made) if made == NO_CACHE_TOKENS else (whole_run(case, taken), case.new_tokens)
     row = {
-        "tokens_per_s": f"{batch_size * made / whole:.1f}", "prefill_ms": f"{first * 1e3:.3f}",
-        "step_ms": f"{step * 1e3:.4f}", "peak_gb": f"{peak / 1e9:.2f}", "made": made,
+        "tokens_per_s": f"{batch_size * count / seconds:.1f}", "prefill_ms": f"{first * 1e3:.3f}", "step_ms": f"{step * 1e3:.4f}", "peak_gb": f"{peak / 1e9:.2f}", "made": made,
     }  # fmt: skip
     if step_bytes and step > 0:
         row["step_gbps"] = f"{step_bytes / step / 1e9:.0f}"
@@ -174,6 +176,12 @@ def numbers(case, taken, step_bytes):
         peak_gbps = next((gpu.memory_gbps for gpu in KNOWN_GPUS.values() if gpu.name == name), None)
         row["roof_percent"] = f"{100 * step_bytes / step / 1e9 / peak_gbps:.1f}" if peak_gbps else ""
     return row
+
+
+def whole_run(case, taken):
+    """Seconds of all new tokens, from a run of as many or fewer."""
+    tokens, first, whole, _ = taken
+    return first + (whole - first) / (len(tokens[0]) - 1) * (case.new_tokens - 1)
 
 
 def agreement(tokens, wanted):
@@ -191,14 +199,15 @@ def measured(case, rung, options):
     dtype, _, _, more = LADDER[rung]
     model = case.model(rung)
     error = float((case.probed(model) - case.right).abs().max() / case.right.std())
-    count = min(case.new_tokens, NO_CACHE_TOKENS) if more == "no_cache" else case.new_tokens
+    most = {"no_cache": NO_CACHE_TOKENS, "": EAGER_TOKENS}.get(more, NEW_TOKENS)
+    count = min(case.new_tokens, most)
     taken = timed(course_run(case, model, more), count, 1 if more == "no_cache" else options.runs, case.device)
     plain = more not in ("no_cache", "speculative")
     row = {"variant": rung} | numbers(case, taken, case.step_bytes(model) if plain else None)
     row |= {"max_error": f"{error:.2g}", "accepted": f"{case.accepted:.2f}" if more == "speculative" else ""}
     if "quantised" not in more and not error <= TOLERANCE[dtype]:
         row["note"] = f"wrong: the logits are {error:.2g} standard deviations off"
-    return row, taken[0], taken[2]
+    return row, taken[0], whole_run(case, taken) if plain else taken[2]
 
 
 def rows_of(load, options):
@@ -220,7 +229,7 @@ def rows_of(load, options):
         row = load | result.row
         if result.tokens and wanted:
             row["agreement"] = f"{agreement(result.tokens, wanted):.3f}"
-        if times and result.seconds and row.get("made") == case.new_tokens:
+        if times and result.seconds and row.get("made") != NO_CACHE_TOKENS:
             row["ratio_to_best_peer"] = f"{min(times) / result.seconds:.3f}"
         yield row
 
@@ -228,11 +237,13 @@ def rows_of(load, options):
 def of_peer(case, name, peer, options):
     """(row, tokens, seconds of the run) of a peer."""
     run = peer(case.weights, case.prompts, case.new_tokens)
+    count = case.new_tokens if name in COMPILED_PEERS else min(case.new_tokens, EAGER_TOKENS)
     try:
-        taken = timed(run, case.new_tokens, options.runs, case.device)
+        taken = timed(run, count, options.runs, case.device)
     finally:
         getattr(run, "close", lambda: None)()
-    return {"variant": name} | numbers(case, taken, case.step_bytes(Transformer(case.weights))), taken[0], taken[2]
+    row = {"variant": name} | numbers(case, taken, case.step_bytes(Transformer(case.weights)))
+    return row, taken[0], whole_run(case, taken)
 
 
 def attempt(name, function):

@@ -70,6 +70,7 @@ def _request(item):
 
 
 DRY_PEERS = ("transformers_sdpa",)  # the others take a minute to start on a CPU, or are the same function
+COMPILED_PEERS = ("transformers_static_compile",)  # whose cache is as long as the tokens that are asked for
 PEERS = {
     "transformers_eager": generated("eager"),
     "transformers_sdpa": generated("sdpa"),
