@@ -168,7 +168,8 @@ def numbers(case, taken, step_bytes):
     step = (whole - first) / (made - 1)
     seconds, count = (whole, made) if made == NO_CACHE_TOKENS else (whole_run(case, taken), case.new_tokens)
     row = {
-        "tokens_per_s": f"{batch_size * count / seconds:.1f}", "prefill_ms": f"{first * 1e3:.3f}", "step_ms": f"{step * 1e3:.4f}", "peak_gb": f"{peak / 1e9:.2f}", "made": made,
+        "tokens_per_s": f"{batch_size * count / seconds:.1f}", "prefill_ms": f"{first * 1e3:.3f}",
+        "step_ms": f"{step * 1e3:.4f}", "peak_gb": f"{peak / 1e9:.2f}", "made": made,
     }  # fmt: skip
     if step_bytes and step > 0:
         row["step_gbps"] = f"{step_bytes / step / 1e9:.0f}"
