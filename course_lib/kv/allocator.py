@@ -3,6 +3,8 @@
 May import: errors.
 """
 
+from collections import Counter
+
 from ..errors import ArgumentError, OutOfPages, PageError
 
 
@@ -68,8 +70,7 @@ class PageAllocator:
 
     def release(self, pages):
         """Drop a reference to each of `pages`; the last one frees the page. PageError when a page is free already."""
-        counts = {page: pages.count(page) for page in pages}
-        for page, count in counts.items():
+        for page, count in Counter(pages).items():
             self._need_used([page], count)
         for page in pages:
             self._references[page] -= 1

@@ -1,8 +1,9 @@
 """A serving engine: many requests at once on one model, with a paged KV cache.
 
 - `request`, `config`: a request and its sequence; limits and policies
-- `scheduler`: which tokens are computed in the next step
-- `prefix`: pages, and what is known of their contents
+- `scheduler`, `step`, `admission`, `audit`: which tokens are computed in the next step; what must hold between two
+- `prefix`, `radix`: pages, and how a prefix is found in them: by chained hashes or in a tree
+- `trace`: requests played on a simulated clock with a made-up model
 
 May import: errors, device, kv, ops, model, reference, measure, its own modules, torch; fastapi, uvicorn and
 prometheus_client in server and metrics only.
@@ -10,6 +11,18 @@ prometheus_client in server and metrics only.
 
 from .config import ServingConfig
 from .request import PENDING, Request, Sequence, State
-from .scheduler import Output, Piece, Scheduler, Step
+from .scheduler import Scheduler
+from .step import Counters, Output, Piece, Step
 
-__all__ = ["PENDING", "Output", "Piece", "Request", "Scheduler", "Sequence", "ServingConfig", "State", "Step"]
+__all__ = [
+    "PENDING",
+    "Counters",
+    "Output",
+    "Piece",
+    "Request",
+    "Scheduler",
+    "Sequence",
+    "ServingConfig",
+    "State",
+    "Step",
+]

@@ -70,6 +70,8 @@ class ServingConfig:
         for name, values in CHOICES.items():
             if getattr(self, name) not in values:
                 raise ArgumentError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(map(repr, values))}.")
+        if self.preempt == "swap" and not self.num_swap_pages:
+            raise ArgumentError("preempt is 'swap' and num_swap_pages 0; give the host some pages.")
         if not 0 <= self.watermark < 1:
             raise ArgumentError(f"watermark is {self.watermark}; it is a share of the pages, from 0 to below 1.")
         if self.max_num_tokens < self.max_num_seqs:

@@ -137,12 +137,10 @@ class Sequence:
         return host_pages
 
     def finish(self, reason):
-        """End; tokens of steps in flight are dropped, the pages stay until they are taken by drop_pages."""
+        """End; the pages stay until drop_pages."""
         if self.state is State.FINISHED:
             raise ServingError(f"{self.name!r} has finished ({self.finish_reason}) and cannot finish again ({reason}).")
         self.state, self.finish_reason = State.FINISHED, reason
-        while self.tokens[-1] == PENDING:
-            self.tokens.pop()
 
     def drop_pages(self):
         """Give the pages away. -> pages, for the cache to release"""

@@ -29,7 +29,7 @@ def test_a_prompt_in_chunks_beside_a_decoding_request():
     assert pieces(step) == [("a", 4, 1, True), ("b", 9, 1, True)] and step.is_decode
     outputs = serving.commit(step, {"a": 9, "b": 6})
     assert [(output.name, output.finish_reason) for output in outputs] == [("a", "length"), ("b", "length")]
-    assert not serving.has_work and serving.allocator.num_free == 8
+    assert not serving.has_work and serving.cache.allocator.num_free == 8
 
 
 def test_the_next_step_is_scheduled_before_the_tokens_are_known():
@@ -41,9 +41,9 @@ def test_the_next_step_is_scheduled_before_the_tokens_are_known():
     with pytest.raises(ServingError, match="2 steps are in flight"):
         serving.schedule()
     (output,) = serving.commit(first, {"a": 0})
-    assert output.finish_reason == "stop" and sequence.tokens == [0, 1, 2, 0]
-    assert serving.allocator.num_free == 7  # the second step still computes it
-    assert serving.commit(second, {"a": 5}) == [] and serving.allocator.num_free == 8
+    assert output.finish_reason == "stop" and sequence.produced == [0]
+    assert serving.cache.allocator.num_free == 7  # the second step still computes it
+    assert serving.commit(second, {"a": 5}) == [] and serving.cache.allocator.num_free == 8
 
 
 def test_what_can_never_be_served_is_refused_at_once():
