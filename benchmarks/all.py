@@ -28,7 +28,7 @@ CASES = (
     "softmax", "access", "bandwidth", "naive_attention", "flash_attention_1", "loop_order", "matmul", "decode",
     "decode_splits", "decode_graphs", "page_sizes", "paged_prefill", "engine", "flash_attention", "flash_attention_3",
     "flash_attention_3_backward", "norm", "activation", "rope", "cross_entropy", "embedding",
-    "sampling", "w4a16", "moe", "mla", "score_mods", "model",
+    "sampling", "w4a16", "moe", "mla", "score_mods", "model", "serving",
 )  # fmt: skip
 COUNTERS = (
     "matmul_counters",

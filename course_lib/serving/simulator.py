@@ -1,0 +1,169 @@
+"""The engine without a model: the real scheduler, and step times from a line that was fitted to measured steps.
+
+    times = fit(rows)                                   # rows of benchmarks.serving --steps
+    engine = SimulatedEngine(config, times)
+    run = load.drive(engine, load.OpenLoop(requests), clock=engine.clock, sleep=engine.sleep)
+
+A step takes base + token x its tokens + key x the keys that it reads, with one line for decode steps and one for those
+with parts of prompts; `scaled` carries a line to another model by the formulas of `roof`. Simulated time passes only in
+steps and while no request is there, so that thousands of requests take seconds.
+
+May import: roof, scheduler, torch.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from .roof import Costs
+from .scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class Line:
+    """Seconds of a step: base + token * tokens + key * keys read."""
+
+    base: float
+    token: float
+    key: float
+
+    def seconds(self, num_tokens, kv_tokens):
+        return self.base + self.token * num_tokens + self.key * kv_tokens
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Times of the steps of one model on one device.
+
+    Attributes
+    ----------
+    decode, mixed : Line, of steps of one token a sequence, and of the others
+    device, model : str
+    """
+
+    decode: Line
+    mixed: Line
+    device: str = ""
+    model: str = ""
+
+    def seconds(self, step):
+        """Of a scheduler's Step."""
+        keys = sum(piece.start + piece.num_tokens for piece in step.pieces)
+        return (self.decode if step.is_decode else self.mixed).seconds(step.num_tokens, keys)
+
+
+def fit(rows, *, device="", model=""):
+    """StepTimes from measured steps.
+
+    Parameters
+    ----------
+    rows : list of dict with ms, num_tokens, kv_tokens, is_decode; text or numbers
+    """
+    kinds = [[row for row in rows if int(row["is_decode"]) == kind] for kind in (1, 0)]
+    decode, mixed = (_line(kind) if kind else None for kind in kinds)
+    if decode is None and mixed is None:
+        raise ValueError("There is no measured step to fit; run benchmarks.serving with --steps FILE.")
+    return StepTimes(decode or mixed, mixed or decode, device, model)
+
+
+def _line(rows):
+    """The Line of least squared relative errors whose coefficients are not negative."""
+    y = torch.tensor([float(row["ms"]) / 1e3 for row in rows], dtype=torch.float64)
+    sizes = [[1.0, float(row["num_tokens"]), float(row["kv_tokens"])] for row in rows]
+    x = torch.tensor(sizes, dtype=torch.float64) / y[:, None]
+    columns = [0, 1, 2]
+    while True:
+        scale = x[:, columns].norm(dim=0)
+        found = torch.linalg.lstsq(x[:, columns] / scale, torch.ones_like(y)[:, None], driver="gelsd").solution[:, 0]
+        if (found >= 0).all() or len(columns) == 1:
+            break
+        columns.pop(int(found.argmin()))  # a negative cost has no meaning: leave that size out
+    values = dict(zip(columns, (found / scale).tolist(), strict=True))
+    return Line(*(values.get(column, 0.0) for column in range(3)))
+
+
+def fit_error(times, rows):
+    """(relative error of the whole time, median of the steps' absolute relative errors) of measured steps."""
+    lines = {1: times.decode, 0: times.mixed}
+    taken = [float(row["ms"]) / 1e3 for row in rows]
+    expected = [lines[int(row["is_decode"])].seconds(float(row["num_tokens"]), float(row["kv_tokens"])) for row in rows]
+    errors = sorted(abs(a - b) / b for a, b in zip(expected, taken, strict=True))
+    return sum(expected) / sum(taken) - 1, errors[len(errors) // 2]
+
+
+def scaled(times, source, target, rates, *, cards=1, exchange=10e-6, itemsize=2, model=""):
+    """StepTimes of another model on the same card, or on several that divide its weights and heads.
+
+    The base is the weights' time on the card's roof and a rest for launches and host, which grows with the layers; a
+    token costs its products, a key its bytes. An estimate, not a measurement.
+
+    Parameters
+    ----------
+    source, target : ModelConfig, of `times` and of the result
+    rates : (bytes a second, FLOP a second), as roof.card_rates gives them
+    cards : int; with more than one, two exchanges a layer are added
+    exchange : float, seconds of one all-reduce of a step's activations; an assumption
+    """
+    old, new = Costs.of(source, itemsize), Costs.of(target, itemsize)
+    layers = target.num_layers / source.num_layers
+    between = 2 * target.num_layers * exchange if cards > 1 else 0.0
+
+    def line(given):
+        rest = max(0.0, given.base - old.weight_bytes / rates[0])
+        base = rest * layers + new.weight_bytes / cards / rates[0] + between
+        token = given.token * new.flops / old.flops / cards
+        return Line(base, token, given.key * new.kv_bytes / old.kv_bytes / cards)
+
+    return replace(times, decode=line(times.decode), mixed=line(times.mixed), model=model)
+
+
+@dataclass(frozen=True)
+class Gauges:
+    """State of an engine after a step."""
+
+    num_running: int
+    num_waiting: int
+    kv_usage: float
+    num_preemptions: int
+
+
+class SimulatedEngine:
+    """What a ServingEngine does, on a clock of its own; every token is 0."""
+
+    def __init__(self, config, times):
+        self.scheduler, self.times, self.now, self.num_preemptions = Scheduler(config), times, 0.0, 0
+
+    def clock(self):
+        """Seconds that have passed."""
+        return self.now
+
+    def sleep(self, seconds):
+        """Let time pass."""
+        self.now += seconds
+
+    @property
+    def has_work(self):
+        return self.scheduler.has_work
+
+    def add(self, request):
+        """As Scheduler.add."""
+        return self.scheduler.add(request)
+
+    def abort(self, name):
+        """As Scheduler.abort."""
+        return self.scheduler.abort(name)
+
+    def step(self):
+        """Schedule a step, let its time pass, and give every sequence its token. -> list of Output"""
+        step = self.scheduler.schedule()
+        if step is None:
+            return []
+        self.now += self.times.seconds(step)
+        self.num_preemptions += len(step.preempted)
+        return self.scheduler.commit(step, {piece.sequence.name: 0 for piece in step.pieces if piece.samples})
+
+    def stats(self):
+        """The gauges and counters that a load reads, under the names of ServingEngine.stats."""
+        scheduler = self.scheduler
+        usage = 1 - scheduler.cache.num_available / scheduler.config.num_pages
+        return Gauges(len(scheduler.running), len(scheduler.waiting), usage, self.num_preemptions)
