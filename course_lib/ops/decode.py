@@ -33,22 +33,19 @@ def decode_attention(
     Parameters
     ----------
     q : tensor, (batch_size, num_heads, head_dim), float16 or bfloat16, head_dim 64 or 128; rows contiguous
-    k, v : tensors, layout "bhsd": (batch_size, num_kv_heads, capacity, head_dim),
-        "bshd": (batch_size, capacity, num_kv_heads, head_dim); dtype of `q`, both with the same strides, rows whole
+    k, v : tensors like `q`, "bhsd": (batch_size, num_kv_heads, capacity, head_dim), or "bshd"; same strides, rows whole
     seq_lens : tensor, (batch_size,), int32: valid tokens of each sequence, 0 to capacity
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     variant : one of VARIANTS
-    num_splits : int or None, blocks that share the keys of a sequence; default `choose_num_splits`. 01 has no splits
+    num_splits : int or None, blocks a sequence; default `choose_num_splits`. 01 has no splits
     max_seq_len : int or None, not below any of `seq_lens`; default capacity. A tight one saves idle blocks
-    counters : tensor, (batch_size, num_kv_heads), int32, contiguous, of zeros, and zeros again afterwards; None:
-        a new one, filled by a launch of its own. For 04 in CUDA; launches that share it run one after the other
-    validate : bool; check the values of `seq_lens`
-        on a GPU too, which waits for it; on the CPU they are checked always
+    counters : tensor, (batch_size, num_kv_heads), int32, contiguous, zeros before and after, for 04 in CUDA; launches
+        that share it run one after the other. None: a new one, filled by a launch of its own
+    validate : bool; check `seq_lens` on a GPU too, which waits for it; on the CPU they are checked always
 
     Returns
     -------
-    out : tensor, shape and dtype of `q`, contiguous; zero for a sequence without tokens
-    lse : tensor, (batch_size, num_heads), float32, natural log; -inf for a sequence without tokens
+    out, lse : tensors, like `q`, contiguous, and (batch_size, num_heads), float32, natural log; without tokens 0, -inf
 
     Raises
     ------
@@ -57,11 +54,10 @@ def decode_attention(
 
     Notes
     -----
-    Cost      bytes: 2 * sum(seq_lens) * num_kv_heads * head_dim * 2, read once by 04, num_heads / num_kv_heads times
-              (from L2 where it lasts) by 01 to 03; 8 * head_dim bytes a split and head for the parts, of 02 to 04
+    Cost      bytes: 2 * sum(seq_lens) * num_kv_heads * head_dim * 2, read once by 04, num_heads / num_kv_heads times by
+              01 to 03; 8 * head_dim bytes a split and head for the parts, of 02 to 04
     Numerics  scores, m, l and sums in float32; 04 rounds the weights to the dtype of `q` before the second product
-    NaN       in a query, key or value that is read comes out where torch gives it, in lse too
-    Reads     no row at or past seq_lens: those are undefined
+    NaN       in what is read comes out where torch gives it, in lse too; rows at or past seq_lens are not read
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
     options |= {"num_splits": num_splits, "max_seq_len": max_seq_len, "counters": counters, "validate": validate}

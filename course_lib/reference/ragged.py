@@ -34,20 +34,13 @@ def ragged_attention_lse(
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     for request, num_keys in enumerate(seq_lens):
         rows = slice(cu_seqlens_q[request], cu_seqlens_q[request + 1])
-        num_tokens = rows.stop - rows.start
         k, v = (gathered(pages, block_table[request], num_keys, layout=layout) for pages in (k_pages, v_pages))
         k, v = (x.double().repeat_interleave(q.shape[1] // len(k), 0) for x in (k, v))
         scores = q[rows].double().transpose(0, 1) @ k.transpose(1, 2) * scale
-        heads, query, key = (torch.arange(count, device=q.device) for count in (q.shape[1], num_tokens, num_keys))
-        query = query[:, None] + num_keys - num_tokens
-        if score_mod is not None:
-            scores = score_mod(scores, heads[:, None, None], query, key)
-        visible = torch.ones_like(scores[0], dtype=torch.bool) if masks is None else masks[request].clone()
-        visible &= (key <= query) if causal else True
-        visible &= (key >= query - window_left) if window_left is not None else True
-        scores = scores.masked_fill(~visible, -torch.inf)
+        mask = None if masks is None else masks[request]
+        scores = _modified(scores, score_mod, mask, causal, window_left)
         if sinks is not None:
-            scores = torch.cat([sinks.double()[:, None, None].expand(-1, num_tokens, 1), scores], -1)
+            scores = torch.cat([sinks.double()[:, None, None].expand(-1, scores.shape[1], 1), scores], -1)
             v = torch.cat([v.new_zeros(len(v), 1, v.shape[2]), v], 1)
         if scores.shape[-1] == 0:
             continue
@@ -55,3 +48,16 @@ def ragged_attention_lse(
         weights = torch.exp(scores - row_lse.masked_fill(row_lse.isneginf(), 0.0)[..., None])
         out[rows], lse[rows] = (weights @ v).transpose(0, 1), row_lse.T
     return out, lse
+
+
+def _modified(scores, score_mod, mask, causal, window_left):
+    """Scores (num_heads, new tokens, keys) after score_mod, -inf where a key is not visible."""
+    _, num_tokens, num_keys = scores.shape
+    heads, query, key = (torch.arange(count, device=scores.device) for count in scores.shape)
+    query = query[:, None] + num_keys - num_tokens
+    if score_mod is not None:
+        scores = score_mod(scores, heads[:, None, None], query, key)
+    visible = torch.ones_like(scores[0], dtype=torch.bool) if mask is None else mask.clone()
+    visible &= (key <= query) if causal else True
+    visible &= (key >= query - window_left) if window_left is not None else True
+    return scores.masked_fill(~visible, -torch.inf)

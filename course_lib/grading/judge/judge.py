@@ -36,12 +36,11 @@ def judge(
     ----------
     exercise : Exercise
     answer_text : str, the whole text of the answer
-    engine : str, "cpu" or "gpu". A GPU shows no race and no stray read, and undefined numbers are often right there: so
-        every answer is first judged on the CPU, where each access is checked, and runs on a GPU when it has passed.
+    engine : "cpu" or "gpu". A GPU shows no race and no stray read, so an answer first passes on the CPU, where each
+        access is checked
     seed : int or None; None draws a new one, so that no answer can be fitted to the inputs
-    run_task : callable, ChildTask -> ChildResult; default isolation.run_task
-    compile_task : callable like `run_task` that compiles a passing answer for a GPU; None leaves that out, unless
-        run_task is left out too
+    run_task, compile_task : callables, ChildTask -> ChildResult; default isolation.run_task. The second compiles a
+        passing answer for a GPU; with a run_task of its own, None leaves that out
     filename, first_line : where the text begins for the learner
     prepared : what `prepare(exercise, seed)` gave, to judge many answers on the same inputs
 
@@ -49,8 +48,7 @@ def judge(
     -------
     Verdict
     """
-    started = time.perf_counter()
-    verdict = Verdict(exercise=exercise.id, state=FAIL, engine="cpu")
+    started, verdict = time.perf_counter(), Verdict(exercise=exercise.id, state=FAIL, engine="cpu")
     if not_started(exercise, answer_text):
         verdict.state, verdict.hint = NOT_STARTED, _first_step(exercise, answer_text)
         return verdict
@@ -60,13 +58,13 @@ def judge(
     prepared = prepared or prepare(exercise, seed)
     result, evidence = _collect(verdict, session, prepared, engine)
     verdict.printed, verdict.missing = result.printed, _missing_here(result)
-    if verdict.missing is not None:
-        verdict.state = NOT_VERIFIED_HERE
-    elif _passed(result, evidence):
+    if verdict.missing is None and _passed(result, evidence):
         _say_pass(verdict, exercise, evidence)
         _look_at_compiled(verdict, session, prepared, compile_task)
-    else:
+    elif verdict.missing is None:
         _say_fail(verdict, session, result, evidence, seed)
+    else:
+        verdict.state = NOT_VERIFIED_HERE
     verdict.seconds = time.perf_counter() - started
     return verdict
 
