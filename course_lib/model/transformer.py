@@ -81,9 +81,9 @@ class Transformer:
         def attend(layer, q, k, v):
             return self._causal(q, k, v, batch_size)
 
-        x = self._hidden(ids, positions, attend).unflatten(0, (batch_size, seq_len))
+        x = self.hidden(ids, positions, attend).unflatten(0, (batch_size, seq_len))
         x = x[:, -1:] if last else x
-        return self._logits(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+        return self.logits(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
     def prefill(self, ids, lengths, cache):
         """Logits of the last token of each row (batch_size, vocab_size); keys and values go to an empty cache.
@@ -102,10 +102,10 @@ class Transformer:
             self.kernels.append(k, v, cache.k[layer], cache.v[layer], slots)
             return self._causal(q, k, v, batch_size)
 
-        x = self._hidden(ids, positions.flatten(), attend).unflatten(0, (batch_size, seq_len))
+        x = self.hidden(ids, positions.flatten(), attend).unflatten(0, (batch_size, seq_len))
         cache.lengths.copy_(lengths)
         cache.longest = seq_len
-        return self._logits(x[torch.arange(batch_size, device=self.device), lengths - 1])
+        return self.logits(x[torch.arange(batch_size, device=self.device), lengths - 1])
 
     def step(self, ids, cache):
         """Logits (batch_size, vocab_size) of one new token a row, ids (batch_size,); the cache grows by one token.
@@ -126,17 +126,17 @@ class Transformer:
             self.kernels.append(k, v, cache.k[layer], cache.v[layer], slots)
             return self._decode(q, *cache.rows(layer), seq_lens, longest)
 
-        x = self._hidden(ids, positions.flatten(), attend)
+        x = self.hidden(ids, positions.flatten(), attend)
         cache.lengths.add_(num_new)
-        return self._logits(x).unflatten(0, (batch_size, num_new))
+        return self.logits(x).unflatten(0, (batch_size, num_new))
 
     # endregion
 
-    def _hidden(self, ids, positions, attend):
+    def hidden(self, ids, positions, attend):
         """Every token through every layer and the last norm, (num_tokens, hidden_size).
 
-        attend(layer, q, k, v) is the attention of all tokens, (num_tokens, num_heads * head_dim); what each of them
-        sees is its affair.
+        ids, positions (num_tokens,): tokens of any requests in any order. attend(layer, q, k, v) is the attention of
+        all of them, (num_tokens, num_heads * head_dim); what each of them sees is its affair.
         """
         run, weights, update = self.kernels, self.weights, None
         # region: layers
@@ -200,7 +200,8 @@ class Transformer:
             rows.append(self.kernels.decode(queries, keys, values, seq_lens[row], longest))
         return torch.cat(rows).flatten(1)
 
-    def _logits(self, x):
+    def logits(self, x):
+        """Logits (num_tokens, vocab_size) of what `hidden` returned, or of some rows of it."""
         return self.kernels.linear(x, self.weights.head)
 
     def check(self, ids):

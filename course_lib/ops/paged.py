@@ -42,7 +42,7 @@ _NUM_THREADS = 128
 
 def paged_attention(
     q, k_pages, v_pages, block_table, seq_lens, *, layout="NHD", softmax_scale=None, variant="04_paged_grouped",
-    language="cuda", max_seq_len=None, validate=False,
+    language="cuda", max_seq_len=None, counters=None, validate=False,
 ):  # fmt: skip
     """Attention of one query a sequence over its pages (decoding).
 
@@ -56,6 +56,8 @@ def paged_attention(
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     variant : one of DECODE_VARIANTS
     max_seq_len : int or None, not below any of `seq_lens`; default max_pages * page_size. A tight one saves idle blocks
+    counters : tensor, (batch_size, num_kv_heads), int32, contiguous, of zeros, and zeros again afterwards: 04 alone
+        uses it; None: a new one each time
     validate : bool; check the values of both on a GPU too, which waits for it; on the CPU always
 
     Returns
@@ -77,7 +79,8 @@ def paged_attention(
     Reads     no token at or past seq_lens: other slots, pages and table entries are undefined
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
-    launch = plan(q, k_pages, v_pages, block_table, seq_lens, max_seq_len=max_seq_len, validate=validate, **options)
+    options |= {"max_seq_len": max_seq_len, "counters": counters, "validate": validate}
+    launch = plan(q, k_pages, v_pages, block_table, seq_lens, **options)
     launch.run()
     return launch.outputs
 
@@ -85,7 +88,7 @@ def paged_attention(
 @typed
 def plan(
     q, k_pages, v_pages, block_table, seq_lens, *, layout="NHD", softmax_scale=None, variant="04_paged_grouped",
-    language="cuda", max_seq_len=None, split_len=None, validate=False,
+    language="cuda", max_seq_len=None, split_len=None, counters=None, validate=False,
 ):  # fmt: skip
     """The launch or launches that `paged_attention` would make, with fresh outputs (out, lse), not yet run.
 
@@ -106,7 +109,7 @@ def plan(
     if language == "triton":
         return triton_launches.plan(inputs, num_kv_heads, sizes, all_strides, scale, variant, longest, split_len)
     if variant == "04_paged_grouped":
-        return _plan_grouped(inputs, num_kv_heads, sizes, all_strides, scale, longest, split_len)
+        return _plan_grouped(inputs, num_kv_heads, sizes, all_strides, scale, longest, split_len, counters=counters)
     return _plan_by_head(inputs, num_kv_heads, sizes, all_strides, scale, variant, longest, split_len)
 
 
@@ -131,7 +134,7 @@ def _plan_by_head(inputs, num_kv_heads, sizes, strides, scale, variant, longest,
     return Launches((first, last), (out, lse))
 
 
-def _plan_grouped(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, tuning=None):
+def _plan_grouped(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, tuning=None, counters=None):
     """04; `tuning` replaces macros of the kernel."""
     q = inputs[0]
     batch_size, num_heads, head_dim = q.shape
@@ -144,8 +147,8 @@ def _plan_grouped(inputs, num_kv_heads, sizes, strides, scale, longest, split_le
     defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": group} | shape
     out, lse = attention_outputs(q)
     arguments = (
-        *inputs, out, lse, *scratch(q, num_kv_heads, num_splits), num_kv_heads, *sizes, num_splits, split_len, *strides,
-        scale * math.log2(math.e),
+        *inputs, out, lse, *scratch(q, num_kv_heads, num_splits, counters), num_kv_heads, *sizes, num_splits, split_len,
+        *strides, scale * math.log2(math.e),
     )  # fmt: skip
     shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * 4 * shape["TILE_KEYS"] * head_dim
     grid = (batch_size * num_splits * num_kv_heads,)

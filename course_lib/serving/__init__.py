@@ -4,12 +4,16 @@
 - `scheduler`, `step`, `admission`, `audit`: which tokens are computed in the next step; what must hold between two
 - `prefix`, `radix`: pages, and how a prefix is found in them: by chained hashes or in a tree
 - `trace`: requests played on a simulated clock with a made-up model
+- `engine`: scheduler and runner, and the loop around the two
+- `runner`: executes a step; `rows`, `inputs`: its tokens as arrays, and as one buffer; `paged_forward`: keys and values
+  in pages, and attention over them; `graphs`: steps as CUDA graphs
 
 May import: errors, device, kv, ops, model, reference, measure, its own modules, torch; fastapi, uvicorn and
 prometheus_client in server and metrics only.
 """
 
 from .config import ServingConfig
+from .engine import ServingEngine, Stats, agreement, default_config
 from .request import PENDING, Request, Sequence, State
 from .scheduler import Scheduler
 from .step import Counters, Output, Piece, Step
@@ -23,6 +27,10 @@ __all__ = [
     "Scheduler",
     "Sequence",
     "ServingConfig",
+    "ServingEngine",
     "State",
+    "Stats",
     "Step",
+    "agreement",
+    "default_config",
 ]

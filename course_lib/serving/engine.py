@@ -1,0 +1,168 @@
+"""The engine: a scheduler, a runner, and the loop around the two.
+
+    engine = ServingEngine(model)
+    engine.add(Request("a", prompt, max_new_tokens=16))
+    while engine.has_work:
+        for output in engine.step(): …
+
+With `overlap` a step is scheduled and started while the one before still runs; its tokens come a call later.
+
+May import: errors, its own modules, torch.
+"""
+
+import dataclasses
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import torch
+
+from ..errors import BusyError, RefusedError
+from .config import ServingConfig
+from .paged_forward import Pools
+from .runner import Runner
+from .scheduler import Scheduler
+
+GPU_SHARE = 0.85  # of the free memory that the pages take; the rest is for activations and graphs
+CPU_TOKENS = 8192  # that the pages of a CPU's default pool hold
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What an engine does and did.
+
+    Attributes
+    ----------
+    num_running, num_waiting : int, requests
+    kv_usage : float, share of the pages that running requests hold, 0 to 1
+    prefix_queries, prefix_hits : int, prompt tokens that were looked up, and found
+    num_preemptions, num_steps, num_output_tokens : int, since the start
+    num_computed_tokens : int, tokens that went through the model, prompts, repetitions and drafts included
+    host_s : float, seconds in `step` but for the wait for tokens; wait_s : that wait
+    """
+
+    num_running: int
+    num_waiting: int
+    kv_usage: float
+    prefix_queries: int
+    prefix_hits: int
+    num_preemptions: int
+    num_steps: int
+    num_output_tokens: int
+    num_computed_tokens: int
+    host_s: float
+    wait_s: float
+
+
+class ServingEngine:
+    """Serves requests on one model; not for several threads at once.
+
+    Parameters
+    ----------
+    model : Transformer
+    tokenizer : tokenizers.Tokenizer or None, for those who serve text; the engine itself has tokens only
+    config : ServingConfig or None: `default_config`
+
+    Attributes
+    ----------
+    scheduler : Scheduler
+    runner : Runner
+    """
+
+    def __init__(self, model, tokenizer=None, config=None):
+        config = config or default_config(model)
+        longest = min(config.max_model_len or model.config.max_positions, model.config.max_positions)
+        self.config = dataclasses.replace(config, max_model_len=longest)
+        self.model, self.tokenizer = model, tokenizer
+        self.scheduler, self.runner = Scheduler(self.config), Runner(model, self.config)
+        self._in_flight, self._counts = deque(), dict.fromkeys(("preemptions", "steps", "output", "computed"), 0)
+        self._host_s = self._wait_s = 0.0
+
+    def add(self, request):
+        """Queue a Request; RefusedError, BusyError or ServingError as `Scheduler.add`."""
+        vocab_size = self.model.config.vocab_size
+        wrong = next((token for token in request.prompt if not 0 <= token < vocab_size), None)
+        if wrong is not None:
+            raise RefusedError(
+                f"{request.name!r} can never be served: its prompt has the token {wrong}; the vocabulary has the "
+                f"tokens 0 to {vocab_size - 1}."
+            )
+        return self.scheduler.add(request)
+
+    def abort(self, name):
+        """End a request in any state. -> its last Output, or None where there is no such request"""
+        return self.scheduler.abort(name)
+
+    @property
+    def has_work(self):
+        return self.scheduler.has_work
+
+    def step(self):
+        """Start the next step, and wait for the oldest one as far as the overlap wants. -> list of Output"""
+        start, waited = time.perf_counter(), 0.0
+        most, outputs = self.config.max_in_flight, []
+        step = self.scheduler.schedule() if len(self._in_flight) < most else None
+        if step is not None:
+            self._in_flight.append((step, self.runner.run(step)))
+            self._counts["steps"] += 1
+            self._counts["computed"] += step.num_tokens
+            self._counts["preemptions"] += len(step.preempted)
+        if self._in_flight and (step is None or len(self._in_flight) == most):
+            oldest, result = self._in_flight.popleft()
+            before = time.perf_counter()
+            tokens = result.tokens()
+            waited = time.perf_counter() - before
+            outputs = self.scheduler.commit(oldest, tokens)
+            self._counts["output"] += sum(len(output.tokens) for output in outputs)
+        self._host_s += time.perf_counter() - start - waited
+        self._wait_s += waited
+        return outputs
+
+    def run(self, requests):
+        """Serve requests and nothing else. -> dict, name -> list of tokens"""
+        requests, tokens = deque(requests), {}
+        while requests or self.has_work:
+            while requests:
+                try:
+                    self.add(requests[0])
+                except BusyError:
+                    break
+                tokens[requests.popleft().name] = []
+            for output in self.step():
+                tokens[output.name] += output.tokens
+        return tokens
+
+    def stats(self):
+        """Stats as of now."""
+        scheduler, counts = self.scheduler, self._counts
+        cache, num_pages = scheduler.cache, self.config.num_pages
+        return Stats(
+            len(scheduler.running), len(scheduler.waiting), 1 - cache.num_available / num_pages,
+            cache.queries, cache.hits, counts["preemptions"], counts["steps"], counts["output"], counts["computed"],
+            self._host_s, self._wait_s,
+        )  # fmt: skip
+
+
+def default_config(model, **options):
+    """A ServingConfig whose pool takes the free memory of the GPU, or has CPU_TOKENS on a CPU.
+
+    options : fields of ServingConfig in place of the defaults
+    """
+    page_size = options.setdefault("page_size", 16)
+    if "num_pages" not in options:
+        num_pages = CPU_TOKENS // page_size
+        if model.device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(model.device)
+            num_pages = int(GPU_SHARE * free) // Pools.page_bytes(model, page_size)
+        options["num_pages"] = max(1, num_pages)
+    return ServingConfig(**options)
+
+
+def agreement(tokens, wanted):
+    """Share of the tokens before the first that differs, over all requests; both dicts, name -> list of tokens."""
+    same = total = 0
+    for name, right in wanted.items():
+        pairs = zip(tokens[name], right, strict=False)
+        same += next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(tokens[name]), len(right)))
+        total += len(right)
+    return same / total if total else 1.0
