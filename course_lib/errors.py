@@ -121,3 +121,11 @@ class WorldError(CourseError):
     def __init__(self, message, rank=None):
         super().__init__(message)
         self.rank = rank
+
+
+class EngineStopped(ServingError):
+    """The engine's thread failed or was stopped; the message says which, and what a restart needs."""
+
+
+class TimedOut(ServingError):
+    """A request was not finished in its time and was ended."""

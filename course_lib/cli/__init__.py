@@ -13,6 +13,7 @@
     course build [NN …]           notebooks from chapters/
     course exercises check DIR    a teacher's exercises against the checklist; `build DIR` makes their notebook
     course mutate FILE            which barrier, fence or index of a kernel does no test need?
+    course serve --model small    a model over HTTP, in the form of OpenAI's API
     course bench [NAME …]         measure this machine; NAME: one case file of benchmarks/
 
 `course --exercises DIR grade …` takes exercises from DIR too, as COURSE_EXERCISES=DIR does.
@@ -32,7 +33,7 @@ from pathlib import Path
 
 from .. import device
 from ..errors import CourseError
-from . import cohort, exercises, mutate
+from . import cohort, exercises, mutate, serve
 from .as_json import finite
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -120,6 +121,7 @@ def _parser():
     many = command("cohort", cohort.run, cohort.HELP)
     cohort.add_arguments(many)
     many.epilog = _LIMITS
+    serve.add_arguments(command("serve", serve.run, serve.HELP))
     command("build", None, "notebooks from chapters/")
     command("bench", None, "measure this machine; rows go to benchmarks/results")
     return parser

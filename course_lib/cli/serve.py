@@ -1,0 +1,113 @@
+"""`course serve`: an OpenAI-compatible server for a model that ships with the course or lies in a folder.
+
+May import: everything.
+"""
+
+import json
+from pathlib import Path
+
+from ..errors import CourseError, ModelError
+
+HELP = "serve a model over HTTP, in the form of OpenAI's API"
+CPU_PAGES = 1024  # of 16 tokens
+GPU_SHARE = 0.8  # of the memory that is free after loading the model
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+def add_arguments(parser):
+    """The options of `course serve`."""
+    parser.add_argument("--model", default="small", help="small, draft, or a folder as transformers saves it")
+    parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
+    parser.add_argument("--port", type=int, default=8000, help="default: 8000")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
+    parser.add_argument("--dtype", choices=DTYPES, help="default: float32 on a CPU, as it is stored on a GPU")
+    parser.add_argument("--num-pages", type=int, help="pages of the KV pool; default: what the memory holds")
+    parser.add_argument("--page-size", type=int, default=16, help="tokens a page")
+    parser.add_argument("--max-num-tokens", type=int, default=2048, help="tokens that one step computes at most")
+    parser.add_argument("--max-num-seqs", type=int, default=64, help="requests that run at once at most")
+    parser.add_argument("--max-waiting", type=int, default=256, help="requests that wait at most; more get a 429")
+    parser.add_argument("--prefix", choices=("radix", "hash", "none"), default="radix", help="the prefix cache")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds from a request to its last token")
+
+
+def run(options):
+    """Load the model and serve it until Ctrl-C."""
+    from ..serving.server import serve
+
+    app, about = application(options)
+    print(f"{about}\nServing on http://{options.host}:{options.port}/v1; Ctrl-C stops it.", flush=True)
+    serve(app, options.host, options.port)
+    return 0
+
+
+def application(options):
+    """(the FastAPI application, one line about the model)."""
+    from ..serving.engine import ServingEngine
+    from ..serving.server import Served, create_app
+    from ..serving.service import Service
+
+    model, tokenizer, folder = loaded(options)
+    config = _config(options, model)
+    ends = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+
+    def make_engine():
+        return ServingEngine(model, tokenizer, config)
+
+    service = Service(make_engine(), make_engine, max_open=config.max_waiting + config.max_num_seqs)
+    name = folder.name
+    served = Served(
+        name, tokenizer, model.config.vocab_size, config.max_model_len,
+        _token(ends.get("bos_token_id")), _token(ends.get("eos_token_id")), options.timeout,
+    )  # fmt: skip
+    about = f"{name}: {model.config.num_layers} layers, width {model.config.hidden_size}, on {model.device}; "
+    return create_app(service, served), about + f"{config.num_pages} pages of {config.page_size} tokens."
+
+
+def loaded(options):
+    """(model, tokenizer, folder)."""
+    import torch
+
+    from .. import device
+    from ..model import Transformer, load_tokenizer
+    from ..model.shipped import SHIPPED, folder
+
+    shipped = (SHIPPED / options.model / "config.json").is_file()
+    path = folder(options.model) if shipped else Path(options.model)
+    if not path.is_dir():
+        raise ModelError(f"{options.model} is no folder, and no model of this name ships with the course.")
+    place = options.device or ("cuda" if device.has_gpu() else "cpu")
+    if place == "cuda" and not device.has_gpu():
+        raise CourseError("--device cuda needs an NVIDIA GPU, and none is found here (`course doctor` says more)")
+    name = options.dtype or ("float32" if place == "cpu" else None)
+    dtype = name and getattr(torch, name)
+    return Transformer.load(path, dtype=dtype, device=place), load_tokenizer(path), path
+
+
+def _config(options, model):
+    from ..serving import ServingConfig
+
+    return ServingConfig(
+        num_pages=options.num_pages or _num_pages(model, options.page_size),
+        page_size=options.page_size,
+        max_num_tokens=options.max_num_tokens,
+        max_num_seqs=options.max_num_seqs,
+        max_model_len=model.config.max_positions,
+        max_waiting=options.max_waiting,
+        prefix=None if options.prefix == "none" else options.prefix,
+    )
+
+
+def _num_pages(model, page_size):
+    """Pages for which there is memory."""
+    if model.device.type == "cpu":
+        return CPU_PAGES
+    import torch
+
+    config = model.config
+    page_bytes = 2 * config.num_layers * page_size * config.kv_size * model.dtype.itemsize
+    return max(1, int(GPU_SHARE * torch.cuda.mem_get_info(model.device)[0] / page_bytes))
+
+
+def _token(value):
+    """bos_token_id or eos_token_id of a config.json; of several the first."""
+    return value[0] if isinstance(value, list) else value
