@@ -5,12 +5,10 @@ A call is {"op", "peer", "shape", "bytes"}; "peer" is -1 in a collective, and "b
 May import: nothing of the course.
 """
 
-MESSAGES = ("send", "send_recv")
-
 
 def sent_bytes(calls):
-    """Bytes that a rank handed over in messages to other ranks."""
-    return sum(call["bytes"] for call in calls if call["op"] in MESSAGES)
+    """Bytes that a rank handed over in messages to other ranks; those of collectives do not count."""
+    return sum(call["bytes"] for call in calls if call["peer"] >= 0)
 
 
 def in_words(calls, most=4):
