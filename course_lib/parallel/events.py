@@ -67,7 +67,7 @@ def wire_bytes(kind, num_bytes, num_ranks):
 
     Parameters
     ----------
-    kind : as in Event
+    kind : as in Event, or "one_shot": an all_reduce in which every rank reads all others' inputs
     num_bytes : int; all_reduce, reduce_scatter: the size of the input; all_gather: of one rank's part; all_to_all,
         exchange: what goes to other ranks
     num_ranks : int
@@ -77,6 +77,7 @@ def wire_bytes(kind, num_bytes, num_ranks):
     all_reduce      2 (n - 1) / n * bytes: a reduce_scatter, then an all_gather of its parts
     reduce_scatter  (n - 1) / n * bytes: n - 1 steps, each with a part of 1 / n
     all_gather      (n - 1) * bytes: every part passes every other rank
+    one_shot        (n - 1) * bytes: more than the ring from 3 ranks on, in one step instead of 2 (n - 1)
     all_to_all      what it is given: rows go straight to their rank
 
     Source: P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009
@@ -84,7 +85,7 @@ def wire_bytes(kind, num_bytes, num_ranks):
     n = num_ranks
     if kind in ("all_to_all", "exchange"):
         return num_bytes
-    if kind == "all_gather":
+    if kind in ("all_gather", "one_shot"):
         return (n - 1) * num_bytes
     numerator = {"all_reduce": 2 * (n - 1), "reduce_scatter": n - 1, "barrier": 0}[kind] * num_bytes
     return numerator / n if numerator % n else numerator // n

@@ -1,6 +1,6 @@
 """Start the ranks of a world, and end all of them.
 
-May import: errors, parallel.events, parallel.threads, parallel.processes inside a function.
+May import: errors, parallel.events, parallel.threads, parallel.spawn inside a function.
 """
 
 from ..errors import UnsupportedError, WorldError
@@ -10,7 +10,7 @@ from .threads import run_threads
 BACKENDS = ("threads", "gloo", "nccl")
 
 
-def run(function, num_ranks, *arguments, backend="threads", seconds=60.0):
+def run(function, num_ranks, *arguments, backend="threads", seconds=60.0, stream_times=False):
     """Run function(world, *arguments) on every rank of a new world and return when all of them have.
 
     Parameters
@@ -19,6 +19,7 @@ def run(function, num_ranks, *arguments, backend="threads", seconds=60.0):
         anywhere if cloudpickle is installed
     num_ranks : int, 1 or more
     backend : "threads" (one process, deterministic), "gloo" (processes on the CPU) or "nccl" (a GPU for each)
+    stream_times : bool; nccl: events at the times of the stream, not of the host
     seconds : float; when they are over all ranks are ended, and the error says what each of them was doing
 
     Returns
@@ -37,7 +38,7 @@ def run(function, num_ranks, *arguments, backend="threads", seconds=60.0):
     if backend == "threads":
         results, events = run_threads(function, num_ranks, arguments, seconds)
     else:
-        from .processes import run_processes
+        from .spawn import run_processes
 
-        results, events = run_processes(function, num_ranks, arguments, seconds, backend)
+        results, events = run_processes(function, num_ranks, arguments, seconds, backend, stream_times)
     return Outcome(results, sorted(events, key=lambda event: (event.begin, event.rank)))

@@ -28,7 +28,7 @@ ALLOWED = {
     # grading: the learner's answers
     "model": BASE | {"device", "cuda", "ops", "operators", "reference", "grading", "measure"},
     "serving": BASE | {"device", "kv", "ops", "model", "reference", "measure"},
-    "parallel": BASE | {"device", "ops", "model"},
+    "parallel": BASE | {"device", "kv", "ops", "model"},
     "grading": BASE | {"device", "worker", "reference", "cuda", "triton"},  # the judge does not know the submissions
     "measure": BASE | {"device"},
     "viz": BASE | {"measure"},

@@ -1,0 +1,156 @@
+"""Prefill and decode on two ranks: the keys and values of a prompt are sent once, from pages to pages.
+
+The two ranks have pools of their own and give out their own pages, so a page number means nothing to the other rank:
+what is sent is the number of tokens, and their keys and values in the order of the tokens.
+
+Source: Y. Zhong et al., "DistServe", 2024, arXiv:2401.09670
+
+May import: errors, kv, model, torch.
+"""
+
+import torch
+
+from ..errors import WorldError
+from ..kv import PagePool
+from ..model import KVCache
+
+CHUNK_BYTES = 32 << 20  # of a message: the next is gathered while this one is on its way
+
+
+class KVPages:
+    """Keys and values of many sequences on pages.
+
+    Attributes
+    ----------
+    pool : PagePool, which page belongs to whom
+    kv : tensor, (num_layers, 2, num_pages, page_size, num_kv_heads, head_dim); keys, then values
+    """
+
+    def __init__(self, config, num_pages, page_size, *, dtype=torch.float32, device="cpu"):
+        self.pool = PagePool(num_pages, page_size)
+        shape = (config.num_layers, 2, num_pages, page_size, config.num_kv_heads, config.head_dim)
+        self.kv = torch.zeros(shape, dtype=dtype, device=device)
+
+    def new(self, name, num_tokens):
+        """Give a sequence pages for its tokens; OutOfPages where there are too few, and nothing is changed."""
+        self.pool.add(name)
+        try:
+            self.pool.append(name, num_tokens)
+        except Exception:
+            self.pool.free(name)
+            raise
+
+    def slots(self, name):
+        """Where the tokens of a sequence are, (num_tokens,) int64: page * page_size + offset."""
+        size, pages = self.pool.page_size, torch.tensor(self.pool.pages(name))
+        slots = (pages[:, None] * size + torch.arange(size)).flatten()[: self.pool.num_tokens(name)]
+        return slots.to(self.kv.device)
+
+    def read(self, slots, layers=slice(None)):
+        """Keys and values of some tokens, (layers, 2, num_tokens, num_kv_heads, head_dim), contiguous."""
+        return self.kv[layers].flatten(2, 3).index_select(2, slots)
+
+    def write(self, slots, values, layers=slice(None)):
+        """Store what `read` gives."""
+        self.kv[layers].flatten(2, 3).index_copy_(2, slots, values)
+
+
+def keep_prompt(pages, name, cache, row, num_tokens):
+    """Move the tokens of one row of a KVCache to pages."""
+    pages.new(name, num_tokens)
+    first = row * cache.capacity
+    pages.write(pages.slots(name), torch.stack((cache.k, cache.v), dim=1)[:, :, first : first + num_tokens])
+
+
+def cache_of(pages, name, config, capacity):
+    """A KVCache of one row with the tokens of a sequence, for decoding."""
+    num_tokens, kv = pages.pool.num_tokens(name), pages.read(pages.slots(name))
+    cache = KVCache(config, 1, capacity, dtype=kv.dtype, device=kv.device)
+    cache.require(num_tokens)
+    cache.k[:, :num_tokens], cache.v[:, :num_tokens] = kv[:, 0], kv[:, 1]
+    cache.lengths.fill_(num_tokens)
+    cache.longest = num_tokens
+    return cache
+
+
+# region: transfer
+def send_sequence(world, pages, name, to, first_token=0):
+    """Send the keys and values of a sequence, and the token that follows it; some layers a message."""
+    num_tokens = pages.pool.num_tokens(name)
+    header = torch.tensor([num_tokens, first_token], device=world.device)
+    world.send(header, to, label="header")
+    slots, pending = pages.slots(name), None
+    for layers in _chunks(pages, num_tokens):
+        values = pages.read(slots, layers)  # gathered while the chunk before is on its way
+        if pending is not None:
+            pending.wait()
+        pending = world.start_exchange([(values, to)], [], label="pages")
+    pending.wait()
+
+
+def recv_sequence(world, pages, name, source):
+    """Receive a sequence into pages of this rank's own choice; returns the token that follows it."""
+    num_tokens, first_token = world.recv(torch.zeros(2, dtype=torch.int64, device=world.device), source).tolist()
+    pages.new(name, num_tokens)
+    slots, before = pages.slots(name), None
+    for layers in _chunks(pages, num_tokens):
+        shape = (layers.stop - layers.start, 2, num_tokens, *pages.kv.shape[4:])
+        values = torch.empty(shape, dtype=pages.kv.dtype, device=pages.kv.device)
+        pending = world.start_exchange([], [(values, source)], label="pages")
+        if before is not None:
+            pages.write(slots, *before)  # while the next chunk is on its way
+        pending.wait()
+        before = values, layers
+    pages.write(slots, *before)
+    return first_token
+
+
+# endregion
+
+
+def _chunks(pages, num_tokens):
+    """Slices of layers whose tokens are about CHUNK_BYTES, the same on both sides."""
+    num_layers = len(pages.kv)
+    layer_bytes = max(1, pages.kv[0, :, 0, 0].nbytes * num_tokens)
+    step = max(1, CHUNK_BYTES // layer_bytes)
+    return [slice(first, min(first + step, num_layers)) for first in range(0, num_layers, step)]
+
+
+def transfer_bytes(config, num_tokens, itemsize):
+    """Bytes of the keys and values of a sequence: layers * 2 * tokens * KV heads * head_dim * itemsize."""
+    return config.num_layers * 2 * num_tokens * config.kv_size * itemsize
+
+
+HEADER_BYTES = 16  # number of tokens, first token
+
+
+@torch.no_grad()
+def serve(world, model, prompts, max_new_tokens, *, num_pages=64, page_size=16):
+    """Greedy tokens of each prompt, prefilled on rank 0 and decoded on rank 1, which returns them.
+
+    model : Transformer, on both ranks
+    """
+    if world.num_ranks != 2:
+        raise WorldError(f"{world.num_ranks} ranks; rank 0 prefills and rank 1 decodes.", world.rank)
+    pages = KVPages(model.config, num_pages, page_size, dtype=model.dtype, device=model.device)
+    body = _prefill if world.rank == 0 else _decode
+    return [body(world, model, pages, number, prompt, max_new_tokens) for number, prompt in enumerate(prompts)]
+
+
+def _prefill(world, model, pages, number, prompt, _):
+    with world.span(f"prefill {number}"):
+        cache = model.new_cache(1, len(prompt))
+        logits = model.prefill(torch.tensor([prompt], device=model.device), [len(prompt)], cache)
+        keep_prompt(pages, number, cache, 0, len(prompt))
+    send_sequence(world, pages, number, 1, first_token=int(logits.argmax()))
+    pages.pool.free(number)
+
+
+def _decode(world, model, pages, number, prompt, max_new_tokens):
+    tokens = [recv_sequence(world, pages, number, 0)]
+    with world.span(f"decode {number}"):
+        cache = cache_of(pages, number, model.config, pages.pool.num_tokens(number) + max_new_tokens)
+        pages.pool.free(number)
+        while len(tokens) < max_new_tokens:
+            tokens.append(int(model.step(torch.tensor(tokens[-1:], device=model.device), cache).argmax()))
+    return tokens

@@ -1,0 +1,167 @@
+"""A world of processes on torch.distributed: gloo on the CPU, NCCL with a GPU for each rank.
+
+`run(function, 2, backend="gloo")` starts the processes itself. Under torchrun, a script joins the world that it made:
+
+    # sum.py                                     torchrun --nproc-per-node 2 sum.py
+    import torch
+    from course_lib.parallel import joined
+
+    with joined() as world:                      # nccl where there is a GPU for each rank, else gloo
+        x = torch.full((4,), float(world.rank), device=world.device)
+        print(world.rank, world.all_reduce(x), world.events[-1].sent, "bytes")
+
+May import: errors, parallel.world, torch.
+"""
+
+import dataclasses
+import datetime
+import os
+import time
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+
+from ..errors import WorldError
+from .world import World
+
+# NVLink multicast stays off: a program that fails in it can take the GPUs of a shared host out of service
+ENVIRONMENT = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
+STATUS_BYTES = 200
+
+
+class Processes(World):
+    """One rank of a world of processes.
+
+    Times are those of the host's monotonic clock, which all processes of a machine share. With stream_times=True on a
+    GPU they are those at which the stream reached a call, which is what a timeline of kernels needs.
+    """
+
+    def __init__(self, rank, num_ranks, device, *, stream_times=False, status=None):
+        super().__init__(rank, num_ranks, device)
+        self._stream_times, self._status = stream_times and self.device.type == "cuda", status
+        self._symmetric, self._group = {}, None  # dtype -> buffer that the peers read
+        self._say("computes")
+        if self._stream_times:
+            torch.cuda.synchronize()
+            self._origin = torch.cuda.Event(enable_timing=True), time.monotonic()
+            self._origin[0].record()
+
+    def finished_events(self):
+        """The events, with times in seconds; those recorded in a CUDA graph have none and are at 0."""
+        if not self._stream_times:
+            return self.events
+        torch.cuda.synchronize()
+        return [dataclasses.replace(e, begin=self._seconds(e.begin), end=self._seconds(e.end)) for e in self.events]
+
+    def _seconds(self, mark):
+        if isinstance(mark, float):
+            return mark
+        return self._origin[1] + self._origin[0].elapsed_time(mark) / 1e3
+
+    def _now(self):
+        if not self._stream_times:
+            return time.monotonic()
+        if torch.cuda.is_current_stream_capturing():
+            return 0.0
+        mark = torch.cuda.Event(enable_timing=True)
+        mark.record()
+        return mark
+
+    @contextmanager
+    def _event(self, kind, num_bytes, label, received=None):
+        self._say(f"is in {kind} {label}".rstrip())
+        with super()._event(kind, num_bytes, label, received):
+            yield
+        self._say("computes")
+
+    def _say(self, text):
+        """What this rank does, for the process that started it."""
+        if self._status is not None:
+            self._status[:STATUS_BYTES] = text.encode()[:STATUS_BYTES].ljust(STATUS_BYTES)
+
+    def enable_one_shot(self, max_bytes=256 << 10):
+        """All-reduces of at most this size by one kernel that reads the peers' memory over NVLink; every rank calls it.
+
+        For the few kilobytes of a decode step NCCL's ring waits longer for its 2 (n - 1) steps than for its bytes.
+        """
+        import torch.distributed._symmetric_memory as symmetric
+
+        group = dist.group.WORLD.group_name
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            buffer = symmetric.empty(max_bytes // dtype.itemsize, dtype=dtype, device=self.device)
+            symmetric.rendezvous(buffer, group)
+            self._symmetric[dtype] = buffer
+        self._group = group
+
+    def _takes_one_shot(self, x):
+        buffer = self._symmetric.get(x.dtype)
+        return buffer is not None and 0 < x.nbytes <= buffer.nbytes and x.nbytes % 16 == 0 and x.data_ptr() % 16 == 0
+
+    def _one_shot(self, x, _op):
+        symmetric = torch.ops.symm_mem
+        symmetric.one_shot_all_reduce_copy_out(self._symmetric[x.dtype], x.view(-1), "sum", self._group, x.view(-1))
+
+    def _all_reduce(self, x, op):
+        dist.all_reduce(x, {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}[op])
+
+    def _all_gather(self, out, x):
+        dist.all_gather_into_tensor(out.view(-1), x.view(-1))
+
+    def _reduce_scatter(self, out, parts):
+        dist.reduce_scatter_tensor(out.view(-1), parts.view(-1))
+
+    def _all_to_all(self, out, x, send_sizes, recv_sizes):
+        dist.all_to_all_single(out, x, recv_sizes, send_sizes)
+
+    def _barrier(self):
+        if self.device.type == "cuda":
+            dist.barrier(device_ids=[self.device.index])
+            torch.cuda.synchronize()
+        else:
+            dist.barrier()
+
+    def _start(self, sends, recvs):
+        """One batch, so that sends and receives between two ranks cannot block each other."""
+        own = [x for x, to in sends if to == self.rank], [x for x, source in recvs if source == self.rank]
+        for x, out in zip(*own, strict=True):
+            out.copy_(x)
+        batch = [dist.P2POp(dist.isend, x, to) for x, to in sends if to != self.rank]
+        batch += [dist.P2POp(dist.irecv, out, source) for out, source in recvs if source != self.rank]
+        return (dist.batch_isend_irecv(batch) if batch else []), [rank for _, rank in (*sends, *recvs)]
+
+    def _finish(self, handle):
+        works, others = handle
+        self._say(f"is in an exchange with rank {', '.join(map(str, others))}")
+        for work in works:
+            work.wait()
+        self._say("computes")
+
+
+@contextmanager
+def joined(backend=None, *, init_method="env://", seconds=600.0, stream_times=False, status=None):
+    """The World of this process, one of those that torchrun or `run` started; left again at the end.
+
+    backend : "gloo", "nccl" or None: nccl where this machine has a GPU for each of its ranks
+    """
+    os.environ.update(ENVIRONMENT)
+    try:
+        rank, num_ranks, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    except KeyError as error:
+        raise WorldError(f"{error} is not set; start with torchrun, or by course_lib.parallel.run.") from None
+    if backend is None:
+        on_gpu = torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", num_ranks))
+        backend = "nccl" if on_gpu else "gloo"
+    device = torch.device("cuda", local) if backend == "nccl" else torch.device("cpu")
+    if backend == "nccl":
+        torch.cuda.set_device(device)
+    options = {"device_id": device} if backend == "nccl" else {}
+    timeout = datetime.timedelta(seconds=seconds)
+    dist.init_process_group(backend, init_method, timeout, num_ranks, rank, **options)
+    world = Processes(rank, num_ranks, device, stream_times=stream_times, status=status)
+    try:
+        yield world
+        world.require_nothing_pending()
+        dist.barrier(**({"device_ids": [local]} if backend == "nccl" else {}))
+    finally:
+        dist.destroy_process_group()

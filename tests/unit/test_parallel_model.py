@@ -1,0 +1,81 @@
+"""The tensor parallel Transformer against one rank: logits, decoding from the cache, tokens, bytes."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from course_lib.errors import WorldError
+from course_lib.model import ModelConfig, Transformer, generate, random_weights
+from course_lib.parallel import run
+from course_lib.parallel.tensor_model import TensorParallel, model_bytes
+
+CONFIGS = {
+    "gpt2": ModelConfig("gpt2", 61, 32, 2, 4, 4, 8, 64, 48),
+    "llama grouped": ModelConfig("llama", 61, 32, 2, 4, 2, 8, 40, 48, tie_embeddings=False),
+    "llama tied, one KV head": ModelConfig("llama", 61, 32, 2, 4, 1, 8, 40, 48),
+}
+IDS = torch.randint(61, (2, 7), generator=torch.Generator().manual_seed(0))
+PROMPTS = [[7, 3, 19, 60, 0], [11], [42, 8, 23]]
+
+
+def weights_of(config, dtype=torch.float64):
+    """Weights large enough that the tokens differ; biases that are not 0."""
+    weights = random_weights(config, 3)
+    generator = torch.Generator().manual_seed(1)
+    for tensor in weights.tensors.values():
+        tensor.add_(0.2 * torch.randn(tensor.shape, generator=generator))
+    return weights.to(dtype=dtype)
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.no_grad()
+def test_logits_of_prefill_and_steps_equal_one_rank(name, num_ranks):
+    weights = weights_of(CONFIGS[name])
+
+    def forward(model):
+        cache = model.new_cache(2, 10)
+        first = model.prefill(IDS, [7, 4], cache)
+        return torch.stack((first, model.step(IDS[:, 0], cache), model.step(IDS[:, 1], cache)))
+
+    def function(world):
+        with torch.no_grad():
+            return forward(TensorParallel.shard(world, weights))
+
+    outcome, expected = run(function, num_ranks), forward(Transformer(weights))
+    for found in outcome.results:
+        # the rotary table is float32 on both sides
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    sent = sum(model_bytes(CONFIGS[name], num_ranks, tokens, 2, 8) for tokens in (14, 2, 2))
+    assert outcome.sent(0) == outcome.sent(num_ranks - 1) == sent
+    assert outcome.count("all_reduce") == 3 * (2 * 2 + 1)
+
+
+def test_generated_tokens_equal_one_rank():
+    weights = weights_of(CONFIGS["llama grouped"], torch.float32)
+
+    def function(world):
+        return generate(TensorParallel.shard(world, weights), PROMPTS, max_new_tokens=6)
+
+    expected = generate(Transformer(weights), PROMPTS, max_new_tokens=6)
+    assert run(function, 2).results == [expected, expected]
+
+
+def test_the_parts_hold_every_weight_once():
+    config = CONFIGS["llama grouped"]
+    weights = random_weights(config, 3)
+
+    def function(world):
+        return sum(tensor.numel() for tensor in TensorParallel.shard(world, weights).weights.tensors.values())
+
+    norms = (2 * config.num_layers + 1) * config.hidden_size
+    padding = 2 * config.hidden_size  # 61 tokens in 2 parts of 31, twice
+    assert sum(run(function, 2).results) == weights.num_parameters + norms + padding
+
+
+def test_heads_that_do_not_divide_are_refused():
+    config = dataclasses.replace(CONFIGS["llama grouped"], num_heads=6, num_kv_heads=3)
+    weights = random_weights(config)
+    with pytest.raises(WorldError, match="6 query heads and 3 KV heads on 4 ranks"):
+        run(lambda world: TensorParallel.shard(world, weights), 4)
