@@ -23,7 +23,7 @@ _WORDS = {int: "whole number", float: "float", str: "text", bool: "True or False
 _SHOWN = 160  # characters of a result that a sentence quotes
 
 
-def plain_exercise(task_file, *, cases, form, outcome, say, mistakes=(), explain=None):
+def plain_exercise(task_file, *, cases, form, outcome, say, mistakes=(), explain=None, normal=None):
     """The Exercise of a folder whose answer maps plain data to plain data.
 
     Parameters
@@ -36,9 +36,10 @@ def plain_exercise(task_file, *, cases, form, outcome, say, mistakes=(), explain
     say : callable, (call, got, right) -> the facts, one or two sentences
     mistakes : rows (code, words, options, or a callable (*call) -> result); "It is what comes when" goes before words
     explain : callable, (call, got) -> (code, words) or None, for a result that no mistake gives
+    normal : callable, (call, got) -> got as it is compared, where several results are right
     """
 
-    subject = _Subject(form, outcome, say, mistakes, explain)
+    subject = _Subject(form, outcome, say, mistakes, explain, normal or (lambda call, got: got))
     return exercise(
         task_file,
         cases=tuple(Case(name, {}, "plain data", "plain data", {"make": make}) for name, make in cases.items()),
@@ -66,6 +67,7 @@ class _Subject:
     say: Callable
     mistakes: tuple
     explain: Callable | None
+    normal: Callable
 
     def accept(self, case, tensors, outputs):
         """Diagnosis of the results of one case by themselves, or None."""
@@ -75,31 +77,35 @@ class _Subject:
         return _misfit(case, tensors["calls"], results, self.form) or self._wrong(case, tensors["calls"], results)
 
     def _wrong(self, case, calls, results):
-        pairs = ((call, got, self.outcome(*call)) for call, got in zip(calls, results, strict=True))
-        wrong = [(call, got, right) for call, got, right in pairs if same(got) != same(right)]
-        if not wrong:
+        pairs = [(call, self.normal(call, got)) for call, got in zip(calls, results, strict=True)]
+        smallest = self._smallest_wrong(pairs)
+        if smallest is None:
             return None
-        call, got, right = min(wrong, key=lambda triple: len(repr(triple[0])))
+        call, got = smallest
+        right = self.outcome(*call)
         code, words = (self.explain and self.explain(call, got)) or ("wrong_result", "")
-        facts = f"Case {case.name!r}, {len(wrong)} of {len(calls)} results are wrong. {self.say(call, got, right)}"
-        return Diagnosis(code, f"{facts} {words}".strip())
+        return Diagnosis(code, f"Case {case.name!r}: {self.say(call, got, right)} {words}".strip())
 
     def diagnose(self, evidence):
         """Diagnosis of the results of all cases together, or None."""
         unread = [one.refusal for one in evidence.cases if one.refusal and one.refusal.code == "wrong_return"]
         if unread or not all(one.ran for one in evidence.cases):
             return unread[0] if unread else None
-        calls = [
-            (call, got)
-            for one in evidence.cases
-            for call, got in zip(one.inputs["calls"], read(one.first.outputs["text"]), strict=True)
-        ]
+        cases = [self._pairs(one) for one in evidence.cases]
         for code, words, mistake in self.mistakes:
-            if all(self._gives(mistake, call, got) for call, got in calls):
-                wrong = [(call, got) for call, got in calls if same(got) != same(self.outcome(*call))]
-                call, got = min(wrong, key=lambda pair: len(repr(pair[0])))
+            if all(self._gives(mistake, *pair) for pairs in cases for pair in pairs):
+                call, got = next(filter(None, map(self._smallest_wrong, cases)))
                 return Diagnosis(code, f"{self.say(call, got, self.outcome(*call))} It is what comes when {words}.")
         return None
+
+    def _pairs(self, one):
+        """[(call, result), …] of the evidence of a case."""
+        results = read(one.first.outputs["text"])
+        return [(call, self.normal(call, got)) for call, got in zip(one.inputs["calls"], results, strict=True)]
+
+    def _smallest_wrong(self, pairs):
+        wrong = [(call, got) for call, got in pairs if same(got) != same(self.outcome(*call))]
+        return min(wrong, key=lambda pair: len(repr(pair[0])), default=None)
 
     def _gives(self, mistake, call, got):
         try:
