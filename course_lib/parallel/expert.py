@@ -72,7 +72,7 @@ def moe_bytes(experts, rank, num_ranks, num_experts, hidden, itemsize):
 
 
 def expected_bytes(num_ranks, top_k, hidden, itemsize):
-    """Bytes on the wire for a token and layer when the router has no favourite: top_k rows, (n - 1) / n of them away."""
+    """Bytes on the wire for a token and layer when the router is even: top_k rows, (n - 1) / n of them away."""
     return 2 * top_k * (num_ranks - 1) * hidden * itemsize / num_ranks
 
 

@@ -25,7 +25,7 @@ class _ShardConfig(ModelConfig):
 
 
 def shard_config(config, rank, num_ranks):
-    """What one rank computes, as a config: its heads and its part of the MLP; the other sizes are those of the whole."""
+    """What one rank computes, as a config: its heads and its part of the MLP; all else is whole."""
     queries, kv = tp.heads_of(rank, num_ranks, config.num_heads, config.num_kv_heads)
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     values |= {"num_heads": len(queries), "num_kv_heads": len(kv)}
@@ -82,7 +82,8 @@ class TensorParallel(Transformer):
         whole, bias = self.world.all_reduce(partial, label=name), layer.get(f"{name}.bias")
         return whole if bias is None else whole + bias
 
-    def _logits(self, x):
+    def logits(self, x):
+        """Logits of the whole vocabulary on every rank."""
         own = self.kernels.linear(x, self.weights.head)
         return self.world.all_gather(own, dim=1, label="logits")[:, : self.whole.vocab_size].contiguous()
 

@@ -1,4 +1,4 @@
-"""The same functions on two processes with gloo as on two threads: one run, because starting processes takes seconds."""
+"""The same functions on two processes with gloo as on two threads: one run: starting processes takes seconds."""
 
 import torch
 
