@@ -55,9 +55,11 @@ def _audit_sequence(config, sequence):
     on_host = sequence.state is State.SWAPPED
     _require(bool(sequence.host_pages) == on_host, f"{name!r} is {sequence.state.value}, its pages are elsewhere.")
     _require(sequence.num_produced <= sequence.request.max_new_tokens, f"{name!r} has more tokens than it asked for.")
+    if sequence.state is State.FINISHED:
+        return
     pending = sequence.tokens.count(PENDING)
     _require(pending <= sequence.num_in_flight, f"{name!r} waits for {pending} tokens that no step chooses.")
-    if sequence.num_in_flight == 0 and sequence.state is not State.FINISHED:
+    if sequence.num_in_flight == 0:
         _require(sequence.num_new > 0, f"{name!r} has {sequence.num_new} tokens to compute, it can never go on.")
 
 

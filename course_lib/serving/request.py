@@ -122,13 +122,13 @@ class Sequence:
         """Go back to the queue without keys and values: prompt and produced tokens are computed again. -> pages"""
         self._move("preempt", State.RUNNING, State.WAITING)
         self.num_preemptions, self.num_computed = self.num_preemptions + 1, 0
-        return self.drop_pages()
+        return self._drop_pages()
 
     def swap_out(self, host_pages):
         """Go back to the queue with keys and values kept in `host_pages`. -> pages"""
         self._move("swap out", State.RUNNING, State.SWAPPED)
         self.num_preemptions, self.host_pages = self.num_preemptions + 1, list(host_pages)
-        return self.drop_pages()
+        return self._drop_pages()
 
     def swap_in(self, pages):
         """Run again on `pages`, into which the host pages are copied. -> host pages"""
@@ -137,13 +137,18 @@ class Sequence:
         return host_pages
 
     def finish(self, reason):
-        """End; the pages stay until drop_pages."""
+        """End; pages and PENDING tokens stay until `leave`, because a step in flight may read them."""
         if self.state is State.FINISHED:
             raise ServingError(f"{self.name!r} has finished ({self.finish_reason}) and cannot finish again ({reason}).")
         self.state, self.finish_reason = State.FINISHED, reason
 
-    def drop_pages(self):
-        """Give the pages away. -> pages, for the cache to release"""
+    def leave(self):
+        """No step in flight computes it any more. -> pages, host pages"""
+        self.tokens = [*self.request.prompt, *self.produced]
+        host_pages, self.host_pages = self.host_pages, []
+        return self._drop_pages(), host_pages
+
+    def _drop_pages(self):
         pages, self.pages = self.pages, []
         return pages
 

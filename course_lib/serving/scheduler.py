@@ -302,10 +302,10 @@ class Scheduler:
         """Release the pages of a finished sequence, unless a step in flight computes it."""
         if sequence.num_in_flight == 0:
             self.leaving.remove(sequence)
-            self.cache.release(sequence.drop_pages())
-            if sequence.host_pages:
-                self.host.release(sequence.host_pages)
-                sequence.host_pages = []
+            pages, host_pages = sequence.leave()
+            self.cache.release(pages)
+            if host_pages:
+                self.host.release(host_pages)
 
     def _check_commit(self, step, tokens):
         if not self.in_flight or self.in_flight[0] is not step:
