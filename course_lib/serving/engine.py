@@ -5,9 +5,11 @@
     while engine.has_work:
         for output in engine.step(): …
 
-With `overlap` a step is scheduled and started while the one before still runs; its tokens come a call later.
+With `overlap` a step is scheduled and started while the one before still runs; its tokens come a call later. With
+`speculate` the model looks at what followed the same tokens before, and may accept several in a step; the tokens are
+those without speculation, drawn ones too, since each is chosen from the model's own logits by its own noise.
 
-May import: errors, its own modules, torch.
+May import: errors, model, its own modules, torch.
 """
 
 import dataclasses
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import BusyError, RefusedError
+from ..model import NgramDraft
 from .config import ServingConfig
 from .paged_forward import Pools
 from .runner import Runner
@@ -38,6 +41,7 @@ class Stats:
     prefix_queries, prefix_hits : int, prompt tokens that were looked up, and found
     num_preemptions, num_steps, num_output_tokens : int, since the start
     num_computed_tokens : int, tokens that went through the model, prompts, repetitions and drafts included
+    num_drafts, num_accepted : int, tokens for which a draft had room, and those that the model accepted
     host_s : float, seconds in `step` but for the wait for tokens; wait_s : that wait
     """
 
@@ -50,6 +54,8 @@ class Stats:
     num_steps: int
     num_output_tokens: int
     num_computed_tokens: int
+    num_drafts: int
+    num_accepted: int
     host_s: float
     wait_s: float
 
@@ -75,8 +81,8 @@ class ServingEngine:
         self.config = dataclasses.replace(config, max_model_len=longest)
         self.model, self.tokenizer = model, tokenizer
         self.scheduler, self.runner = Scheduler(self.config), Runner(model, self.config)
-        self._in_flight, self._counts = deque(), dict.fromkeys(("preemptions", "steps", "output", "computed"), 0)
-        self._host_s = self._wait_s = 0.0
+        self._in_flight, self._draft = deque(), NgramDraft()
+        self._num_output_tokens, self._host_s, self._wait_s = 0, 0.0, 0.0
 
     def add(self, request):
         """Queue a Request; RefusedError, BusyError or ServingError as `Scheduler.add`."""
@@ -99,24 +105,31 @@ class ServingEngine:
 
     def step(self):
         """Start the next step, and wait for the oldest one as far as the overlap wants. -> list of Output"""
-        start, waited = time.perf_counter(), 0.0
+        start, waited = time.perf_counter(), self._wait_s
         most, outputs = self.config.max_in_flight, []
         step = self.scheduler.schedule() if len(self._in_flight) < most else None
         if step is not None:
-            self._in_flight.append((step, self.runner.run(step)))
-            self._counts["steps"] += 1
-            self._counts["computed"] += step.num_tokens
-            self._counts["preemptions"] += len(step.preempted)
+            self._in_flight.append((step, self.runner.run(step, self._drafts(step))))
         if self._in_flight and (step is None or len(self._in_flight) == most):
             oldest, result = self._in_flight.popleft()
-            before = time.perf_counter()
-            tokens = result.tokens()
-            waited = time.perf_counter() - before
-            outputs = self.scheduler.commit(oldest, tokens)
-            self._counts["output"] += sum(len(output.tokens) for output in outputs)
-        self._host_s += time.perf_counter() - start - waited
-        self._wait_s += waited
+            outputs = self.scheduler.commit(oldest, self._wait(result))
+            self._num_output_tokens += sum(len(output.tokens) for output in outputs)
+        self._host_s += time.perf_counter() - start - (self._wait_s - waited)
         return outputs
+
+    def _wait(self, result):
+        start = time.perf_counter()
+        tokens = result.tokens(lists=self.config.speculate > 0)
+        self._wait_s += time.perf_counter() - start
+        return tokens
+
+    def _drafts(self, step):
+        """name -> what followed a sequence's last tokens when they came before, at most num_drafts of its piece."""
+        return {
+            piece.sequence.name: self._draft.propose(piece.sequence.tokens[:-1], piece.num_drafts, None)[0]
+            for piece in step.pieces
+            if piece.num_drafts
+        }
 
     def run(self, requests):
         """Serve requests and nothing else. -> dict, name -> list of tokens"""
@@ -134,12 +147,11 @@ class ServingEngine:
 
     def stats(self):
         """Stats as of now."""
-        scheduler, counts = self.scheduler, self._counts
-        cache, num_pages = scheduler.cache, self.config.num_pages
+        scheduler, cache, counters = self.scheduler, self.scheduler.cache, self.scheduler.stats
         return Stats(
-            len(scheduler.running), len(scheduler.waiting), 1 - cache.num_available / num_pages,
-            cache.queries, cache.hits, counts["preemptions"], counts["steps"], counts["output"], counts["computed"],
-            self._host_s, self._wait_s,
+            len(scheduler.running), len(scheduler.waiting), scheduler.kv_usage, cache.queries, cache.hits,
+            counters.num_preempted, counters.num_steps, self._num_output_tokens, counters.num_tokens,
+            counters.num_drafts, counters.num_accepted, self._host_s, self._wait_s,
         )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ class Runner:
         self.last = torch.zeros(len(self.table), dtype=torch.int64, device=self.device)  # each sequence's newest token
         self.chosen = torch.zeros(self.buckets[-1], dtype=torch.int64, device=self.device)
         self.inputs = self._packed({}, self.buckets[-1], self.buckets[-1]).to(self.device)
-        self._run_rows = StepGraphs(self._rows) if self.on_gpu and config.graphs else self._rows
+        self._run_rows = StepGraphs(self._rows) if self.on_gpu and self.with_kernels and config.graphs else self._rows
 
     @torch.no_grad()
     def run(self, step, drafts=None):
@@ -69,6 +69,8 @@ class Runner:
     @torch.no_grad()
     def warm_up(self):
         """Record the graph of every bucket, the largest first, for sequences of up to SHORTEST tokens."""
+        if not self.with_kernels:
+            return
         self._greedy = False
         for size in reversed(self.buckets):
             self._send(self._packed({}, size, size))

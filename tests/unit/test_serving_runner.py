@@ -12,33 +12,41 @@ from course_lib.serving.graphs import buckets
 from course_lib.serving.inputs import packed, views
 from course_lib.serving.runner import Runner
 
-LLAMA = ModelConfig("llama", 97, 64, 2, 4, 2, 16, 96, 160, tie_embeddings=False)
+LLAMA = ModelConfig("llama", 997, 64, 2, 4, 2, 16, 96, 160, tie_embeddings=False)
 LENGTHS = (1, 15, 16, 17, 40, 5, 33, 2)
-TRACES = {  # what ServingConfig gets, besides num_pages
-    "whole": {"num_pages": 64},
-    "chunks": {"num_pages": 64, "max_chunk": 7, "max_num_tokens": 24, "max_num_seqs": 6},
-    "preempting": {"num_pages": 8, "max_num_tokens": 32, "max_num_seqs": 8, "admission": "optimistic"},
-    "small pages": {"num_pages": 40, "page_size": 4, "max_num_tokens": 16, "max_num_seqs": 8, "watermark": 0.0},
-    "one step late": {"num_pages": 64, "overlap": False},
-}
+TRACES = {  # what happens while the requests are served, and the options of ServingConfig that make it happen
+    "": {"num_pages": 64, "prefix": None},
+    "found": {"num_pages": 64, "max_chunk": 7, "max_num_tokens": 24, "max_num_seqs": 6, "prefix": "hash"},
+    "found in a tree": {"num_pages": 32, "page_size": 4, "max_num_seqs": 2, "overlap": False},
+    "preempted": {"num_pages": 8, "max_num_tokens": 32, "max_num_seqs": 8, "admission": "optimistic", "prefix": None},
+    "found preempted": {"num_pages": 40, "page_size": 2, "max_num_tokens": 16, "max_num_seqs": 8, "watermark": 0.0},
+    "found preempted swapped": {
+        "num_pages": 8, "max_num_seqs": 8, "admission": "optimistic", "preempt": "swap", "num_swap_pages": 8,
+    },
+    "found accepted": {"num_pages": 64, "speculate": 3, "max_num_seqs": 3},
+}  # fmt: skip
 
 
 @functools.cache
 def model(name):
-    """Half precision and few numbers: logits are close, so that a wrong bit is another token soon."""
+    """The random one is in half precision and has large weights: other bits are other tokens soon."""
     if name == "shipped":
         return load_shipped(dtype=torch.float32)[0]
-    random = Transformer.random(LLAMA, 3, dtype=torch.bfloat16)
-    for tensor in random.weights.tensors.values():
+    return random_model(LLAMA, 3)
+
+
+def random_model(config, seed):
+    found = Transformer.random(config, seed, dtype=torch.bfloat16)
+    for tensor in found.weights.tensors.values():
         if tensor.ndim == 2:
             tensor.mul_(4.0)
-    return random
+    return found
 
 
 def requests(vocab_size, new_tokens=12, **options):
     generator = torch.Generator().manual_seed(1)
     prompts = [torch.randint(vocab_size, (length,), generator=generator).tolist() for length in LENGTHS]
-    prompts[6] = prompts[4][:33]  # a shared prefix of two pages
+    prompts[6] = prompts[4][:33]  # they share two pages
     return [Request(f"r{i}", tuple(prompt), new_tokens, **options) for i, prompt in enumerate(prompts)]
 
 
@@ -56,13 +64,15 @@ def alone(name):
 @pytest.mark.parametrize("name", ["shipped", "llama"])
 def test_deterministic_tokens_are_those_of_each_request_alone(name, trace):
     engine = ServingEngine(model(name), None, ServingConfig(deterministic=True, **TRACES[trace]))
-    found = engine.run(requests(model(name).config.vocab_size))
-    assert found == alone(name)
-    assert (engine.stats().num_preemptions > 0) == (trace in ("preempting", "small pages"))
+    assert engine.run(requests(model(name).config.vocab_size)) == alone(name)
+    stats = engine.stats()
+    counts = {"found": stats.prefix_hits, "preempted": stats.num_preemptions, "accepted": stats.num_accepted}
+    counts["swapped"] = engine.scheduler.stats.num_swapped
+    assert {name for name, count in counts.items() if count} == set(trace.split()) & set(counts)
     assert engine.scheduler.cache.num_available == engine.config.num_pages
 
 
-@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("trace", ["", "found preempted", "found preempted swapped", "found accepted"])
 def test_fast_tokens_agree_with_generate_in_float32(trace):
     name = "shipped"
     todo = requests(model(name).config.vocab_size)
@@ -90,7 +100,7 @@ def test_a_request_draws_its_own_tokens_whatever_runs_beside_it():
 
 @pytest.mark.parametrize("overlap", [True, False])
 def test_a_request_ends_with_its_eos_though_a_step_more_was_started(overlap):
-    (prompt,) = [r.prompt for r in requests(97) if r.name == "r4"]
+    (prompt,) = [r.prompt for r in requests(997) if r.name == "r4"]
     tokens = alone("llama")["r4"]
     eos = tokens[4]
     todo = [Request("ends", prompt, 12, eos=eos), Request("goes on", prompt, 12)]
@@ -100,7 +110,7 @@ def test_a_request_ends_with_its_eos_though_a_step_more_was_started(overlap):
 
 
 def test_an_aborted_request_leaves_the_others_alone():
-    todo, engine = requests(97), ServingEngine(model("llama"), None, ServingConfig(32, deterministic=True))
+    todo, engine = requests(997), ServingEngine(model("llama"), None, ServingConfig(32, deterministic=True))
     for request in todo:
         engine.add(request)
     found = {request.name: [] for request in todo}
@@ -118,7 +128,7 @@ def test_an_aborted_request_leaves_the_others_alone():
 
 def test_the_kernels_run_the_same_step_and_padding_writes_nowhere():
     """Course kernels on the SIMT machine: a mixed step by the engine, then a padded one by rows."""
-    small = Transformer.random(ModelConfig("llama", 53, 64, 1, 2, 1, 64, 32, 32), 5, dtype=torch.bfloat16)
+    small = random_model(ModelConfig("llama", 53, 64, 2, 2, 1, 64, 32, 32), 5)
     config = ServingConfig(8, page_size=4, max_num_seqs=3, max_chunk=4, overlap=False)
     pools, tokens = {}, {}
     for attention in ("kernels", "torch"):
