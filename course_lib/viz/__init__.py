@@ -17,7 +17,7 @@ _NAMES = {  # module -> the names that it gives to the course
         "ldmatrix_picture",
         "xor_address_picture",
     ),
-    "bar_charts": ("bytes_bars", "rate_bars", "tile_cycles_bars", "time_bars", "waiting_bars"),
+    "bar_charts": ("bytes_bars", "count_bars", "rate_bars", "tile_cycles_bars", "time_bars", "waiting_bars"),
     "chapter_map": ("course_map",),
     "chip": ("chip_picture",),
     "decode": ("card_picture", "group_picture", "keys_of_splits", "splits_picture"),

@@ -59,6 +59,34 @@ def time_bars(times, *, roof=None, title="", unit="us"):
     return figure
 
 
+def count_bars(counts, *, title="", unit=""):
+    """Stacked bars of counts, one bar a row; each number is in its part.
+
+    Parameters
+    ----------
+    counts : dict, row -> {part: count}, the same parts in each; at most five
+    """
+    said = "; ".join(
+        f"{row}: {', '.join(f'{number} {part}' for part, number in parts.items() if number)}"
+        for row, parts in counts.items()
+    )
+    figure = Picture(7.8, 0.36 * len(counts) + 1.4, f"{title}, in {unit}. {said}.")
+    axes = figure.subplots()
+    ends = dict.fromkeys(counts, 0)
+    for series, part in enumerate(next(iter(counts.values()))):
+        numbers = [parts[part] for parts in counts.values()]
+        look = {"color": SERIES[series], "hatch": HATCHES[series], "height": 0.66, **_OUTLINE}
+        axes.barh(list(counts), numbers, left=list(ends.values()), label=part, **look)
+        for row, (name, number) in enumerate(zip(counts, numbers, strict=True)):
+            if number:
+                where = {"ha": "center", "va": "center", "fontsize": 8, "color": INK}
+                plate = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+                axes.text(ends[name] + number / 2, row, str(number), bbox=plate, **where)
+            ends[name] += number
+    _finish(axes, title, unit)
+    return figure
+
+
 def rate_bars(rates, *, marked=(), lines=None, title="", unit="TFLOP/s"):
     """Bars of rates in the order given, with ceilings as dashed lines; an empty picture without rates.
 

@@ -6,6 +6,7 @@
     journal    what is graded already
     pool       threads on this machine, or a Dask cluster
     gradebook  CSV and JSON
+    pages      HTML for each learner and for the teacher
 
 May import: everything.
 """
@@ -25,6 +26,7 @@ def add_arguments(command):
         "--out", type=Path, required=True, help="the gradebook, a CSV; OUT.journal keeps what is graded"
     )
     command.add_argument("--json", type=Path, help="every verdict, for programs")
+    command.add_argument("--html", type=Path, metavar="DIR", help="a page for each learner, and DIR/index.html for you")
     command.add_argument(
         "--assigned",
         nargs="+",

@@ -20,8 +20,9 @@ from ...grading.exercise import registry
 from ...grading.processes.wire import plain_text
 from .. import grade_all
 
-_HANDED_IN = re.compile(r"(.*?)[ _.-]*\d\d[ _-]exercises\b.*", re.IGNORECASE)  # anna_03_exercises (2).ipynb
-_OF_CHAPTER = re.compile(r"(?:.*\D)?(\d\d)[ _-]exercises\b", re.IGNORECASE)
+_HANDED_IN = re.compile(r"(.*?)[ _.-]*\d\d[ _-]exercises(?![a-z]).*", re.IGNORECASE)  # anna_03_exercises (2).ipynb
+_OF_CHAPTER = re.compile(r"(?:.*\D)?(\d\d)[ _-]exercises(?![a-z])", re.IGNORECASE)
+_OF_TOOLS = {".git", ".ipynb_checkpoints"}
 _MOST_NOTEBOOK_BYTES = 64 << 20
 
 
@@ -59,6 +60,8 @@ def collect(folder):
     files, stray = {}, []
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
+            if path.is_dir() and path.name not in _OF_TOOLS:
+                stray.append(f"{path.name} is hidden and was not looked into")
             continue
         if path.is_symlink() or not (path.is_dir() or path.suffix == ".ipynb"):
             stray.append(f"{path.name} belongs to no learner: a folder or a notebook of theirs was expected")

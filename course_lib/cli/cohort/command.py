@@ -11,7 +11,7 @@ from ...book.keep import write_atomic
 from ...errors import CourseError, UnsupportedError
 from ...grading.exercise import registry
 from ...grading.processes import bubblewrap
-from . import collect, gradebook, jobs, pool
+from . import collect, gradebook, jobs, pages, pool
 from .gradebook import Entry, Grades
 from .journal import Journal
 
@@ -119,6 +119,8 @@ def _write(grades, options):
     write_atomic(options.out, gradebook.as_csv(grades))
     if options.json:
         write_atomic(options.json, gradebook.as_json(grades))
+    if options.html:
+        pages.write(grades, options.html)
     for sentence in grades.stray:
         print(f"  {sentence}")
     for learner, sentences in grades.problems.items():

@@ -71,7 +71,7 @@ def as_csv(grades):
     for learner, entries in grades.entries.items():
         row = [cell for name in grades.exercises for cell in _cells(grades, name, entries[name])]
         passed = sum(entry.state == PASS for entry in entries.values())
-        totals = [passed, _number(grades.earned(learner)), _number(sum(grades.points.values()))]
+        totals = [passed, number(grades.earned(learner)), number(sum(grades.points.values()))]
         table.writerow([_not_a_formula(learner), *row, *totals, len(grades.problems[learner])])
     return made.getvalue()
 
@@ -94,11 +94,11 @@ def as_json(grades):
 
 
 def _cells(grades, name, entry):
-    return _number(grades.points[name] if entry.state == PASS else 0), entry.state
+    return number(grades.points[name] if entry.state == PASS else 0), entry.state
 
 
-def _number(points):
-    """ "2", "0.5" """
+def number(points):
+    """Points as people write them: "2", "0.5"."""
     return f"{points:g}"
 
 

@@ -17,6 +17,7 @@ from ...grading.exercise import registry
 from ...grading.judge import client
 
 _PACKAGE = Path(__file__).resolve().parents[2]
+_JUDGE_NOTHING = {"book", "cli", "labextension", "viz"}  # rooms of course_lib
 _SOURCES = {".py", ".h", ".hpp", ".cpp", ".cu", ".cuh", ".md"}
 
 
@@ -47,20 +48,22 @@ class Job:
 
 
 def version(exercise_id):
-    """A digest of the course's source and of one exercise's folder."""
-    digest = hashlib.sha256(_digest(_PACKAGE) + _digest(_PACKAGE.parent / "kernels_cu" / "common"))
-    return digest.update(_digest(registry.folder_of(exercise_id))) or digest.hexdigest()
+    """A digest of what judges: the course's source, the kernels' headers and the exercise's folder."""
+    folders = (_PACKAGE, _PACKAGE.parent / "kernels_cu" / "common", registry.folder_of(exercise_id))
+    return hashlib.sha256(b"".join(map(_digest, folders))).hexdigest()
 
 
 @functools.cache
 def _digest(folder):
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        if path.suffix in _SOURCES and path.is_file():
+        judges = path.relative_to(folder).parts[0] not in _JUDGE_NOTHING
+        if judges and path.suffix in _SOURCES and path.is_file():
             digest.update(f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.digest()
 
 
+new_judge = client.Judge
 _judges, _of_thread = [], threading.local()
 
 
@@ -80,7 +83,7 @@ def judged(job):
     if version(job.exercise) != job.version:
         raise CourseError("a worker has another version of the course; install the same one everywhere")
     if not hasattr(_of_thread, "judge"):
-        _of_thread.judge = client.Judge()
+        _of_thread.judge = new_judge()
         _judges.append(_of_thread.judge)
     try:
         verdict = client.grade(

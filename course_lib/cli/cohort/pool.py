@@ -6,10 +6,13 @@ the scheduler's business: it gives the job to another one.
 May import: errors, jobs.
 """
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import asyncio
+import concurrent.futures
 
 from ...errors import CourseError
 from . import jobs as jobs_module
+
+_PATIENCE = "15s"  # for a scheduler's first answer
 
 
 def outcomes(jobs, *, workers, scheduler=None):
@@ -29,10 +32,10 @@ def outcomes(jobs, *, workers, scheduler=None):
 
 
 def _here(jobs, workers):
-    pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="cohort")
+    pool = concurrent.futures.ThreadPoolExecutor(max_workers=workers, thread_name_prefix="cohort")
     try:
         futures = {pool.submit(jobs_module.judged, job): job for job in jobs}
-        for future in as_completed(futures):
+        for future in concurrent.futures.as_completed(futures):
             yield futures[future], future.result()
     finally:  # also when the caller stops early
         pool.shutdown(wait=False, cancel_futures=True)
@@ -50,7 +53,7 @@ def _on_cluster(jobs, scheduler):
             "course with its extra `cohort`"
         ) from None
     try:
-        client = distributed.Client(scheduler, timeout="15s", set_as_default=False)
+        client = distributed.Client(scheduler, timeout=_PATIENCE)
     except (OSError, ValueError) as error:
         raise CourseError(f"no Dask scheduler answers at {scheduler}: {error}") from None
     with client:
@@ -67,3 +70,5 @@ def _result(future, distributed):
         return future.result()
     except distributed.KilledWorker:
         return {"error": "every worker of the cluster that took this answer was lost"}
+    except (concurrent.futures.CancelledError, asyncio.CancelledError, OSError) as error:
+        raise CourseError(f"the Dask cluster was lost ({error}); the same command goes on from the journal") from None

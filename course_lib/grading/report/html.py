@@ -39,7 +39,7 @@ def badge(state):
 def _head(verdict):
     facts = [summary.count(verdict)]
     if verdict.cases:
-        facts += [f"{verdict.seconds:.1f} s", summary.ENGINES.get(verdict.engine, verdict.engine)]
+        facts += [summary.seconds(verdict), summary.ENGINES.get(verdict.engine, verdict.engine)]
     said = " · ".join(fact for fact in facts if fact)
     name = span("name", summary.heading(verdict))
     return SEPARATOR.join([badge(verdict.state), name, *([span("facts", said)] if said else [])])

@@ -38,6 +38,11 @@ def count(verdict):
     return f"all {total} cases pass" if total > 1 else "the case passes"
 
 
+def seconds(verdict):
+    """ "0.8 s", or "" for a verdict that carries no time."""
+    return f"{verdict.seconds:.1f} s" if verdict.seconds else ""
+
+
 def smallest_failing(verdict):
     """The smallest case that fails, or None. The judge's own choice first: the one whose wrong element is shown."""
     failing = [case for case in verdict.cases if not case.passed]

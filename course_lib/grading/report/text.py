@@ -47,7 +47,7 @@ def headline(verdict):
     """ "✘ FAIL  03.2 One warp a row · 2 of 9 cases fail · 0.8 s · CPU, SIMT machine" """
     rest = [summary.heading(verdict), summary.count(verdict)]
     if verdict.cases:
-        rest += [f"{verdict.seconds:.1f} s", summary.ENGINES.get(verdict.engine, verdict.engine)]
+        rest += [summary.seconds(verdict), summary.ENGINES.get(verdict.engine, verdict.engine)]
     return f"{summary.SYMBOLS.get(verdict.state, '-')} {verdict.state}  " + " · ".join(part for part in rest if part)
 
 
