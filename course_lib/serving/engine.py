@@ -68,6 +68,7 @@ class ServingEngine:
     model : Transformer
     tokenizer : tokenizers.Tokenizer or None, for those who serve text; the engine itself has tokens only
     config : ServingConfig or None: `default_config`
+    warm_up : bool; on a GPU, compile the kernels and record the graphs now, which takes seconds
 
     Attributes
     ----------
@@ -75,12 +76,14 @@ class ServingEngine:
     runner : Runner
     """
 
-    def __init__(self, model, tokenizer=None, config=None):
+    def __init__(self, model, tokenizer=None, config=None, *, warm_up=True):
         config = config or default_config(model)
         longest = min(config.max_model_len or model.config.max_positions, model.config.max_positions)
         self.config = dataclasses.replace(config, max_model_len=longest)
         self.model, self.tokenizer = model, tokenizer
         self.scheduler, self.runner = Scheduler(self.config), Runner(model, self.config)
+        if warm_up:
+            self.runner.warm_up()
         self._in_flight, self._draft = deque(), NgramDraft()
         self._num_output_tokens, self._host_s, self._wait_s = 0, 0.0, 0.0
 

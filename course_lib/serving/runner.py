@@ -7,15 +7,16 @@ the attention engine plans the batch.
 In the deterministic mode all steps run by rows, in blocks of one fixed size (BLOCK_ROWS): every operation then has one
 shape, so that a token's bits depend on the tokens before it alone, however they were batched.
 
-May import: its own modules, torch.
+May import: its own modules, numpy, torch.
 """
 
+import numpy as np
 import torch
 
 from .graphs import StepGraphs, buckets
 from .inputs import OPTIONS, packed, views
 from .paged_forward import KernelAttention, Pools, TorchAttention
-from .rows import SequenceRows
+from .rows import Batch, SequenceRows
 
 BLOCK_ROWS = {"cpu": 1, "cuda": 64}  # of the deterministic mode
 SHORTEST = 2048  # tokens: steps whose sequences are shorter share their graphs
@@ -49,7 +50,9 @@ class Runner:
         self.last = torch.zeros(len(self.table), dtype=torch.int64, device=self.device)  # each sequence's newest token
         self.chosen = torch.zeros(self.buckets[-1], dtype=torch.int64, device=self.device)
         self.inputs = self._packed({}, self.buckets[-1], self.buckets[-1]).to(self.device)
-        self._run_rows = StepGraphs(self._rows) if self.on_gpu and self.with_kernels and config.graphs else self._rows
+        self._draws_in_torch = model.kernels.sources["sample"] == "torch"  # on the host, row by row
+        recorded = self.on_gpu and self.with_kernels and config.graphs and not self._draws_in_torch
+        self._run_rows = StepGraphs(self._rows) if recorded else self._rows
 
     @torch.no_grad()
     def run(self, step, drafts=None):
@@ -62,16 +65,22 @@ class Runner:
         if batch.fresh:
             rows = self._to_device(torch.tensor(batch.fresh))
             self.table.index_copy_(0, rows, self._to_device(torch.from_numpy(self.sequences.table[batch.fresh])))
-        self._greedy = not self.with_kernels and batch.greedy
+        self._greedy = self._draws_in_torch and batch.greedy
         by_rows = self.block_rows or batch.longest_piece <= 1 + self.config.speculate
         return self._by_rows(batch) if by_rows else self._ragged(batch)
 
     @torch.no_grad()
     def warm_up(self):
-        """Record the graph of every bucket, the largest first, for sequences of up to SHORTEST tokens."""
-        if not self.with_kernels:
+        """Run a long ragged step, and record the graph of every bucket, the largest first, for SHORTEST tokens.
+
+        Nothing is written: all tokens are padding. On a CPU there is nothing to compile or record.
+        """
+        if not self.on_gpu:
             return
-        self._greedy = False
+        self._greedy, longest = self._draws_in_torch, min(self.config.max_num_tokens, self.sequences.capacity)
+        if not self.block_rows:
+            row = np.array([self.sequences.dummy])
+            self._ragged(Batch([0, longest], [longest], row, [], {}, {"index": [0]}, []))
         for size in reversed(self.buckets):
             self._send(self._packed({}, size, size))
             self._run_rows(size, self._longest([1]))
