@@ -7,6 +7,7 @@ May import: exercise.spec, processes.protocol, verdict, evidence (as data), torc
 """
 
 import ast
+import functools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from ..exercise.spec import Case, exercise
 from ..processes.protocol import Run
 from ..report.verdict import Diagnosis
 
-_WORDS = {int: "whole number", float: "float", str: "text", bool: "True or False", NoneType: "None"}
+_WORDS = {int: "whole number", float: "float", str: "text", list: "list", bool: "True or False", NoneType: "None"}
 _SHOWN = 160  # characters of a result that a sentence quotes
 
 
@@ -117,7 +118,12 @@ class _Subject:
 
 def read(text):
     """The results of a case, from their text as bytes; a Diagnosis when it is no plain data."""
-    words = bytes(text.tolist()).decode(errors="replace")
+    return _literal(bytes(text.tolist()))
+
+
+@functools.lru_cache(maxsize=64)  # the cases of an answer are read twice
+def _literal(text):
+    words = text.decode(errors="replace")
     try:
         return ast.literal_eval(words)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
