@@ -22,12 +22,14 @@ path           which attention ran, and with what; agreement: nano-vllm's nearly
 note           "failed: why" for a variant that gave no numbers, "stopped: …" for one that outlasted its time and is
                counted as far as it came
 
-Each group of variants runs in a process of its own; --steps FILE keeps the time of every step for the simulator. A run
-follows a warm one of the same lengths and other tokens. The course samples at nano-vllm's temperature of 0.6, which has
-no greedy; transformers is greedy, which is cheaper. Qwen3's norms of query and key heads are left out on all sides.
+Each group of variants runs in a process of its own; none is begun after --seconds. --steps FILE keeps the time of every
+step for the simulator. A run follows a warm one of the same lengths and other tokens. The course samples at nano-vllm's
+temperature of 0.6, which has no greedy; transformers is greedy, which is cheaper. Qwen3's norms of query and key heads
+are left out on all sides.
 """
 
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -45,6 +47,7 @@ SCENARIOS = (  # scenario, model, trace, sizes
     *(("online", "qwen3-0.6b-shape", "uniform", {"num_requests": 16 * rate, "low": 100, "high": 1024, "rate": rate})
       for rate in (8, 4, 16, 32)),
     ("offline", "llama-3-8b", "fixed", {"num_requests": 64, "prompt_len": 1024, "output_len": 256}),
+    ("repeated", "llama-3-8b", "fixed", {"num_requests": 5, "prompt_len": 4096, "output_len": 2}),
 )  # fmt: skip
 DRY_SCENARIOS = (
     ("offline", "tiny", "uniform", {"num_requests": 6, "low": 3, "high": 20}),
@@ -83,6 +86,7 @@ def run_variant(variant, spec):
     """The columns of one variant; what a child process calls."""
     from benchmarks.harness import serving_engines as engines
 
+    sys.path += [spec["also"]] if spec.get("also") and spec["also"] not in sys.path else []
     if variant == "static_batching":
         return engines.static(variant, spec)
     if variant in engines.VARIANTS:
@@ -95,7 +99,7 @@ def run_variant(variant, spec):
 def groups_of(load, options):
     """The groups of a load: no peer in a dry run, and of the ablations only some where they say nothing."""
     groups = [list(group) for group in GROUPS[load["scenario"]]]
-    if load["model"] == "llama-3-8b":
+    if load["model"] == "llama-3-8b" and load["scenario"] == "offline":
         groups = [["course", "course_deterministic"], *groups[1:3], ["transformers_generate_batch"]]
     if load.get("rate", 8) != 8:
         groups = [["course"]]
@@ -114,8 +118,8 @@ def rows_of(load, options):
     if options.dry:
         found = ((name, attempt(run_variant, name, spec)) for group in groups for name in group)
     else:
-        limits = {"limit": options.limit, "seconds": options.load_seconds}
-        found = rows_of_children("benchmarks.serving:run_variant", groups, spec, **limits)
+        left = options.seconds - (time.monotonic() - options.earlier.setdefault("began", time.monotonic()))
+        found = rows_of_children("benchmarks.serving:run_variant", groups, spec, limit=options.limit, seconds=left)
     for name, row in found:
         speeds |= {name: float(row["tokens_per_s"])} if "tokens_per_s" in row else {}
         row = load | row | roof_share(load, row, options)
@@ -149,8 +153,7 @@ def against_peers(speeds):
 def arguments(parser):
     """Options of this benchmark."""
     parser.add_argument("--variants", nargs="+", help="only these variants")
-    parser.add_argument("--limit", type=float, default=150, help="seconds of one variant, its start included")
-    parser.add_argument("--load-seconds", type=float, default=float("inf"), help="no variant of a load is begun later")
+    parser.add_argument("--limit", type=float, default=240, help="seconds of one variant, its start included")
     parser.add_argument("--temperature", type=float, default=0.6, help="of the course's engine and nano-vllm")
     parser.add_argument("--max-tokens", type=int, default=16384, help="tokens of a step of the course's engine")
     parser.add_argument("--steps", type=Path, help="a CSV file to which the time of every offline step is appended")

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -58,7 +59,7 @@ def _child(target, variants, spec, limit):
         lines.touch()
         order = json.dumps({"target": target, "variants": variants, "spec": spec, "lines": str(lines)})
         command = [sys.executable, "-m", "benchmarks.harness.children", order]
-        child = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+        child = subprocess.Popen(command, cwd=ROOT, process_group=0)
         try:
             yield from _read(child, lines, variants, limit)
         finally:
@@ -107,9 +108,17 @@ def attempt(function, variant, spec):
         return failed(f"{type(error).__name__}: {error}")
 
 
+def _end_with(parent):
+    """End this process when its parent has ended, whatever it is doing: it may hold the GPU."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
 def _work(order):
     """What a child does."""
     order = json.loads(order)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     module, _, name = order["target"].partition(":")
     function = getattr(importlib.import_module(module), name)
     with open(order["lines"], "a", encoding="utf-8") as file:

@@ -130,7 +130,7 @@ def static_compiled(spec, batch_size=64):
             line_of(run, item, began + step, began + step * item.max_new_tokens, item.max_new_tokens)
         done += len(batch)
     run.seconds = time.perf_counter() - start
-    row = {name: value for name, value in observed(run).items() if "_p" not in name}
+    row = {name: value for name, value in observed(run).items() if "_ms" not in name}
     stopped = "" if done == len(requests) else f"stopped: {done} of {len(requests)} requests ended in {PEER_SECONDS} s"
     return row | {"path": f"sdpa, static cache, compiled, batch {size}", "note": stopped}
 
