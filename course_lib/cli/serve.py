@@ -9,8 +9,6 @@ from pathlib import Path
 from ..errors import CourseError, ModelError
 
 HELP = "serve a model over HTTP, in the form of OpenAI's API"
-CPU_PAGES = 1024  # of 16 tokens
-GPU_SHARE = 0.8  # of the memory that is free after loading the model
 DTYPES = ("float32", "float16", "bfloat16")
 
 
@@ -21,7 +19,7 @@ def add_arguments(parser):
     parser.add_argument("--port", type=int, default=8000, help="default: 8000")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
     parser.add_argument("--dtype", choices=DTYPES, help="default: float32 on a CPU, as it is stored on a GPU")
-    parser.add_argument("--num-pages", type=int, help="pages of the KV pool; default: what the memory holds")
+    parser.add_argument("--num-pages", type=int, help="pages of the KV pool; default: 8,192 tokens, on a GPU its memory")
     parser.add_argument("--page-size", type=int, default=16, help="tokens a page")
     parser.add_argument("--max-num-tokens", type=int, default=2048, help="tokens that one step computes at most")
     parser.add_argument("--max-num-seqs", type=int, default=64, help="requests that run at once at most")
@@ -53,10 +51,11 @@ def application(options):
     def make_engine():
         return ServingEngine(model, tokenizer, config)
 
-    service = Service(make_engine(), make_engine, max_open=config.max_waiting + config.max_num_seqs)
-    name = folder.name
+    engine = make_engine()
+    service = Service(engine, make_engine, max_open=config.max_waiting + config.max_num_seqs)
+    name = folder.resolve().name
     served = Served(
-        name, tokenizer, model.config.vocab_size, config.max_model_len,
+        name, tokenizer, model.config.vocab_size, engine.config.max_model_len,
         _token(ends.get("bos_token_id")), _token(ends.get("eos_token_id")), options.timeout,
     )  # fmt: skip
     about = f"{name}: {model.config.num_layers} layers, width {model.config.hidden_size}, on {model.device}; "
@@ -84,28 +83,13 @@ def loaded(options):
 
 
 def _config(options, model):
-    from ..serving import ServingConfig
+    from ..serving.engine import default_config
 
-    return ServingConfig(
-        num_pages=options.num_pages or _num_pages(model, options.page_size),
-        page_size=options.page_size,
-        max_num_tokens=options.max_num_tokens,
-        max_num_seqs=options.max_num_seqs,
-        max_model_len=model.config.max_positions,
-        max_waiting=options.max_waiting,
-        prefix=None if options.prefix == "none" else options.prefix,
-    )
-
-
-def _num_pages(model, page_size):
-    """Pages for which there is memory."""
-    if model.device.type == "cpu":
-        return CPU_PAGES
-    import torch
-
-    config = model.config
-    page_bytes = 2 * config.num_layers * page_size * config.kv_size * model.dtype.itemsize
-    return max(1, int(GPU_SHARE * torch.cuda.mem_get_info(model.device)[0] / page_bytes))
+    given = {"page_size": options.page_size, "max_num_tokens": options.max_num_tokens}
+    given |= {"max_num_seqs": options.max_num_seqs, "max_waiting": options.max_waiting}
+    if options.num_pages is not None:
+        given["num_pages"] = options.num_pages
+    return default_config(model, prefix=None if options.prefix == "none" else options.prefix, **given)
 
 
 def _token(value):

@@ -19,6 +19,8 @@ from .protocol import COMPLETION_TOKENS, Answer, ApiError, ChatBody, chat_prompt
 from .request import Request
 from .text import TextOutput
 
+DROPPED_BYTES = 16 << 20  # of a body over the limit that are read, so that its sender comes to read the refusal
+
 
 @dataclass(frozen=True)
 class Served:
@@ -71,15 +73,18 @@ async def _body(http, served):
     """The bytes of the body, at most max_body_bytes of them."""
     if http.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise ApiError("the header Content-Type must be application/json.", 415)  # a web page elsewhere cannot send it
-    limit, body = served.max_body_bytes, bytearray()
+    limit, body, size = served.max_body_bytes, bytearray(), 0
     try:
         async with asyncio.timeout(served.read_timeout):
             async for chunk in http.stream():
-                body += chunk
-                if len(body) > limit:
-                    raise ApiError(f"the body is longer than {limit} bytes, the most that this server reads.", 413)
+                size += len(chunk)
+                body += chunk if size <= limit else b""
+                if size > limit + DROPPED_BYTES:
+                    break
     except TimeoutError:
         raise ApiError(f"the body was not there after {served.read_timeout:g} s.", 408) from None
+    if size > limit:
+        raise ApiError(f"the body is longer than {limit} bytes, the most that this server reads.", 413)
     return bytes(body)
 
 

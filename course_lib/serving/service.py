@@ -31,6 +31,7 @@ class Service:
     ----------
     state : "idle", "running", "stopped" or "failed"
     stats : Stats of the engine after its last step, or None
+    thread : threading.Thread of the engine, or None before the start
     """
 
     def __init__(self, engine, make_engine=None, *, max_open=1024, listener=None):
@@ -43,7 +44,7 @@ class Service:
         self._lock, self._inbox, self._open = threading.Condition(), [], {}
         self._finish_times = collections.deque(maxlen=RATE_OVER)
         self._in_engine = set()  # names; touched by the engine's thread alone
-        self._thread = None
+        self.thread = None
 
     def __enter__(self):
         return self.start()
@@ -64,8 +65,8 @@ class Service:
             if self.state == FAILED:
                 raise EngineStopped(f"{self.error} Call restart() for a new engine.")
             self.state, self.error = RUNNING, None
-        self._thread = threading.Thread(target=self._run, name="serving-engine", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._run, name="serving-engine", daemon=True)
+        self.thread.start()
         return self
 
     def stop(self, timeout=30.0):
@@ -75,9 +76,9 @@ class Service:
                 self.state, self.error = STOPPED, "the service was stopped."
             self._lock.notify_all()
         self._end_all(EngineStopped("the service was stopped before the request was finished."), "abort")
-        if self._thread is not None:
-            self._thread.join(timeout)
-            if self._thread.is_alive():
+        if self.thread is not None:
+            self.thread.join(timeout)
+            if self.thread.is_alive():
                 raise ServingError(f"the engine's step did not end in {timeout:g} s; its thread ends with the process.")
 
     def restart(self):
@@ -216,9 +217,9 @@ class Service:
             stream.put(output)
 
     def _fail(self, error):
-        words = str(error).strip() or "no message"
+        words = (str(error).strip() or "no message").splitlines()[0].removesuffix(".")
         logging.getLogger(__name__).error("the serving engine failed", exc_info=error)
         with self._lock:
             self.state = FAILED
-            self.error = f"the engine failed with {type(error).__name__}: {words.splitlines()[0]}."
+            self.error = f"the engine failed with {type(error).__name__}: {words}."
         self._end_all(EngineStopped(f"{self.error} The request was ended; send it again after a restart."), "error")

@@ -1,5 +1,6 @@
 """The HTTP server in this process: answers, events, refusals, back-pressure, clients that leave, metrics."""
 
+import argparse
 import asyncio
 import json
 import re
@@ -8,10 +9,13 @@ import time
 import httpx
 import openai
 import pytest
+import torch
 from fake_engine import FakeEngine, Gate
 
-from course_lib.model import load_tokenizer
-from course_lib.model.shipped import folder
+from course_lib.cli import serve
+from course_lib.errors import ModelError
+from course_lib.model import generate, load_tokenizer
+from course_lib.model.shipped import folder, load_shipped
 from course_lib.serving import Request
 from course_lib.serving.server import Served, create_app, running
 from course_lib.serving.server_answers import EventStream
@@ -402,3 +406,36 @@ def test_the_client_of_openai_talks_to_it():
         with client.completions.create(model="small", prompt="x", stream=True, max_tokens=80) as stream:
             next(iter(stream))
         wait_until(lambda: course.is_empty and course.service.num_open == 0)
+
+
+# the engine and a model that ships with the course
+
+
+def test_the_command_serves_a_shipped_model(monkeypatch):
+    options = argparse.ArgumentParser()
+    serve.add_arguments(options)
+    served, printed = [], []
+    monkeypatch.setattr("course_lib.serving.server.serve", lambda *arguments: served.append(arguments))
+    monkeypatch.setattr("builtins.print", lambda text, **options: printed.append(text))
+    serve.run(options.parse_args(["--model", "draft", "--num-pages", "20", "--port", "8123"]))
+    (app, host, port), text = served.pop(), " ".join(printed)
+    assert (host, port) == ("127.0.0.1", 8123) and "20 pages of 16 tokens" in text and "http://127.0.0.1:8123" in text
+    model, tokenizer = load_shipped("draft", dtype=torch.float32)
+    prompt = "The for statement"
+    tokens = generate(model, [[0, *tokenizer.encode(prompt).ids]], max_new_tokens=12)[0]
+    with running(app) as url, httpx.Client(base_url=url, timeout=20) as client:
+        body = {"model": "draft", "prompt": prompt, "max_tokens": 12, "temperature": 0, "ignore_eos": True}
+        answers = [client.post("/v1/completions", json=body).json() for _ in range(2)]
+        assert [answer["choices"][0]["text"] for answer in answers] == [tokenizer.decode(tokens)] * 2
+        with client.stream("POST", "/v1/completions", json=body | {"max_tokens": 200, "stream": True}) as stream:
+            next(stream.iter_lines())
+        wait_until(lambda: usage(client) == 0)
+
+
+def usage(client):
+    return float(re.search(r"^vllm:kv_cache_usage_perc{.*} (\S+)$", client.get("/metrics").text, re.M)[1])
+
+
+def test_a_model_that_is_nowhere_is_an_error_of_the_command():
+    with pytest.raises(ModelError, match="gpt-5 is no folder, and no model of this name ships"):
+        serve.loaded(argparse.Namespace(model="gpt-5", device=None, dtype=None))
