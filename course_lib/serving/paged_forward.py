@@ -76,10 +76,10 @@ class TorchAttention:
             k_pages, v_pages = self._append(layer, k, v, slots)
             out = torch.empty_like(q)
             for first, end, pages, seq_len, mask in pieces:
-                keys, values = (x[pages].flatten(0, 1)[:seq_len].transpose(0, 1) for x in (k_pages, v_pages))
-                queries, gqa = q[first:end].transpose(0, 1), q.shape[1] != keys.shape[0]
+                keys, values = (x[pages].flatten(0, 1)[None, :seq_len].transpose(1, 2) for x in (k_pages, v_pages))
+                queries, gqa = q[None, first:end].transpose(1, 2), q.shape[1] != keys.shape[1]
                 found = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, enable_gqa=gqa)
-                out[first:end] = found.transpose(0, 1)
+                out[first:end] = found[0].transpose(0, 1)
             return out.flatten(1)
 
         return attend
