@@ -27,7 +27,7 @@ def folder(name="small"):
     return path
 
 
-def load_shipped(name="small", *, dtype=None, device="cpu"):
+def load_shipped(name="small", *, dtype=None, device=None):
     """(model, tokenizer): the Transformer, by default in bfloat16 as it is stored, and a tokenizers.Tokenizer."""
     path = folder(name)
     return Transformer.load(path, dtype=dtype, device=device), load_tokenizer(path)

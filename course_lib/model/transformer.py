@@ -30,19 +30,20 @@ class Transformer:
         self.config, self.weights = weights.config, weights
         table = weights["embedding.weight"]
         self.device, self.dtype = table.device, table.dtype
-        self.kernels = kernels or Kernels("fast" if table.is_cuda else "torch")
+        half = table.is_cuda and table.dtype != torch.float32
+        self.kernels = kernels or Kernels("fast" if half else "torch")
         self.cos_sin = None
         if self.config.architecture == "llama":
             sizes = (self.config.max_positions, self.config.head_dim)
             self.cos_sin = cos_sin_cache(*sizes, base=self.config.rope_theta, device=self.device)
 
     @classmethod
-    def load(cls, folder, *, dtype=None, device="cpu"):
+    def load(cls, folder, *, dtype=None, device=None):
         """The model in a folder as transformers saves it, or of a name of the hub; see `weights.load`."""
         return cls(load(folder, dtype=dtype, device=device))
 
     @classmethod
-    def random(cls, config, seed=0, *, dtype=torch.float32, device="cpu"):
+    def random(cls, config, seed=0, *, dtype=torch.float32, device=None):
         """A model with random weights; `config` may be the name of a size."""
         config = ModelConfig.named(config) if isinstance(config, str) else config
         return cls(random_weights(config, seed, dtype=dtype, device=device))

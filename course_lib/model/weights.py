@@ -157,7 +157,7 @@ class Weights:
         return stored
 
 
-def load(folder, *, dtype=None, device="cpu"):
+def load(folder, *, dtype=None, device=None):
     """Weights from a folder with config.json and safetensors, or from the hub.
 
     Parameters
@@ -165,6 +165,7 @@ def load(folder, *, dtype=None, device="cpu"):
     folder : path of a folder as transformers saves it, in one file or in shards with an index; or a name of the hub
         ("openai-community/gpt2"), for which huggingface_hub and a network are needed
     dtype : torch.float32, float16, bfloat16, or None: that of the file
+    device : where they go; None: torch's default device
 
     Raises
     ------
@@ -182,15 +183,17 @@ def load(folder, *, dtype=None, device="cpu"):
     with Checkpoint(folder) as checkpoint:
         names = _names(config, checkpoint)
         _check(config, checkpoint, names)
+        device = torch.get_default_device() if device is None else device
         tensors = {entry.name: _read(entry, checkpoint, names, dtype, device) for entry in table(config)}
     return Weights(config, tensors)
 
 
-def random_weights(config, seed=0, *, dtype=torch.float32, device="cpu", std=0.02):
+def random_weights(config, seed=0, *, dtype=torch.float32, device=None, std=0.02):
     """Weights as GPT-2 starts its training: matrices normal, those that end a residual branch smaller; biases 0.
 
     Reproducible for one `device` and dtype; drawn one tensor after the other from one generator.
     """
+    device = torch.get_default_device() if device is None else device
     generator = torch.Generator(device).manual_seed(seed)
     tensors = {}
     for entry in table(config):

@@ -24,7 +24,7 @@ def mla_unabsorbed(q_nope, q_rope, pages, block_table, seq_lens, cu_seqlens_q, w
     lse : tensor, (total_q, num_heads), float64, natural log; -inf for a row that sees nothing
     """
     q = torch.cat([q_nope, q_rope], -1).double()
-    out, lse = torch.zeros(q_nope.shape, dtype=torch.float64), torch.full(q.shape[:2], -torch.inf, dtype=torch.float64)
+    out, lse = q.new_zeros(q_nope.shape), q.new_full(q.shape[:2], -torch.inf)
     for request, num_keys in enumerate(seq_lens):
         rows = slice(cu_seqlens_q[request], cu_seqlens_q[request + 1])
         if num_keys == 0 or rows.start == rows.stop:
@@ -35,7 +35,7 @@ def mla_unabsorbed(q_nope, q_rope, pages, block_table, seq_lens, cu_seqlens_q, w
         scores = q[rows].transpose(0, 1) @ k.transpose(1, 2) * q.shape[-1] ** -0.5
         first = num_keys - scores.shape[1]  # the position of the first new token
         if causal:
-            hidden = torch.ones(scores.shape[1:], dtype=torch.bool).triu(first + 1)
+            hidden = torch.ones_like(scores[0], dtype=torch.bool).triu(first + 1)
             scores = scores.masked_fill(hidden, -torch.inf)
         lse[rows] = torch.logsumexp(scores, -1).T
         out[rows] = (torch.softmax(scores, -1) @ v).transpose(0, 1)
