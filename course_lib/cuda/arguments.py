@@ -41,6 +41,7 @@ _DTYPES = {
 _PLAIN = {
     name: getattr(torch, _DTYPES[name][0]) for name in ("float", "double", "half", "bfloat16", "int", "long long")
 }
+_INTS = {"int": 2**31, "long": 2**63, "long long": 2**63}  # type -> what a plain int is below, whatever its sign
 _FLOAT_MAX = {"float": 3.4028234663852886e38, "half": 65504.0, "bfloat16": 3.3895313892515355e38}
 _FLOATS = ("float", "double", "half", "bfloat16")
 
@@ -78,14 +79,18 @@ def check(kernel_name, parameters, args, *, device=None):
 
 
 def _plainly_fits(parameter, value, device):
-    """True in the two common cases, which need no conversion: a tensor of the declared dtype, an int for an int."""
-    if parameter.is_pointer:
-        return (
-            isinstance(value, torch.Tensor)
-            and value.dtype is _PLAIN.get(parameter.element)
-            and (device is None or value.device.type == device)
-        )
-    return parameter.element == "int" and type(value) is int and -(2**31) <= value < 2**31
+    """True in the common cases, which need no conversion: a tensor of the declared dtype, an int, a moderate float."""
+    kind = type(value)
+    if kind is int:
+        return abs(value) < _INTS.get(parameter.element, 0) and not parameter.is_pointer
+    if kind is float:
+        return parameter.element == "float" and not parameter.is_pointer and abs(value) < 3e38
+    return (
+        isinstance(value, torch.Tensor)
+        and parameter.is_pointer
+        and value.dtype is _PLAIN.get(parameter.element)
+        and (device is None or value.device.type == device)
+    )
 
 
 def _missing_or_extra(parameters, args):

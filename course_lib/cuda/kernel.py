@@ -166,7 +166,13 @@ def check_configuration(name, grid, block, shared_bytes):
     """
     grid = tuple(grid) if isinstance(grid, list) else grid
     block = tuple(block) if isinstance(block, list) else block
-    return _checked_configuration(name, grid, block, shared_bytes, device.current().shared_bytes_per_block)
+    return _checked_configuration(name, grid, block, shared_bytes, _most_shared_bytes(device.engine()))
+
+
+@functools.cache
+def _most_shared_bytes(engine):
+    """Of a block on an engine; asked for once, since every launch needs it."""
+    return device.current().shared_bytes_per_block
 
 
 @functools.lru_cache(maxsize=1024)
