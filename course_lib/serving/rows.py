@@ -17,8 +17,9 @@ class _Place:
     """A sequence's row, the pages that the device's table has there, and all its noise."""
 
     row: int
+    num_prompt: int
     pages: list = field(default_factory=list)
-    noise: np.ndarray | None = None
+    noise: list | None = None
 
 
 @dataclass
@@ -99,7 +100,7 @@ class SequenceRows:
             place = self._places.get(sequence) or self._take(sequence)
             if place.pages != sequence.pages:
                 self._renew(place, sequence.pages, start, fresh)
-            known, proposed = piece.stop - piece.num_drafts, ()
+            known, proposed = start + piece.num_tokens - piece.num_drafts, ()
             if piece.num_drafts:
                 proposed = drafts.get(sequence.name, ())[: piece.num_drafts]
             ids += sequence.tokens[start:known]
@@ -108,9 +109,9 @@ class SequenceRows:
             starts.append(start)
             counts.append(known - start + len(proposed))
             if piece.samples:
-                chosen.append((sequence.name, len(index), proposed))
+                chosen.append((sequence.request.name, len(index), proposed))
                 index += range(len(ids) - 1 - len(proposed), len(ids))
-                noise += self._noise(place, known - len(sequence.request.prompt), 1 + len(proposed))
+                noise += self._noise(place, known, len(proposed)) if place.noise else [0.0] * (1 + len(proposed))
         rows, starts, counts = (np.array(x, np.int64) for x in (rows, starts, counts))
         tokens = self._tokens(ids, rows, starts, counts)
         choices = self._choices(tokens["rows"], np.array(index, np.int64), noise)
@@ -142,7 +143,7 @@ class SequenceRows:
         if not self._free:
             for other in [other for other in self._places if other.state is not State.RUNNING]:
                 self._free.append(self._places.pop(other).row)
-        place = self._places[sequence] = _Place(self._free.pop())
+        place = self._places[sequence] = _Place(self._free.pop(), len(sequence.request.prompt))
         sampling = sequence.request.sampling
         for name, numbers in self.options.items():
             numbers[place.row] = getattr(sampling, name)
@@ -159,8 +160,8 @@ class SequenceRows:
         place.pages = list(pages)
 
     @staticmethod
-    def _noise(place, first, count):
-        if place.noise is None:
-            return [0.0] * count
-        found = place.noise[first : first + count]
-        return found + [0.0] * (count - len(found))
+    def _noise(place, known, num_drafts):
+        """Of the token after `known` ones, and of those after its drafts."""
+        first = known - place.num_prompt
+        found = place.noise[first : first + 1 + num_drafts]
+        return found + [0.0] * (1 + num_drafts - len(found))

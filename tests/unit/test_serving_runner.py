@@ -5,6 +5,7 @@ import functools
 import pytest
 import torch
 
+from course_lib.errors import RefusedError
 from course_lib.model import ModelConfig, Sampling, Transformer, generate
 from course_lib.model.shipped import load_shipped
 from course_lib.serving import Request, Scheduler, ServingConfig, ServingEngine, agreement
@@ -107,6 +108,13 @@ def test_a_request_ends_with_its_eos_though_a_step_more_was_started(overlap):
     engine = ServingEngine(model("llama"), None, ServingConfig(16, deterministic=True, overlap=overlap))
     assert engine.run(todo) == {"ends": tokens[: tokens.index(eos) + 1], "goes on": tokens}
     assert engine.scheduler.cache.num_available == 16 and not engine.has_work
+
+
+def test_a_prompt_with_a_number_that_is_no_token_is_refused():
+    engine = ServingEngine(model("llama"))
+    with pytest.raises(RefusedError, match="has the token 997; the vocabulary has the tokens 0 to 996"):
+        engine.add(Request("a", (5, 997), 3))
+    assert not engine.has_work and engine.config.num_pages * engine.config.page_size == 8192
 
 
 def test_an_aborted_request_leaves_the_others_alone():
