@@ -80,19 +80,25 @@ class Processes(World):
         if self._status is not None:
             self._status[:STATUS_BYTES] = text.encode()[:STATUS_BYTES].ljust(STATUS_BYTES)
 
-    def enable_one_shot(self, max_bytes=256 << 10):
+    def enable_one_shot(self, max_bytes=256 << 10, *, buffers=None):
         """All-reduces of at most this size by one kernel that reads the peers' memory over NVLink; every rank calls it.
 
         For the few kilobytes of a decode step NCCL's ring waits longer for its 2 (n - 1) steps than for its bytes.
+        buffers : what `disable_one_shot` returned, to use them again
         """
         import torch.distributed._symmetric_memory as symmetric
 
-        group = dist.group.WORLD.group_name
-        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        self._group = dist.group.WORLD.group_name
+        for dtype in (torch.float32, torch.bfloat16, torch.float16) if buffers is None else ():
             buffer = symmetric.empty(max_bytes // dtype.itemsize, dtype=dtype, device=self.device)
-            symmetric.rendezvous(buffer, group)
+            symmetric.rendezvous(buffer, self._group)
             self._symmetric[dtype] = buffer
-        self._group = group
+        self._symmetric |= buffers or {}
+
+    def disable_one_shot(self):
+        """All all-reduces by NCCL again; returns the buffers."""
+        buffers, self._symmetric = self._symmetric, {}
+        return buffers
 
     def _takes_one_shot(self, x):
         buffer = self._symmetric.get(x.dtype)

@@ -5,7 +5,7 @@ import torch
 
 from course_lib.errors import ShapeError, WorldError
 from course_lib.parallel import context as cp
-from course_lib.parallel import run
+from course_lib.parallel import merge_kernel, run
 from course_lib.parallel.states import merge, merge_into
 from course_lib.reference.attention import attention_lse
 
@@ -110,3 +110,21 @@ def test_merge_into_replaces_a_view():
 def test_heads_that_do_not_divide_are_refused():
     with pytest.raises(WorldError, match="6 query heads and 3 KV heads on 4 ranks"):
         run(lambda world: cp.ulysses_attention(world, *tensors(6, 3)), 4)
+
+
+@pytest.mark.parametrize("dtype, batch_size", [(torch.float32, 1), (torch.bfloat16, 2)])
+def test_the_merge_kernel_gives_what_merge_gives(dtype, batch_size):
+    generator = torch.Generator().manual_seed(2)
+    out, part = (torch.randn(batch_size, 3, 37, 8, generator=generator).to(dtype) for _ in range(2))
+    lse, part_lse = (4 * torch.randn(batch_size, 3, 37, generator=generator) for _ in range(2))
+    lse[:, 0, :2], part_lse[:, 0, 1:3], out[:, 0, :2], part[:, 0, 1:3] = -torch.inf, -torch.inf, 0.0, 0.0
+    rows = slice(None) if batch_size > 1 else slice(18, None)  # a view of the last rows, as a zig-zag hop has
+    whole, part, part_lse = (out.clone(), lse.clone()), part[:, :, rows].contiguous(), part_lse[:, :, rows].contiguous()
+    expected = merge(out[:, :, rows].double(), lse[:, :, rows].double(), part.double(), part_lse.double())
+    merge_kernel.launch(out[:, :, rows], lse[:, :, rows], part, part_lse)
+    torch.testing.assert_close(
+        out[:, :, rows].double(), expected[0], rtol=2.0 ** (-7 if dtype == torch.bfloat16 else -20), atol=1e-6
+    )
+    torch.testing.assert_close(lse[:, :, rows].double(), expected[1], rtol=1e-6, atol=1e-6)
+    if batch_size == 1:
+        assert torch.equal(out[:, :, :18], whole[0][:, :, :18]) and torch.equal(lse[:, :, :18], whole[1][:, :, :18])

@@ -1,0 +1,168 @@
+"""Prefill and decode of an 8B-shaped Llama: one rank, the course's tensor parallelism, and torch's.
+
+Random weights, bfloat16. A decode step is one token of each row after `seq_len` tokens, greedy, as a CUDA graph; with
+one shot the all-reduces of a step read the peers' memory instead of NCCL's ring. speedup is against one rank of the
+course's model, on the same load.
+"""
+
+import torch
+
+from course_lib.model import ModelConfig, Transformer, random_weights
+from course_lib.parallel.tensor_model import TensorParallel, model_bytes
+
+from .model_peer import Peer
+from .report import clear, fastest, ratio, reason
+
+DRY = ModelConfig("llama", 211, 128, 2, 4, 2, 64, 128, 96, tie_embeddings=False)
+PREFILL, DECODE = (4096,), ((1, 2048), (16, 2048), (64, 2048))  # tokens; (batch_size, seq_len)
+DRY_PREFILL, DRY_DECODE = (16,), ((2, 16),)
+SPARE = 64  # further tokens that the cache has room for: each replay adds one
+LIMIT = 0.25  # of the standard deviation of the logits, as in benchmarks/model.py for bfloat16
+ONE, NCCL, ONE_SHOT, PEER, PEER_EAGER = (
+    "one rank", "course", "course, one shot", "torch tensor.parallel", "torch tensor.parallel, no graph",
+)  # fmt: skip
+
+
+@torch.no_grad()
+def rows(world, report):
+    config = DRY if report.dry else ModelConfig.named("llama-3-8b")
+    dtype = torch.float32 if report.dry else torch.bfloat16
+    weights = random_weights(config, 0, dtype=dtype, device=world.device)
+    one, times = Transformer(weights), {}
+    expected = probe(one, config)
+    for load in loads(report):
+        times[load] = {ONE: measure(report, ONE, one, load, {}, None)}
+    model = TensorParallel.shard(world, weights)
+    del one, weights
+    clear()
+    error = report.largest((probe(model, config) - expected).abs().max() / expected.std())
+    if report.peers:
+        peer_rows(world, report, config, times)
+    for load in loads(report):
+        measure(report, NCCL, model, load, times[load], error)
+    if enabled(world, report):
+        error = report.largest((probe(model, config) - expected).abs().max() / expected.std())
+        for load in loads(report):
+            measure(report, ONE_SHOT, model, load, times[load], error)
+
+
+def loads(report):
+    """(op, batch_size, tokens)."""
+    prefill, decode = (DRY_PREFILL, DRY_DECODE) if report.dry else (PREFILL, DECODE)
+    return [*(("prefill", 1, tokens) for tokens in prefill), *(("decode", *sizes) for sizes in decode)]
+
+
+def probe(model, config):
+    """Logits after a short prompt and a step, float32."""
+    ids = torch.randint(config.vocab_size, (1, 16), generator=torch.Generator().manual_seed(1)).to(model.device)
+    cache = model.new_cache(1, 17)
+    return torch.cat((model.prefill(ids, [16], cache), model.step(ids[:, 0], cache))).float()
+
+
+def enabled(world, report):
+    """Whether the all-reduce over the peers' memory works here."""
+    if report.dry:
+        return False
+    try:
+        world.enable_one_shot(1 << 20)
+        return True
+    except Exception as problem:
+        report.skip(ONE_SHOT, problem, op="decode")
+        return False
+
+
+def measure(report, name, model, load, times, error):
+    """The row of a variant and load."""
+    op, batch_size, tokens = load
+    cache = model.new_cache(batch_size, tokens + SPARE)
+    call = prefill_call(model, cache, tokens) if op == "prefill" else decode_call(model, cache, tokens)
+    columns = columns_of(load, times) | {"inner": 1 if op == "prefill" else 4}
+    if error is not None:
+        columns |= {"error": error, "limit": LIMIT}
+        sizes = (tokens, 1) if op == "prefill" else (batch_size, batch_size)
+        whole, n = model.whole, model.world.num_ranks
+        columns["bytes_of"] = model_bytes(whole, n, *sizes, cache.k.element_size()) if name == NCCL else None
+    us = report.add(name, call, **columns)
+    if op == "decode" and us is not None and model.device.type == "cuda":
+        cache.lengths.fill_(tokens)
+    del cache, call
+    clear()
+    return us
+
+
+def columns_of(load, times):
+    """Columns of a row; times: variant -> microseconds of those that were timed before."""
+    op, batch_size, tokens = load
+    made = tokens if op == "prefill" else batch_size
+    columns = {"op": op, "batch_size": batch_size, "seq_len": tokens}
+    columns["tokens_per_s"] = lambda us: f"{made / us * 1e6:.0f}"
+    if ONE in times:
+        best = fastest(times.get(name) for name in (PEER, PEER_EAGER))
+        columns["speedup"] = lambda us: ratio(times[ONE], us)
+        columns["ratio_to_best_peer"] = lambda us: ratio(best, us)
+    return columns
+
+
+def prefill_call(model, cache, tokens):
+    ids = torch.randint(model.config.vocab_size, (1, tokens), generator=torch.Generator().manual_seed(2))
+    ids = ids.to(model.device)
+    return lambda: model.prefill(ids, [tokens], cache)
+
+
+def decode_call(model, cache, tokens):
+    """A step that begins at `tokens` in every row again, so that each one takes as long as the others."""
+    cache.lengths.fill_(tokens)
+    cache.longest = tokens
+    ids = torch.zeros(cache.batch_size, dtype=torch.int64, device=model.device)
+
+    def step():
+        with cache.lengths_on_device():
+            ids.copy_(model.kernels.greedy(model.step(ids, cache)))
+        cache.lengths.fill_(tokens)
+
+    return step if model.device.type == "cpu" else First(step)
+
+
+class First:
+    """Runs a function the first time, and replays it as a CUDA graph, recorded the second time."""
+
+    def __init__(self, function):
+        self.function, self.graph, self.ran = function, None, False
+
+    def __call__(self):
+        if not self.ran:
+            self.ran = True
+            return self.function()
+        if self.graph is None:
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                self.function()
+            self.graph = graph
+        return self.graph.replay()
+
+
+def peer_rows(world, report, config, times):
+    """torch.distributed.tensor.parallel on the same loads."""
+    try:
+        peer = Peer(world, config)
+    except Exception as problem:
+        report.skip(PEER, problem)
+        return
+    for load in loads(report):
+        op, batch_size, tokens = load
+        for name in (PEER_EAGER, PEER):
+            if name == PEER and op == "prefill":
+                continue
+            try:
+                call = peer.prefill(tokens) if op == "prefill" else peer.decode(batch_size, tokens)
+                if name == PEER and not report.dry:
+                    call = First(call)
+                columns = columns_of(load, times[load])
+                columns.pop("ratio_to_best_peer", None)
+                times[load][name] = report.add(name, call, **columns, inner=1 if op == "prefill" else 4)
+            except Exception as problem:
+                report.skip(name, reason(problem), op=op, batch_size=batch_size, seq_len=tokens)
+            clear()
+    del peer
+    clear()
