@@ -2,7 +2,7 @@
 
 - `request`, `config`: a request and its sequence; limits and policies
 - `scheduler`, `step`, `admission`, `audit`: which tokens are computed in the next step; what must hold between two
-- `prefix`, `radix`: pages, and how a prefix is found in them: by chained hashes or in a tree
+- `tables`, `prefix`, `radix`: the pages of each sequence; how a prefix is found in them, by chained hashes or in a tree
 - `trace`: requests played on a simulated clock with a made-up model
 - `engine`: scheduler and runner, and the loop around the two
 - `runner`: executes a step; `rows`, `inputs`: its tokens as arrays, and as one buffer; `paged_forward`: keys and values

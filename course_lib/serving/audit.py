@@ -17,10 +17,10 @@ def audit(scheduler):
         held.update(sequence.pages)
     _audit_pages(config, cache, held)
     cache.audit()
-    if scheduler.host:
-        scheduler.host.audit()
+    if host := scheduler.tables.host:
+        host.audit()
         kept = sum(len(sequence.host_pages) for sequence in scheduler.waiting)
-        _require(kept == scheduler.host.num_used, f"{kept} host pages are kept and {scheduler.host.num_used} counted.")
+        _require(kept == host.num_used, f"{kept} host pages are kept and {host.num_used} are counted.")
     for queue, states in ((scheduler.running, [State.RUNNING]), (scheduler.waiting, [State.WAITING, State.SWAPPED])):
         _require(all(each.state in states for each in queue), f"A sequence is queued among the {states[0].value}.")
         keys = [each.key for each in queue]

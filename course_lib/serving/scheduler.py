@@ -10,22 +10,19 @@ first step left it. The device must run the steps in the order of schedule(), be
 later step at once. While a step is in flight, nobody is preempted (schedule() returns None: commit and ask again), and
 a sequence that ends keeps its pages until its last step is committed.
 
-May import: errors, kv, admission, audit, config, prefix, radix, request, step.
+May import: errors, admission, audit, request, step, tables.
 """
 
 from bisect import insort
 from collections import deque
+from dataclasses import replace
 
 from ..errors import BusyError, ServingError
-from ..kv import PageAllocator
 from .admission import may_start
 from .audit import audit
-from .prefix import HashPrefixCache, PrefixCache
-from .radix import RadixPrefixCache
 from .request import PENDING, Sequence, State
 from .step import Counters, Output, Piece, Plan, Step
-
-CACHES = {None: PrefixCache, "hash": HashPrefixCache, "radix": RadixPrefixCache}
+from .tables import PageTables
 
 
 class Scheduler:
@@ -36,15 +33,13 @@ class Scheduler:
     waiting, running : list of Sequence in order of (priority, arrival); swapped ones wait
     leaving : list of Sequence that have finished and are computed by a step in flight
     in_flight : deque of Step, scheduled and not committed, oldest first
-    cache : PrefixCache
-    host : PageAllocator of the host's pages, or None
+    tables : PageTables; `cache`, its PrefixCache
     stats : Counters
     """
 
     def __init__(self, config):
-        self.config, self.stats = config, Counters()
-        self.cache = CACHES[config.prefix](PageAllocator(config.num_pages), config.page_size)
-        self.host = PageAllocator(config.num_swap_pages) if config.num_swap_pages else None
+        self.config, self.tables, self.stats = config, PageTables(config), Counters()
+        self.cache = self.tables.cache
         self.waiting, self.running, self.leaving, self.in_flight = [], [], [], deque()
         self._sequences, self._num_added = {}, 0
 
@@ -85,9 +80,8 @@ class Scheduler:
         sequence = self._sequences.get(name)
         if sequence is None:
             return None
-        self.stats.num_aborted += 1
         self._finish(sequence, reason)
-        return _output(sequence, ())
+        return Output.of(sequence)
 
     # region: schedule
     def schedule(self):
@@ -98,6 +92,7 @@ class Scheduler:
         phases = (self._continue, self._admit) if self.config.chunked else (self._admit, self._continue)
         if phases[0](plan):
             phases[1](plan)
+        self._add_drafts(plan)
         return self._start(plan) if plan.pieces else None
 
     def _continue(self, plan):
@@ -111,7 +106,7 @@ class Scheduler:
             later = len(self.running) - index  # each of them gets a token too
             count = self._next_count(sequence, plan.budget - later)
             if count > 0 and self._make_room(sequence, count, plan):
-                self._add_piece(sequence, count, plan, self._num_drafts(sequence, plan.budget - later - count))
+                self._add_piece(sequence, count, plan)
         return not plan.preempted
 
     def _admit(self, plan):
@@ -141,7 +136,9 @@ class Scheduler:
         -------
         outputs : list of Output, one for each piece that sampled and whose request had not ended before
         """
-        self._check_commit(step, tokens)
+        if not self.in_flight or self.in_flight[0] is not step:
+            raise ServingError(f"Step {step.number} is not the oldest in flight; commit each step once, in order.")
+        chosen = step.chosen(tokens)
         self.in_flight.popleft()
         outputs = []
         for piece in step.pieces:
@@ -150,17 +147,16 @@ class Scheduler:
             if sequence.state is State.FINISHED:
                 self._free(sequence)
             elif piece.samples:
-                outputs.append(self._take(piece, _listed(tokens[sequence.name])))
+                outputs.append(self._take(piece, chosen[sequence]))
             else:
-                self._remember(piece, piece.stop)
+                self.tables.remember(sequence, piece.start, piece.stop)
         return outputs
 
     def _start(self, plan):
         parts = plan.pieces, plan.preempted, plan.swaps_out, plan.swaps_in
         step = Step(self.stats.num_steps, *map(tuple, parts))
         self.in_flight.append(step)
-        self.stats.num_steps += 1
-        self.stats.num_tokens += step.num_tokens
+        self.stats.note(step)
         return step
 
     def _next_count(self, sequence, budget):
@@ -175,46 +171,35 @@ class Scheduler:
             return num_new if num_new <= budget else 0
         return min(num_new, budget, self.config.max_chunk or num_new)
 
-    def _num_drafts(self, sequence, budget):
-        """Tokens that a draft may propose after the sequence's last one: as budget and pages allow, no page by force"""
-        if not self.config.speculate or sequence.num_new > 1 or not sequence.num_produced:
-            return 0
-        left = sequence.request.max_new_tokens - sequence.num_produced - 1
-        room = (len(sequence.pages) + self.cache.num_available) * self.config.page_size - sequence.num_tokens
-        return max(0, min(self.config.speculate, left, budget, room))
-
-    def _pages_needed(self, sequence, count):
-        """Pages beyond its own for `count` more tokens."""
-        return self.config.pages_for(sequence.num_computed + count) - len(sequence.pages)
+    def _add_drafts(self, plan):
+        """Let a draft propose tokens after those that decode, in what budget and pages the others have left."""
+        for index, piece in enumerate(plan.pieces if self.config.speculate else ()):
+            sequence = piece.sequence
+            if piece.start >= len(sequence.request.prompt) and piece.samples and piece.num_tokens == 1:
+                left = sequence.request.max_new_tokens - sequence.num_produced
+                room = (len(sequence.pages) + self.cache.num_available) * self.config.page_size - piece.stop
+                count = min(self.config.speculate, left, room, plan.budget)
+                plan.pieces[index] = replace(piece, num_tokens=1 + count, num_drafts=count)
+                self._take_up(sequence, count, plan)
 
     def _running_fits(self):
         """Whether all who run get their next pages without a preemption."""
-        counts = ((each, self._next_count(each, self.config.max_num_tokens)) for each in self.running)
-        return sum(self._pages_needed(each, count) for each, count in counts) <= self.cache.num_available
+        budget, available = self.config.max_num_tokens, self.cache.num_available
+        if len(self.running) + budget // self.config.page_size <= available:
+            return True  # more than they can need
+        return available >= sum(self.tables.needed(each, self._next_count(each, budget)) for each in self.running)
 
     # region: preempt
     def _make_room(self, sequence, count, plan):
         """Pages for `count` more tokens, taken from the last in order if need be. -> False where that was itself"""
-        needed = self._pages_needed(sequence, count)
-        while needed > self.cache.num_available:
+        while self.tables.needed(sequence, count) > self.cache.num_available:
             victim = self.running.pop()  # lowest priority, then youngest: it has no piece in this step yet
-            self._preempt(victim, plan)
+            plan.swaps_out += self.tables.preempt(victim)
+            plan.preempted.append(victim)
+            insort(self.waiting, victim, key=_key)
             if victim is sequence:
                 return False
         return True
-
-    def _preempt(self, sequence, plan):
-        if self.config.preempt == "swap" and len(sequence.pages) <= self.host.num_free:
-            host_pages = self.host.allocate(len(sequence.pages))
-            plan.swaps_out += zip(sequence.pages, host_pages, strict=True)
-            pages = sequence.swap_out(host_pages)
-            self.stats.num_swapped += 1
-        else:
-            pages = sequence.preempt()
-        self.cache.release(pages)
-        insort(self.waiting, sequence, key=_key)
-        plan.preempted.append(sequence)
-        self.stats.num_preempted += 1
 
     # endregion
     def _start_or_resume(self, sequence, plan):
@@ -235,10 +220,7 @@ class Scheduler:
         count = self._cut(sequence.num_new, plan.budget)
         if not count or not self._may_start(sequence, sequence.num_computed + count, 0):
             return 0
-        pages = self.cache.allocate(len(sequence.host_pages))
-        host_pages = sequence.swap_in(pages)
-        plan.swaps_in += zip(pages, host_pages, strict=True)
-        self.host.release(host_pages)
+        plan.swaps_in += self.tables.swap_in(sequence)
         return count
 
     def _may_start(self, sequence, num_tokens, num_pages):
@@ -246,15 +228,18 @@ class Scheduler:
         available = self.cache.num_available
         return may_start(self.config, sequence, self.running, first=first, whole=whole, available=available)
 
-    def _add_piece(self, sequence, count, plan, num_drafts=0):
+    def _add_piece(self, sequence, count, plan):
         samples = count == sequence.num_new
-        sequence.pages += self.cache.allocate(self._pages_needed(sequence, count + num_drafts))
-        plan.pieces.append(Piece(sequence, sequence.num_computed, count + num_drafts, samples, num_drafts))
-        plan.budget -= count + num_drafts
-        sequence.num_computed += count + num_drafts
+        plan.pieces.append(Piece(sequence, sequence.num_computed, count, samples))
+        self._take_up(sequence, count, plan)
         sequence.num_in_flight += 1
         if samples:
             sequence.tokens.append(PENDING)
+
+    def _take_up(self, sequence, count, plan):
+        self.tables.grow(sequence, count)
+        sequence.num_computed += count
+        plan.budget -= count
 
     # region: take
     def _take(self, piece, chosen):
@@ -265,33 +250,20 @@ class Scheduler:
         ends = request.eos is not None and request.eos in chosen[:left]
         kept = chosen[: chosen.index(request.eos) + 1] if ends else chosen[:left]
         sequence.tokens[known : known + 1] = kept
+        computed = known + len(kept) - 1  # the last one has no keys and values yet
         if piece.num_drafts:
-            self._roll_back(sequence, known + len(kept) - 1)
+            self.tables.roll_back(sequence, computed)
             self.stats.num_drafts += piece.num_drafts
             self.stats.num_accepted += len(chosen) - 1
-        self._remember(piece, known + len(kept) - 1)
+        self.tables.remember(sequence, piece.start, computed)
         if ends or len(kept) == left:
-            self.stats.num_finished += 1
             self._finish(sequence, "stop" if ends else "length")
-        return _output(sequence, tuple(kept))
-
-    def _roll_back(self, sequence, num_computed):
-        """Forget keys and values of rejected drafts, and give their pages back."""
-        sequence.num_computed = num_computed
-        keep = self.config.pages_for(num_computed)
-        sequence.pages, extra = sequence.pages[:keep], sequence.pages[keep:]
-        self.cache.release(extra)
+        return Output.of(sequence, kept)
 
     # endregion
-    def _remember(self, piece, stop):
-        """Make the pages findable that the piece filled; stop : tokens with keys and values after the piece."""
-        full = stop // self.config.page_size
-        if full > piece.start // self.config.page_size:
-            sequence = piece.sequence
-            pages = self.cache.insert(sequence.tokens, sequence.pages[:full], sequence.request.salt)
-            sequence.pages[:full] = pages
-
     def _finish(self, sequence, reason):
+        self.stats.num_aborted += reason == "abort"
+        self.stats.num_finished += reason != "abort"
         (self.running if sequence.state is State.RUNNING else self.waiting).remove(sequence)
         del self._sequences[sequence.name]
         sequence.finish(reason)
@@ -302,31 +274,8 @@ class Scheduler:
         """Release the pages of a finished sequence, unless a step in flight computes it."""
         if sequence.num_in_flight == 0:
             self.leaving.remove(sequence)
-            pages, host_pages = sequence.leave()
-            self.cache.release(pages)
-            if host_pages:
-                self.host.release(host_pages)
-
-    def _check_commit(self, step, tokens):
-        if not self.in_flight or self.in_flight[0] is not step:
-            raise ServingError(f"Step {step.number} is not the oldest in flight; commit each step once, in order.")
-        for piece in step.pieces:
-            chosen = _listed(tokens.get(piece.sequence.name, ())) if piece.samples else (0,)
-            if not 1 <= len(chosen) <= piece.num_drafts + 1:
-                raise ServingError(
-                    f"Step {step.number} has {len(chosen)} tokens for {piece.sequence.name!r}; with "
-                    f"{piece.num_drafts} drafts it must be 1 to {piece.num_drafts + 1}."
-                )
+            self.tables.leave(sequence)
 
 
 def _key(sequence):
     return sequence.key
-
-
-def _listed(chosen):
-    return [chosen] if isinstance(chosen, int) else list(chosen)
-
-
-def _output(sequence, tokens):
-    request = sequence.request
-    return Output(request.name, tokens, sequence.finish_reason, len(request.prompt), sequence.num_cached)

@@ -1,11 +1,12 @@
 """What goes from the scheduler to the runner and from the engine to its clients.
 
-May import: request.
+May import: errors, request.
 """
 
 from dataclasses import dataclass, field
 
-from .request import Sequence
+from ..errors import ServingError
+from .request import Sequence, State
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,20 @@ class Step:
         """Whether every piece is one token: the shape that CUDA graphs are recorded for."""
         return all(piece.num_tokens == 1 for piece in self.pieces)
 
+    def chosen(self, tokens):
+        """`tokens` by sequence and as lists, for those that have not ended; ServingError for a wrong number of them."""
+        result = {}
+        for piece in self.pieces:
+            if piece.samples and piece.sequence.state is not State.FINISHED:
+                given = tokens.get(piece.sequence.name, ())
+                result[piece.sequence] = given = [given] if isinstance(given, int) else list(given)
+                if not 1 <= len(given) <= piece.num_drafts + 1:
+                    raise ServingError(
+                        f"Step {self.number} has {len(given)} tokens for {piece.sequence.name!r}; with "
+                        f"{piece.num_drafts} drafts it must be 1 to {piece.num_drafts + 1}."
+                    )
+        return result
+
 
 @dataclass(frozen=True)
 class Output:
@@ -76,6 +91,11 @@ class Output:
     finish_reason: str | None
     num_prompt_tokens: int
     num_cached_tokens: int
+
+    @classmethod
+    def of(cls, sequence, tokens=()):
+        num_prompt_tokens = len(sequence.request.prompt)
+        return cls(sequence.name, tuple(tokens), sequence.finish_reason, num_prompt_tokens, sequence.num_cached)
 
 
 @dataclass
@@ -102,3 +122,10 @@ class Counters:
     num_aborted: int = 0
     num_drafts: int = 0
     num_accepted: int = 0
+
+    def note(self, step):
+        """Count a step that was scheduled."""
+        self.num_steps += 1
+        self.num_tokens += step.num_tokens
+        self.num_preempted += len(step.preempted)
+        self.num_swapped += sum(each.state is State.SWAPPED for each in step.preempted)

@@ -133,7 +133,7 @@ def test_swapping_out_and_in_names_the_same_host_pages():
     assert len(pages) == 2 and b.state is State.SWAPPED and list(host_pages) == b.host_pages and b.num_computed == 8
     (step,) = drive(serving, 1)  # a has ended
     assert tuple(host for _, host in step.swaps_in) == host_pages and pieces(step) == [("b", 8, 1, True)]
-    assert [page for page, _ in step.swaps_in] == b.pages[:2] and serving.host.num_free == 3
+    assert [page for page, _ in step.swaps_in] == b.pages[:2] and serving.tables.host.num_free == 3
     assert serving.stats.num_preempted == serving.stats.num_swapped == 1
 
 
@@ -205,7 +205,7 @@ def test_an_abort_frees_everything(where):
         assert [each.name for each in serving.commit(step, {"a": 7, "b": 7})] == ["a"]
     serving.abort("a")
     serving.audit()
-    assert serving.cache.num_available == 4 and serving.host.num_free == 3 and not serving.has_work
+    assert serving.cache.num_available == 4 and serving.tables.host.num_free == 3 and not serving.has_work
 
 
 def test_rejected_drafts_are_rolled_back_with_their_pages():
