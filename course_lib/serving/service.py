@@ -108,10 +108,8 @@ class Service:
                 raise ServingError(f"a request named {request.name!r} is open already; give each a name of its own.")
             if len(self._open) >= self.max_open:
                 wait = self._retry_after()
-                text = (
-                    f"{self.max_open} requests wait or run, as many as this service takes; ask again in {wait:.0f} s."
-                )
-                raise BusyError(text, retry_after=wait)
+                text = f"{self.max_open} requests wait or run, as many as this service takes"
+                raise BusyError(f"{text}; ask again in {wait:.0f} s.", retry_after=wait)
             self._open[request.name] = stream
             self._inbox.append((self._add, stream))
             self._lock.notify_all()

@@ -138,6 +138,12 @@ def test_a_stop_string_over_token_borders_is_not_shown(course):
     wait_until(lambda: course.is_empty)
 
 
+def test_what_could_have_been_a_stop_string_comes_at_the_end(course):
+    assert course.post(stop="three!", max_tokens=50).json()["choices"][0]["text"] == TEXT
+    chunks = events(course.post(stop="three!", max_tokens=len(TOKENS), stream=True))
+    assert "".join(chunk["choices"][0]["text"] for chunk in chunks) == TEXT
+
+
 def test_a_chat_whole_and_streamed(course):
     choice = course.post("/v1/chat/completions").json()["choices"][0]
     assert choice["message"] == {"role": "assistant", "content": TEXT} and choice["finish_reason"] == "stop"
