@@ -20,7 +20,7 @@ from ..exercise.spec import Case, exercise
 from ..processes.protocol import Run
 from ..report.verdict import Diagnosis
 
-_WORDS = {int: "whole number", float: "float", str: "text", list: "list", bool: "True or False", NoneType: "None"}
+_WORDS = {int: "whole number", float: "float", str: "text", list: "list", tuple: "tuple", bool: "True or False", NoneType: "None"}
 _SHOWN = 160  # characters of a result that a sentence quotes
 
 
