@@ -10,6 +10,8 @@
 - `tensor`: column and row parallel layers, heads and vocabulary over ranks
 - `tensor_model`: the Transformer of course_lib.model on several ranks, prefill and decode
 - `expert`: a mixture of experts over ranks; `disaggregated`: prefill on one rank, decode on another
+- `pipeline`: orders, timetables and their bubble, and a training step over stages
+- `router`: which replica serves a prompt; `data_parallel`: replicas on ranks behind a router
 - `context`: ring attention and Ulysses; `states`, `merge_kernel`: the merge of (out, lse)
 
 May import: errors, kv, ops, model, its own modules, torch.
