@@ -5,7 +5,7 @@ May import: style, drawing, player, matplotlib.
 
 from .drawing import box, canvas, label
 from .player import Player, counted
-from .style import BLUE, GREEN, GREY, HATCHES, INK, ORANGE, PALE, SERIES, VERMILION, Picture
+from .style import BLUE, GREY, HATCHES, INK, ORANGE, PALE, SERIES, VERMILION, Picture
 
 PROMPT, TOKEN, WAITING, PREEMPTED = "prompt", "token", "waiting", "preempted"
 _LOOKS = {
@@ -14,6 +14,7 @@ _LOOKS = {
     WAITING: {"facecolor": "white", "edgecolor": PALE},
     PREEMPTED: {"facecolor": VERMILION, "alpha": 0.6, "edgecolor": INK, "hatch": HATCHES[2]},
 }
+_VERBS = {TOKEN: "a token each", WAITING: "waiting", PREEMPTED: "preempted"}
 _CELL, _PAGES_IN_A_ROW = 0.92, 32
 
 
@@ -63,42 +64,77 @@ def _told(steps):
     )
 
 
-def schedule_player(schedules, pages, num_pages, sentences):
-    """Step through a schedule: the grid so far, and below it the pool.
+def steps_of(trace, prompts):
+    """The steps of a played trace for `schedule_picture`.
 
     Parameters
     ----------
-    schedules : as in `schedule_picture`
-    pages : dict, title -> list of dict, request -> pages that it holds after the step; the key "" holds the pages that
-        are kept for a prefix alone
-    num_pages : int
-    sentences : dict, title -> list of str, one a step
+    trace : with frames, each with pieces (name, first token, number of tokens, pages, …), waiting and preempted, names
+    prompts : dict, name -> tokens of its prompt
+    """
+    steps = []
+    for frame in trace.frames:
+        step = dict.fromkeys(frame.waiting, (WAITING, 0)) | dict.fromkeys(frame.preempted, (PREEMPTED, 0))
+        for name, first, count, *_ in frame.pieces:
+            step[name] = (PROMPT if first < prompts[name] else TOKEN, count)
+        steps.append(step)
+    return steps
+
+
+def schedule_player(traces, prompts, num_pages):
+    """Step through played traces: the schedule so far, and below it the pages of the pool.
+
+    Parameters
+    ----------
+    traces : dict, title -> trace as in `steps_of`; its frames also have num_cached
+    prompts : dict, name -> tokens of its prompt
+    num_pages : int, pages of the pool
     """
     tracks = {}
-    for title, steps in schedules.items():
-        pictures = [_frame(title, steps, pages[title][number], num_pages, number + 1) for number in range(len(steps))]
-        tracks[title] = counted(pictures, sentences[title])
-    first = next(iter(tracks.values()))
-    return Player(tracks, first[-1].picture, name="step", choice="policy", start=0, interval_ms=900)
+    for title, trace in traces.items():
+        steps = steps_of(trace, prompts)
+        pictures = [_frame(title, steps, frame, num_pages) for frame in trace.frames]
+        tracks[title] = counted(
+            pictures, [_sentence(step, frame) for step, frame in zip(steps, trace.frames, strict=True)]
+        )
+    last = next(iter(tracks.values()))[-1].picture
+    return Player(tracks, last, name="step", choice="policy", interval_ms=900)
 
 
-def _frame(title, steps, held, num_pages, upto):
+def _sentence(step, frame):
+    """A step in words."""
+    groups = {kind: [name for name, (what, _) in step.items() if what == kind] for kind in _LOOKS}
+    prompts = [f"{name} {step[name][1]} tokens" for name in groups[PROMPT]]
+    parts = [f"prompts: {', '.join(prompts)}"] if prompts else []
+    parts += [f"{verb}: {', '.join(groups[kind])}" for kind, verb in _VERBS.items() if groups[kind]]
+    total = sum(count for _, count in step.values())
+    return f"Step {frame.number}, {total} tokens; {'; '.join(parts)}."
+
+
+def _frame(title, steps, frame, num_pages):
+    index = frame.number
     rows = sorted({name for step in steps for name in step})
-    told = "; ".join(f"{name or 'kept for a prefix'}: {len(owned)} pages" for name, owned in held.items() if owned)
     lines = -(-num_pages // _PAGES_IN_A_ROW)
     heights = [len(rows) + 1.6, 1.3 * lines + 0.9]
-    figure = Picture(8.4, 0.25 + 0.27 * sum(heights), f"{title}, step {upto - 1}. {_told(steps[:upto])}. {told}.")
+    told = f"{title}, step {index}. {_told(steps[: index + 1])}. {_pool_title(frame, num_pages)}."
+    figure = Picture(8.4, 0.25 + 0.27 * sum(heights), told)
     grid, pool = figure.subplots(2, 1, gridspec_kw={"height_ratios": heights})
-    _draw_schedule(grid, steps, rows, len(steps), upto)
+    _draw_schedule(grid, steps, rows, len(steps), index + 1)
     canvas(grid, (-2.2, len(steps) + 0.1), (len(rows) + 0.9, -0.35), title=title)
-    _draw_pool(pool, rows, held, num_pages)
+    _draw_pool(pool, rows, frame, num_pages)
     return figure
 
 
-def _draw_pool(axes, rows, held, num_pages):
+def _pool_title(frame, num_pages):
+    kept = f", {frame.num_cached} of them keep a prefix" if frame.num_cached else ""
+    held = len({page for piece in frame.pieces for page in piece[3]})
+    return f"pool of {num_pages} pages: {num_pages - held} in no table{kept}"
+
+
+def _draw_pool(axes, rows, frame, num_pages):
     owners = {}
-    for name, owned in held.items():
-        for page in owned:
+    for name, _, _, pages, *_ in frame.pieces:
+        for page in pages:
             owners.setdefault(page, []).append(name)
     width = min(num_pages, _PAGES_IN_A_ROW)
     for page in range(num_pages):
@@ -107,17 +143,12 @@ def _draw_pool(axes, rows, held, num_pages):
         box(axes, corner, _CELL, 1.0, linewidth=0.6, **_page_look(rows, names))
         said = names[0] if len(names) == 1 else f"{len(names)}x" if names else ""
         label(axes, (corner[0] + _CELL / 2, corner[1] + 0.5), said, size=6.5, pad=0.3)
-    free = num_pages - len(owners)
-    canvas(
-        axes, (-0.2, width + 0.1), (1.3 * -(-num_pages // width) + 0.1, -0.2), title=f"pool: {free} of {num_pages} free"
-    )
+    canvas(axes, (-0.2, width + 0.1), (1.3 * -(-num_pages // width) + 0.1, -0.2), title=_pool_title(frame, num_pages))
 
 
 def _page_look(rows, names):
     if not names:
         return {"facecolor": "white", "edgecolor": PALE}
-    if names == [""]:
-        return {"facecolor": GREEN, "alpha": 0.25, "edgecolor": GREY, "hatch": HATCHES[3]}
-    index = rows.index(next(name for name in names if name)) if any(names) else 0
+    index = rows.index(names[0])
     hatch = HATCHES[1] if len(names) > 1 else HATCHES[index // len(SERIES) % len(HATCHES)]
     return {"facecolor": SERIES[index % len(SERIES)], "alpha": 0.6, "edgecolor": INK, "hatch": hatch}
