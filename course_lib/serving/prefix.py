@@ -107,6 +107,7 @@ class HashPrefixCache(PrefixCache):
     def cached_pages(self):
         return self._hash_of.keys()
 
+    # region: match
     def match(self, tokens, salt=""):
         pages, digest = [], _root(salt)
         for index in range((len(tokens) - 1) // self.page_size):
@@ -117,6 +118,7 @@ class HashPrefixCache(PrefixCache):
         self._hold(pages)
         return pages
 
+    # endregion
     def insert(self, tokens, pages, salt=""):
         known, pages = self._num_known(pages, self._hash_of), list(pages)
         digest = self._hash_of[pages[known - 1]][0] if known else _root(salt)

@@ -104,3 +104,9 @@ def test_an_overlapped_step_reads_the_token_of_the_step_before():
             serving.commit(*flying.pop(0))
         serving.audit()
     assert sequence.produced == made_up_tokens(request) and serving.stats.num_steps == 4
+
+
+def test_requests_of_one_time_are_served_in_the_order_given():
+    same = [Request(name, (1, 2, 3), 2) for name in "abc"]
+    trace = play(ServingConfig(8, max_num_seqs=1, max_num_tokens=8), same)
+    assert [frame.pieces[0][0] for frame in trace.frames] == ["a", "a", "b", "b", "c", "c"]
