@@ -2,7 +2,7 @@
 
 import torch
 
-from course_lib.grading.exercise.spec import Case, exercise
+from course_lib.grading.exercise.spec import Case, exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
 
 from . import diagnostics
@@ -31,7 +31,7 @@ def _run(case, tensors):
     shapes = {"out": (num_tokens, hidden), "up_part": (hidden, inside // world)}
     shapes |= {"up_bias_part": (inside // world,), "down_part": (inside // world, hidden)}
     outputs = {name: ((world, *shape), "float32") for name, shape in shapes.items()}
-    return Run(case.name, tensors, outputs, tuple(map(Ref, NAMES)), world=world)
+    return Run(case.name, tensors, outputs, tuple(map(Ref, NAMES)), world=world, gloo=case.late)
 
 
 EXERCISE = exercise(
@@ -44,6 +44,7 @@ EXERCISE = exercise(
         _case("square matrices, four ranks", 3, 16, 16, 4),
         _case("down_bias of 50", 9, 10, 20, 5, "large bias"),
         _case("eight ranks", 33, 24, 64, 8),
+        late(_case("two processes over gloo", 6, 8, 10, 2)),
     ),
     make_inputs=_inputs,
     make_run=_run,

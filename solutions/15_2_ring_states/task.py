@@ -2,7 +2,7 @@
 
 import torch
 
-from course_lib.grading.exercise.spec import Case, exercise
+from course_lib.grading.exercise.spec import Case, exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
 
 from . import diagnostics
@@ -48,7 +48,7 @@ def _run(case, tensors):
     shape = tuple(tensors["q"].shape)
     outputs = {"out": (shape, "float32"), "lse": (shape[:3], "float32")}
     arguments = (*map(Ref, ("q", "k", "v", "positions")), case.options["causal"], case.options["scale"])
-    return Run(case.name, tensors, outputs, arguments, world=case.sizes["world"])
+    return Run(case.name, tensors, outputs, arguments, world=case.sizes["world"], gloo=case.late)
 
 
 EXERCISE = exercise(
@@ -68,6 +68,7 @@ EXERCISE = exercise(
         _case("scores rise along the keys", 4, 9, (2, 2), 8, "rising"),
         _case("scores fall along the keys", 4, 9, (2, 2), 8, "falling", causal=False),
         _case("eight ranks", 8, 13, (4, 1), 32),
+        late(_case("two processes over gloo", 2, 6, (2, 1), 8, order="zig-zag")),
     ),
     make_inputs=_inputs,
     make_run=_run,

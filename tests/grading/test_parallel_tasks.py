@@ -1,11 +1,16 @@
-"""The formulas of 15.4 against what is sent: each scheme written as plain messages between ranks, and counted."""
+"""The formulas of 15.4 against what is sent, each scheme written as plain messages between ranks; and answers of the
+chapter in the chapter's own world, which the judge does not know."""
 
 import pytest
 import torch
 
+from course_lib import checklist, parallel
+from course_lib.grading.answer import loading
 from course_lib.grading.exercise import registry
 from course_lib.grading.exercise.spec import Case
+from course_lib.grading.judge.prepare import prepare
 from course_lib.grading.processes import ranks
+from course_lib.grading.processes.protocol import Ref
 
 SIZES = {
     "num_tokens": 12, "top_k": 2, "num_experts": 12, "hidden_size": 8, "num_kv_heads": 2, "head_dim": 4,
@@ -69,3 +74,14 @@ def test_a_formula_is_what_messages_carry(scheme, num_ranks):
     formula = registry.get("15.4").oracle(Case("counted", sizes), {"experts": experts})
     assert sent == int(formula[scheme.__name__])
     assert sent > 0 or num_ranks == 1
+
+
+@pytest.mark.parametrize("exercise_id", ["15.1", "15.2"])
+def test_an_answer_runs_in_the_world_of_the_chapter(exercise_id):
+    exercise = registry.get(exercise_id)
+    answer = loading.load(checklist.solution_text(exercise)).on_rank
+    for prepared in prepare(exercise, 4)[:4]:
+        given = [prepared.inputs[one.name] if isinstance(one, Ref) else one for one in prepared.run.arguments]
+        results = parallel.run(answer, prepared.run.world, *given).results
+        for rank, outputs in enumerate(results):
+            assert torch.allclose(outputs[0].double(), prepared.ref["out"][rank], atol=1e-5)

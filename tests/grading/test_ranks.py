@@ -1,5 +1,6 @@
 """Answers that run on several ranks: every collective does what it says, is counted, and no rank waits for ever."""
 
+import os
 import time
 
 import pytest
@@ -130,8 +131,9 @@ def test_an_answer_that_hides_every_error_still_ends():
     assert problem(2, answer).kind == "deadlock"
 
 
-def run_in_child(source, num_ranks=3, **limits):
-    run = Run("only", {"x": torch.ones(2)}, {"y": ((num_ranks, 2), "float32")}, (Ref("x"),), world=num_ranks)
+def run_in_child(source, num_ranks=3, gloo=False, **limits):
+    outputs = {"y": ((num_ranks, 2), "float32")}
+    run = Run("only", {"x": torch.ones(2)}, outputs, (Ref("x"),), world=num_ranks, gloo=gloo)
     return isolation.run_task(ChildTask("python", source, "answer", (run,), **limits)).runs[0]
 
 
@@ -166,3 +168,58 @@ def test_a_loop_without_end_on_one_rank_names_its_line():
 
 def test_a_signature_without_world_is_named():
     assert "cannot be called with 2 arguments" in run_in_child("def answer(x): return x").fault.message
+
+
+EVERYTHING = """
+import torch
+def answer(world, x):
+    x = x + world.rank
+    assert world.all_gather(x).tolist() == [1, 1, 2, 2] and world.all_gather(x[None], dim=1).shape == (1, 4)
+    assert world.reduce_scatter(x).tolist() == [3] and world.all_reduce(x.clone(), "max").tolist() == [2, 2]
+    assert world.all_to_all(x).tolist() == [1, 2]
+    assert len(world.all_to_all(x, [2, 0] if world.rank else [0, 2])) == 2
+    assert world.ring_exchange(x).tolist() == [2 - world.rank] * 2
+    world.barrier()
+    if world.rank:
+        world.send(x, 0)
+    else:
+        world.recv(x, 1)
+    return x
+"""
+
+
+@pytest.mark.parametrize("gloo", [False, True])
+def test_an_answer_gets_the_same_from_threads_and_from_processes(gloo):
+    result = run_in_child(EVERYTHING, 2, gloo)
+    assert result.fault is None, result.fault
+    assert result.outputs["y"].tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+def test_a_process_that_raises_is_named_before_the_one_that_waits():
+    source = "def answer(world, x):\n    if world.rank:\n        x[5]\n    return world.all_reduce(x)"
+    fault = run_in_child(source, 2, gloo=True).fault
+    assert fault.kind == "exception" and fault.line == 3 and fault.message.startswith("Rank 1: IndexError")
+
+
+def test_a_process_that_leaves_is_no_hang():
+    source = "import os\ndef answer(world, x):\n    if world.rank:\n        os._exit(0)\n    return world.all_reduce(x)"
+    assert "ended its process" in run_in_child(source, 2, gloo=True).fault.message
+
+
+def test_a_process_that_waits_in_vain_says_where():
+    source = (
+        "from course_lib.grading.processes import gloo\ngloo.SECONDS = 0.4\nimport time\n"
+        "def answer(world, x):\n    if world.rank:\n        time.sleep(1)\n"
+        "    return x if world.rank else world.all_reduce(x)"
+    )
+    fault = run_in_child(source, 2, gloo=True).fault
+    assert fault.kind == "deadlock" and "Rank 0 waits in all_reduce" in fault.message
+
+
+def test_all_processes_end_with_the_time():
+    source = "import os\ndef answer(world, x):\n    os.write(1, b'%d ' % os.getpid())\n    while True:\n        pass"
+    run = Run("only", {"x": torch.ones(2)}, {"y": ((2, 2), "float32")}, (Ref("x"),), world=2, gloo=True)
+    result = isolation.run_task(ChildTask("python", source, "answer", (run,), wall_seconds=1.5))
+    assert result.fault.kind == "timeout"
+    pids = [int(word) for word in result.printed.split()]
+    assert len(pids) == 2 and not any(os.path.exists(f"/proc/{pid}") for pid in pids)

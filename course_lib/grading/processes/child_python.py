@@ -1,6 +1,6 @@
 """Runs a Python answer: a function of torch tensors whose return values are the outputs.
 
-May import: answer.loading, faults, forbidden, ranks, tensors, watch, wire, numpy, torch.
+May import: answer.loading, faults, forbidden, gloo, ranks, tensors, watch, wire, numpy, torch.
 """
 
 import contextlib
@@ -63,11 +63,25 @@ class Runner:
     def _run_ranks(self, run, bound, result):
         """The run on as many threads as it has ranks."""
         check_signature(self.function, [None, *bound.arguments], run.constants, self.task.entry)
+        if run.gloo:
+            from . import gloo  # torch.distributed, which few runs need
+
+            taking = lambda world, *given, **constants: self._one_rank(run, world, given, constants)  # noqa: E731
+            outputs = gloo.call(taking, run.world, bound.arguments, run.constants)
+            result.outputs = {name: torch.stack([one[name] for one in outputs]) for name in run.outputs}
+            return
         returned, ledger = ranks.call(self.function, run.world, bound.arguments, run.constants, self.off.operators)
         self.off.check()
         result.inputs_changed = bound.changes()
         result.returned, result.ledger = describe(returned[0]), ledger
         result.outputs = take_ranks(returned, run, self.task.entry)
+
+    def _one_rank(self, run, world, given, constants):
+        """{name: tensor} of a rank that is a process."""
+        with self.off.operators():
+            returned = self.function(world, *given, **constants)
+        self.off.check()
+        return take_outputs(returned, of_one_rank(run), self.task.entry)
 
 
 def find(module, entry):
@@ -134,10 +148,14 @@ def take_outputs(returned, run, entry):
     }
 
 
+def of_one_rank(run):
+    """The run with the outputs of one rank, without their first axis."""
+    return replace(run, outputs={name: (shape[1:], dtype) for name, (shape, dtype) in run.outputs.items()})
+
+
 def take_ranks(returned, run, entry):
     """The outputs (world, …) from what every rank returned; Problem naming the first rank whose result does not fit."""
-    one = replace(run, outputs={name: (shape[1:], dtype) for name, (shape, dtype) in run.outputs.items()})
-    taken = []
+    one, taken = of_one_rank(run), []
     for rank, values in enumerate(returned):
         try:
             taken.append(take_outputs(values, one, entry))

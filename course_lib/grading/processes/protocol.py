@@ -56,6 +56,7 @@ class Run:
     timeline: bool = False  # cuda, CPU: ledger["timeline"] holds rows [block, warp, kind, start, end] (report.timeline)
     repeats: str = ""  # name of the run that this one repeats with other poison; not run where it can say nothing new
     world: int = 0  # python: number of ranks; ledger["calls"] holds the collectives of each
+    gloo: bool = False  # the ranks are processes (gloo.py), and nothing is counted
 
 
 @dataclass(frozen=True)

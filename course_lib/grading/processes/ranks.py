@@ -113,11 +113,11 @@ def call(function, num_ranks, arguments, constants, context=contextlib.nullconte
         thread.join()
     _spare_waiting_thread(False)
     if hub.failures:
-        raise _problem(*min(hub.failures.items()))
+        raise problem_of(*min(hub.failures.items()))
     return returned, {"calls": hub.calls}
 
 
-def _problem(rank, error):
+def problem_of(rank, error):
     """A Problem that says of which rank it is; one of the world's own sentences is about several."""
     fault = fault_of(error)
     if not isinstance(error, Problem):

@@ -108,7 +108,7 @@ class World:
     def _start(self, sends, recvs, operation, single=False):
         hub, posts = self._hub, []
         for x, other in (*sends, *recvs):
-            _require_contiguous(x, operation)
+            require_contiguous(x, operation)
             if type(other) is not int or not 0 <= other < self.num_ranks:
                 raise ValueError(f"rank {self.rank} names rank {other}; there are 0 to {self.num_ranks - 1}")
         with hub.changed:
@@ -140,7 +140,7 @@ class World:
 
     def _meet(self, operation, x, given, size=None, *, rows=False):
         """What every rank gives to this collective, in their order; `rows`: these may differ in number."""
-        _require_contiguous(x, operation)
+        require_contiguous(x, operation)
         hub, shape = self._hub, x.shape[1:] if rows else x.shape
         with hub.changed:
             number = sum(call["peer"] < 0 for call in hub.calls[self.rank])
@@ -187,7 +187,7 @@ class _Pending:
         return self.outs[0] if self.single else self.outs
 
 
-def _require_contiguous(x, operation):
+def require_contiguous(x, operation):
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{operation} takes tensors, not a {type(x).__name__}")
     if not x.is_contiguous():
