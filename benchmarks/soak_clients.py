@@ -32,10 +32,6 @@ class Wrong(Exception):
     """The server did what it must not do."""
 
 
-class Gone(Exception):
-    """The connection ended before the answer did."""
-
-
 class Client:
     """One client after the other; `counts` and `seconds` grow.
 
@@ -57,7 +53,7 @@ class Client:
         """One request of a behaviour, a name of BEHAVIOURS; Wrong where the answer is not as it must be."""
         try:
             result = await asyncio.wait_for(BEHAVIOURS[behaviour](self), 120)
-        except (ConnectionError, Gone, asyncio.IncompleteReadError) as error:
+        except (ConnectionError, asyncio.IncompleteReadError) as error:
             raise Wrong(f"{behaviour}: the connection ended without an answer ({error!r})") from None
         except TimeoutError:
             raise Wrong(f"{behaviour}: no answer in 120 s") from None
@@ -269,11 +265,7 @@ def _http(method, path, body):
 
 async def _status(reader):
     """The status of an answer, whose head is read."""
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError as error:
-        raise Gone(f"after {error.partial[:80]!r}") from None
-    return int(head.split(b" ", 2)[1])
+    return int((await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1])
 
 
 async def _close(writer, abort=False):

@@ -3,23 +3,34 @@
 May import: everything.
 """
 
+import argparse
 import json
 from pathlib import Path
 
 from ..errors import CourseError, ModelError
 
 HELP = "serve a model over HTTP, in the form of OpenAI's API"
+EXAMPLE = """\
+Ask it, for example:
+
+  curl http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' \\
+       -d '{"model": "small", "prompt": "The for statement", "max_tokens": 40, "stream": true}'
+
+or with the client of OpenAI: openai.OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none"). The models that ship
+with the course were trained on prose: /v1/chat/completions writes a dialogue as "User: …" and "Assistant:" and ends an
+answer before the next "User:". There is no key and no encryption: whoever reaches the port may use the model."""
 DTYPES = ("float32", "float16", "bfloat16")
 
 
 def add_arguments(parser):
     """The options of `course serve`."""
+    parser.epilog, parser.formatter_class = EXAMPLE, argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="small", help="small, draft, or a folder as transformers saves it")
     parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
     parser.add_argument("--port", type=int, default=8000, help="default: 8000")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
     parser.add_argument("--dtype", choices=DTYPES, help="default: float32 on a CPU, as it is stored on a GPU")
-    parser.add_argument("--num-pages", type=int, help="pages of the KV pool; default: 8,192 tokens, on a GPU its memory")
+    parser.add_argument("--num-pages", type=int, help="of the KV pool; default: 8,192 tokens, or a GPU's memory")
     parser.add_argument("--page-size", type=int, default=16, help="tokens a page")
     parser.add_argument("--max-num-tokens", type=int, default=2048, help="tokens that one step computes at most")
     parser.add_argument("--max-num-seqs", type=int, default=64, help="requests that run at once at most")

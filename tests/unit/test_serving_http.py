@@ -138,6 +138,18 @@ def test_a_stop_string_over_token_borders_is_not_shown(course):
     wait_until(lambda: course.is_empty)
 
 
+def test_a_stop_string_ends_the_request_in_the_engine_too():
+    gate = Gate()
+    needed = next(n for n in range(len(TOKENS)) if "STOP" in TOKENIZER.decode(TOKENS[:n]))
+    with Course(gate.wait) as course:
+        gate.let(needed)
+        answer = course.post(stop="STOP", max_tokens=90, ignore_eos=True).json()
+        assert answer["usage"]["completion_tokens"] == needed
+        gate.let(1)  # the step in flight
+        wait_until(lambda: gate.passed == needed + 1 and course.is_empty)
+        assert 'request_success_total{finished_reason="stop",model_name="small"} 1.0' in course.get("/metrics").text
+
+
 def test_what_could_have_been_a_stop_string_comes_at_the_end(course):
     assert course.post(stop="three!", max_tokens=50).json()["choices"][0]["text"] == TEXT
     chunks = events(course.post(stop="three!", max_tokens=len(TOKENS), stream=True))
@@ -385,7 +397,7 @@ def test_metrics_have_the_names_that_dashboards_of_vllm_read():
     for name in ("time_to_first_token", "e2e_request_latency", "request_time_per_output_token"):
         assert float(values[f"{name}_seconds_count"]) == 4
     assert float(values["inter_token_latency_seconds_count"]) >= 3 * len(TOKENS)
-    assert re.search(r'vllm:request_success_total\{finished_reason="stop",model_name="small"\} 4.0', text)
+    assert 'vllm:request_success_total{finished_reason="stop",model_name="small"} 4.0' in text
 
 
 # the official client, a real port
