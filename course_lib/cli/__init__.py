@@ -14,6 +14,7 @@
     course exercises check DIR    a teacher's exercises against the checklist; `build DIR` makes their notebook
     course mutate FILE            which barrier, fence or index of a kernel does no test need?
     course serve --model small    a model over HTTP, in the form of OpenAI's API
+    course bench-serve            load on the serving engine, or on a server (--url)
     course bench [NAME …]         measure this machine; NAME: one case file of benchmarks/
 
 `course --exercises DIR grade …` takes exercises from DIR too, as COURSE_EXERCISES=DIR does.
@@ -33,7 +34,7 @@ from pathlib import Path
 
 from .. import device
 from ..errors import CourseError
-from . import cohort, exercises, mutate, serve
+from . import bench_serve, cohort, exercises, mutate, serve
 from .as_json import finite
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -122,6 +123,7 @@ def _parser():
     cohort.add_arguments(many)
     many.epilog = _LIMITS
     serve.add_arguments(command("serve", serve.run, serve.HELP))
+    bench_serve.add_arguments(command("bench-serve", bench_serve.run, bench_serve.HELP))
     command("build", None, "notebooks from chapters/")
     command("bench", None, "measure this machine; rows go to benchmarks/results")
     return parser

@@ -25,9 +25,15 @@ DTYPES = ("float32", "float16", "bfloat16")
 def add_arguments(parser):
     """The options of `course serve`."""
     parser.epilog, parser.formatter_class = EXAMPLE, argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--model", default="small", help="small, draft, or a folder as transformers saves it")
+    add_engine_arguments(parser)
     parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
     parser.add_argument("--port", type=int, default=8000, help="default: 8000")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds from a request to its last token")
+
+
+def add_engine_arguments(parser):
+    """The options of the model and its engine, which `course bench-serve` has too."""
+    parser.add_argument("--model", default="small", help="small, draft, or a folder as transformers saves it")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda where there is a GPU")
     parser.add_argument("--dtype", choices=DTYPES, help="default: float32 on a CPU, as it is stored on a GPU")
     parser.add_argument("--num-pages", type=int, help="of the KV pool; default: 8,192 tokens, or a GPU's memory")
@@ -36,7 +42,6 @@ def add_arguments(parser):
     parser.add_argument("--max-num-seqs", type=int, default=64, help="requests that run at once at most")
     parser.add_argument("--max-waiting", type=int, default=256, help="requests that wait at most; more get a 429")
     parser.add_argument("--prefix", choices=("radix", "hash", "none"), default="radix", help="the prefix cache")
-    parser.add_argument("--timeout", type=float, default=600.0, help="seconds from a request to its last token")
 
 
 def run(options):
@@ -56,7 +61,7 @@ def application(options):
     from ..serving.service import Service
 
     model, tokenizer, folder = loaded(options)
-    config = _config(options, model)
+    config = config_of(options, model)
     ends = json.loads((folder / "config.json").read_text(encoding="utf-8"))
 
     def make_engine():
@@ -77,7 +82,6 @@ def loaded(options):
     """(model, tokenizer, folder)."""
     import torch
 
-    from .. import device
     from ..model import Transformer, load_tokenizer
     from ..model.shipped import SHIPPED, folder
 
@@ -85,15 +89,24 @@ def loaded(options):
     path = folder(options.model) if shipped else Path(options.model)
     if not path.is_dir():
         raise ModelError(f"{options.model} is no folder, and no model of this name ships with the course.")
-    place = options.device or ("cuda" if device.has_gpu() else "cpu")
-    if place == "cuda" and not device.has_gpu():
-        raise CourseError("--device cuda needs an NVIDIA GPU, and none is found here (`course doctor` says more)")
+    place = place_of(options)
     name = options.dtype or ("float32" if place == "cpu" else None)
     dtype = name and getattr(torch, name)
     return Transformer.load(path, dtype=dtype, device=place), load_tokenizer(path), path
 
 
-def _config(options, model):
+def place_of(options):
+    """ "cuda" or "cpu"."""
+    from .. import device
+
+    place = options.device or ("cuda" if device.has_gpu() else "cpu")
+    if place == "cuda" and not device.has_gpu():
+        raise CourseError("--device cuda needs an NVIDIA GPU, and none is found here (`course doctor` says more)")
+    return place
+
+
+def config_of(options, model):
+    """The ServingConfig that the options ask for."""
     from ..serving.engine import default_config
 
     given = {"page_size": options.page_size, "max_num_tokens": options.max_num_tokens}

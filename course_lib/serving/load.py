@@ -30,8 +30,9 @@ class Timeline:
     name : str
     arrival : float, when it was meant to be sent
     num_prompt, num_cached : int, prompt tokens, and those taken from the prefix cache
-    times : list of float, when each token came
+    times : list of float, when each token came; over HTTP each piece of text, which may hold several
     tokens : list of int, empty where they are not known
+    count : int or None, tokens where they are not one a time
     finish_reason, error : str or None
     """
 
@@ -41,8 +42,14 @@ class Timeline:
     num_cached: int = 0
     times: list = field(default_factory=list)
     tokens: list = field(default_factory=list)
+    count: int | None = None
     finish_reason: str | None = None
     error: str | None = None
+
+    @property
+    def num_tokens(self):
+        """Tokens that came."""
+        return len(self.times) if self.count is None else self.count
 
     @property
     def ttft(self):
@@ -52,7 +59,7 @@ class Timeline:
     @property
     def tpot(self):
         """Mean seconds of each token after the first; None where there is one."""
-        return (self.times[-1] - self.times[0]) / (len(self.times) - 1) if len(self.times) > 1 else None
+        return (self.times[-1] - self.times[0]) / (self.num_tokens - 1) if self.num_tokens > 1 else None
 
     @property
     def gaps(self):
@@ -231,7 +238,7 @@ def percentile(values, percent):
 def summary(run):
     """Columns of a Run, numbers: throughput, percentiles in ms, use of the cache, errors."""
     ended = [line for line in run.timelines.values() if line.error is None and line.times]
-    num_tokens = sum(len(line.times) for line in run.timelines.values())
+    num_tokens = sum(line.num_tokens for line in run.timelines.values())
     values = {
         "ttft": [line.ttft for line in ended],
         "tpot": [line.tpot for line in ended if line.tpot is not None],

@@ -138,8 +138,8 @@ class SimulatedEngine:
         return self.now
 
     def sleep(self, seconds):
-        """Let time pass."""
-        self.now += seconds
+        """Let time pass, at least a nanosecond: a wait that rounding makes 0 would be repeated for ever."""
+        self.now += max(seconds, 1e-9)
 
     @property
     def has_work(self):
