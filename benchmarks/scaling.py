@@ -31,6 +31,7 @@ from course_lib.errors import CourseError
 from course_lib.parallel import run
 
 PARTS = ("context", "model", "collectives", "transfer", "expert")
+KEYS = ("part", "ranks", "op", "variant", "bytes", "batch_size", "seq_len")
 LIMIT, DRY_LIMIT = 150.0, 60.0  # seconds of a part
 
 
@@ -57,18 +58,25 @@ def rows(load, options):
         except CourseError as error:
             problem = str(error).splitlines()[0]
             print("\n".join(getattr(error, "__notes__", [])), file=sys.stderr, flush=True)
-        if path.exists():
-            yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        yield from latest(path.read_text(encoding="utf-8").splitlines() if path.exists() else [])
     if problem:
         note = f"not finished after {time.perf_counter() - began:.0f} s: {problem[:300]}"
         yield load | {"ranks": options.ranks, "variant": "", "note": note}
+
+
+def latest(lines):
+    """The rows in the order of their first report, each as it was reported last."""
+    found = {}
+    for row in map(json.loads, lines):
+        found[tuple(str(row.get(key, "")) for key in KEYS)] = row
+    return found.values()
 
 
 BENCHMARK = Benchmark(
     __doc__,
     __file__,
     "CUDA events on every rank, medians of the slowest rank",
-    keys=("part", "ranks", "op", "variant", "bytes", "batch_size", "seq_len"),
+    keys=KEYS,
     values=(
         "inner",
         "median_us",

@@ -19,6 +19,7 @@ from .report import clear, fastest, ratio, reason
 HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128
 LENGTHS, DRY_LENGTHS = (32768, 65536, 131072), (64,)
 CHECK = {"seq_len": 2048, "heads": 8, "kv_heads": 2}
+ONE, COURSE = "one rank", ("course ring", "course Ulysses")
 LIMIT = 0.02  # bfloat16: weights and output rounded to 2^-8, values of about 1
 PEERS = {
     f"torch context_parallel, {name}, {rotate}{', KV repeated' if repeated else ''}": (backend, rotate, repeated)
@@ -28,13 +29,21 @@ PEERS = {
 }
 
 
+@torch.no_grad()
 def rows(world, report):
-    errors = {}
-    for name in ("course ring", "course Ulysses", *(PEERS if report.peers else ())):
-        if isinstance(errors.get(name.removesuffix(", KV repeated"), ""), str):  # repeated only where need be
-            errors[name] = checked(world, report, name)
-    for seq_len in DRY_LENGTHS if report.dry else LENGTHS:
-        length(world, report, seq_len, errors)
+    """The course first: a peer that hangs ends the part."""
+    lengths = DRY_LENGTHS if report.dry else LENGTHS
+    ours = {name: checked(world, report, name) for name in COURSE}
+    times = {seq_len: length(world, report, seq_len, ours, {}) for seq_len in lengths}
+    peers = {}
+    for name in PEERS if report.peers else ():
+        if isinstance(peers.get(name.removesuffix(", KV repeated"), ""), str):  # repeated only where need be
+            peers[name] = checked(world, report, name)
+    for seq_len in lengths:
+        best = fastest(length(world, report, seq_len, peers, times[seq_len]).values())
+        for name in COURSE if best else ():
+            found = {"variant": name, "seq_len": seq_len}
+            report.amend(found, ratio_to_best_peer=ratio(best, times[seq_len][name]))
 
 
 def checked(world, report, name):
@@ -86,44 +95,37 @@ def torch_context_parallel(world, backend, rotate, repeated, own, whole):
         yield lambda: F.scaled_dot_product_attention(*buffers, is_causal=True, enable_gqa=not repeated)
 
 
-def length(world, report, seq_len, errors):
-    """All variants at one length."""
+def length(world, report, seq_len, errors, before):
+    """Variants at one length, name -> microseconds; before: those that were timed earlier, "one rank" among them."""
     n, heads = world.num_ranks, (HEADS, KV_HEADS) if not report.dry else (4, 2)
     flop = 2 * heads[0] * seq_len**2 * HEAD_DIM
-    common = {"op": "causal attention", "seq_len": seq_len}
 
     def tensors(tokens):
         shapes = [(1, h, tokens, HEAD_DIM) for h in (heads[0], heads[1], heads[1])]
         return [torch.randn(shape, dtype=torch.bfloat16, device=world.device) for shape in shapes]
 
-    common["tflops"] = lambda us: f"{flop / n / us / 1e6:.1f}"
-    alone = one_rank(report, tensors(seq_len), flop, common)
-    common["speedup"] = lambda us: ratio(alone, us)
-    own, times = tensors(seq_len // n), {}
-    for name in (name for name in errors if name in PEERS):
-        times[name] = variant(world, report, name, own, errors[name], common)
-    best = fastest(times.values())
-    common["ratio_to_best_peer"] = lambda us: ratio(best, us)
-    itemsize = own[0].element_size()
-    for name in ("course ring", "course Ulysses"):
-        sizes = (n, seq_len, HEAD_DIM, itemsize)
-        wire = cp.ring_bytes(n, seq_len, heads[1], *sizes[2:])
-        if name == "course Ulysses":
-            wire = cp.ulysses_bytes(n, seq_len, *heads, *sizes[2:])
-        variant(world, report, name, own, errors[name], common | {"bytes_of": wire})
+    common = {"op": "causal attention", "seq_len": seq_len, "tflops": lambda us: f"{flop / n / us / 1e6:.1f}"}
+    times = {} if ONE in before else {ONE: one_rank(report, tensors(seq_len), flop, common)}
+    common["speedup"] = lambda us: ratio((before | times)[ONE], us)
+    own, sizes = tensors(seq_len // n), (HEAD_DIM, 2)
+    wire = {COURSE[0]: cp.ring_bytes(n, seq_len, heads[1], *sizes)}
+    wire[COURSE[1]] = cp.ulysses_bytes(n, seq_len, *heads, *sizes)
+    for name, error in errors.items():
+        times[name] = variant(world, report, name, own, error, common | {"bytes_of": wire.get(name)})
+    return times
 
 
 def one_rank(report, tensors, flop, columns):
     """The microseconds of the course's kernel on the whole sequence."""
     columns = columns | {"tflops": lambda us: f"{flop / us / 1e6:.1f}"}
-    return report.add("one rank", lambda: flash_attention_lse(*tensors, causal=True)[0], **columns)
+    return report.add(ONE, lambda: flash_attention_lse(*tensors, causal=True)[0], **columns)
 
 
 def variant(world, report, name, own, error, columns):
     """Time one variant; a peer that does not run here is a row that says so."""
     shown = {key: value for key, value in columns.items() if not callable(value) and key != "bytes_of"}
     if isinstance(error, str):
-        note = error if name in PEERS else f"wrong: {error}"
+        note = f"wrong: {error}" if name in COURSE else error
         report.skip(name, note, **shown)
         return None
     try:

@@ -25,6 +25,7 @@ ONE, NCCL, ONE_SHOT, PEER, PEER_EAGER = (
 
 @torch.no_grad()
 def rows(world, report):
+    """The course first: a peer that hangs ends the part."""
     config = DRY if report.dry else ModelConfig.named("llama-3-8b")
     dtype = torch.float32 if report.dry else torch.bfloat16
     weights = random_weights(config, 0, dtype=dtype, device=world.device)
@@ -35,15 +36,21 @@ def rows(world, report):
     model = TensorParallel.shard(world, weights)
     del one, weights
     clear()
-    error = report.largest((probe(model, config) - expected).abs().max() / expected.std())
-    if report.peers:
-        peer_rows(world, report, config, times)
-    for load in loads(report):
-        measure(report, NCCL, model, load, times[load], error)
-    if enabled(world, report):
+    for name in (NCCL, ONE_SHOT):
+        if name == ONE_SHOT and not enabled(world, report):
+            continue
         error = report.largest((probe(model, config) - expected).abs().max() / expected.std())
         for load in loads(report):
-            measure(report, ONE_SHOT, model, load, times[load], error)
+            times[load][name] = measure(report, name, model, load, times[load], error)
+    del model
+    clear()
+    if report.peers:
+        peer_rows(world, report, config, times)
+    for (op, batch_size, tokens), found in times.items():
+        best = fastest(found.get(name) for name in (PEER, PEER_EAGER))
+        for name in (NCCL, ONE_SHOT) if best else ():
+            row = {"variant": name, "op": op, "batch_size": batch_size, "seq_len": tokens}
+            report.amend(row, ratio_to_best_peer=ratio(best, found.get(name)))
 
 
 def loads(report):
@@ -83,8 +90,6 @@ def measure(report, name, model, load, times, error):
         whole, n = model.whole, model.world.num_ranks
         columns["bytes_of"] = model_bytes(whole, n, *sizes, cache.k.element_size()) if name == NCCL else None
     us = report.add(name, call, **columns)
-    if op == "decode" and us is not None and model.device.type == "cuda":
-        cache.lengths.fill_(tokens)
     del cache, call
     clear()
     return us
@@ -97,9 +102,7 @@ def columns_of(load, times):
     columns = {"op": op, "batch_size": batch_size, "seq_len": tokens}
     columns["tokens_per_s"] = lambda us: f"{made / us * 1e6:.0f}"
     if ONE in times:
-        best = fastest(times.get(name) for name in (PEER, PEER_EAGER))
         columns["speedup"] = lambda us: ratio(times[ONE], us)
-        columns["ratio_to_best_peer"] = lambda us: ratio(best, us)
     return columns
 
 
@@ -158,9 +161,8 @@ def peer_rows(world, report, config, times):
                 call = peer.prefill(tokens) if op == "prefill" else peer.decode(batch_size, tokens)
                 if name == PEER and not report.dry:
                     call = First(call)
-                columns = columns_of(load, times[load])
-                columns.pop("ratio_to_best_peer", None)
-                times[load][name] = report.add(name, call, **columns, inner=1 if op == "prefill" else 4)
+                columns = columns_of(load, times[load]) | {"inner": 1 if op == "prefill" else 4}
+                times[load][name] = report.add(name, call, **columns)
             except Exception as problem:
                 report.skip(name, reason(problem), op=op, batch_size=batch_size, seq_len=tokens)
             clear()

@@ -77,6 +77,11 @@ class Report:
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
 
+    def amend(self, found, **columns):
+        """Report the row with these columns again, with more: the later one counts."""
+        for row in [row for row in self.rows if all(row.get(name) == value for name, value in found.items())][-1:]:
+            self.put(row | columns)
+
     def _counted(self, call, bytes_of):
         """Run once; bytes on the wire as the world counted them."""
         before = len(self.world.events)

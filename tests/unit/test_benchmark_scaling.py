@@ -51,3 +51,15 @@ def test_what_is_wrong_or_fails_is_a_row_with_a_note(tmp_path):
     assert rows[0]["note"] == "wrong: 16 bytes counted, the formula gives 1"
     assert rows[1]["note"] == "wrong by 5.0e-01: not timed" and rows[2]["note"].startswith("wrong by nan")
     assert rows[3]["note"].startswith("not run: RuntimeError: ") and rows[3]["op"] == "x" and "tflops" not in rows[3]
+
+
+def test_a_row_that_is_reported_again_replaces_the_first(tmp_path):
+    def function(world):
+        report = Report(world, str(tmp_path / "rows"), "part", 2, dry=True)
+        report.add("course", lambda: None, op="a", seq_len=4)
+        report.add("peer", lambda: None, op="a", seq_len=4)
+        report.amend({"variant": "course", "seq_len": 4}, ratio_to_best_peer="1.5")
+
+    run(function, 1)
+    rows = list(scaling.latest((tmp_path / "rows").read_text().splitlines()))
+    assert [(row["variant"], row.get("ratio_to_best_peer")) for row in rows] == [("course", "1.5"), ("peer", None)]
