@@ -34,6 +34,7 @@ PICTURES = {
     "chip": lambda: viz.chip_picture(KNOWN_GPUS["H100"], measure.memory_levels("H100")),
     "chip, a small card": lambda: viz.chip_picture(KNOWN_GPUS["T4"], measure.memory_levels("T4")),
     "fusion": viz.fusion_picture,
+    "counts": lambda: viz.count_bars({"03.1": {"pass": 3, "fail": 0}, "03.2": {"pass": 1, "fail": 2}}, unit="learners"),
     "rates": lambda: viz.rate_bars({"01_a": 100, "cuDNN": 500}, marked=("cuDNN",), lines={"peak": 989}),
     "roofline of 01": lambda: viz.roofline(
         "H200",

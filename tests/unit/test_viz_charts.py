@@ -36,6 +36,15 @@ def test_rates_as_bars():
     assert "no rows are stored yet" in viz.rate_bars({"ours": None}, title="ladder").alt_text
 
 
+def test_counts_as_stacked_bars_name_every_part_that_there_is():
+    picture = viz.count_bars(
+        {"03.1": {"pass": 3, "fail": 0}, "03.2": {"pass": 1, "fail": 2}}, title="Class", unit="learners"
+    )
+    assert picture.alt_text == "Class, in learners. 03.1: 3 pass; 03.2: 1 pass, 2 fail."
+    assert [text.get_text() for text in picture.axes[0].texts] == ["3", "1", "2"]
+    assert picture.axes[0].patches[-1].get_x() == 1  # the second part begins where the first ends
+
+
 def sweep(batches=(1, 4, 16), lengths=(1024, 4096)):
     rows = [
         {"batch_size": b, "seq_len": n, "num_splits": s, "median_us": b * n / s + s, "chosen": int(s == 4)}
