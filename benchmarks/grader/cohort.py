@@ -167,9 +167,9 @@ def kill_half_way(journal, answers, killed):
     """Kill one judge's process when half of the verdicts are in the journal."""
     while not (journal.exists() and journal.read_bytes().count(b"\n") >= answers // 2):
         time.sleep(0.2)
-    judge = next(judge for judge in jobs._judges if judge._worker is not None)
-    killed.append(judge._worker.process.pid)
-    judge._worker.process.kill()
+    process = jobs.judges[-1].warm_up().process
+    process.kill()
+    killed.append(process.pid)
 
 
 def resumed(made, out):

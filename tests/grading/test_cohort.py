@@ -14,6 +14,7 @@ from course_lib.errors import CourseError
 from course_lib.grading.exercise import registry
 from course_lib.grading.judge import client
 from course_lib.grading.processes import bubblewrap
+from course_lib.grading.report.verdict import Verdict
 from course_lib.worker import WorkerEndedError
 
 FIRST, SECOND = "03.1", "03.7"  # two exercises in Python that are judged in milliseconds
@@ -202,6 +203,9 @@ def test_an_answer_without_a_verdict_is_said_and_graded_next_time(tmp_path, solu
     status, rows = grade(folder, tmp_path / "grades.csv", "--html", str(tmp_path / "html"))
     assert status == 1 and states(rows) == {"anna": "NOT GRADED"}
     assert "anna, 03.1: the judge" in (tmp_path / "html" / "index.html").read_text()
+    lacking = Verdict(FIRST, "NOT VERIFIED HERE", missing="there is no compiler").to_dict()
+    monkeypatch.setattr(jobs, "judged", lambda job: {"verdict": lacking})
+    assert states(grade(folder, tmp_path / "grades.csv")[1]) == {"anna": "NOT VERIFIED HERE"}
     assert (tmp_path / "grades.csv.journal").read_bytes() == b""
 
 

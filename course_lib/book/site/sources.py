@@ -22,7 +22,15 @@ REFERENCE = (
     *("docs/results", "docs/support", "docs/grader", "docs/promises", "docs/machine"),
     *("chapters/cpp", "chapters/glossary", "api/index"),
 )
-PROJECT = ("docs/chapters", "docs/hosted", "docs/machines", "kernels_cu/README", "benchmarks/README", "CONTRIBUTING")
+PROJECT = (
+    "docs/chapters",
+    "docs/hosted",
+    "docs/machines",
+    "docs/classes",
+    "kernels_cu/README",
+    "benchmarks/README",
+    "CONTRIBUTING",
+)
 MATH_FONT = ("STIXGeneral.ttf", "LICENSE_STIX")  # matplotlib brings it
 
 

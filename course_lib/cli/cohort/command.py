@@ -3,6 +3,7 @@
 May import: everything.
 """
 
+import contextlib
 import os
 import sys
 import time
@@ -69,7 +70,7 @@ def _points(words, exercises):
         name, _, number = word.partition("=")
         if name not in points or not number.replace(".", "", 1).isdigit():
             raise CourseError(
-                f"--points {word}: expected NN.k=N with an exercise of this run, such as {exercises[0]}=2"
+                f"--points {word}: expected NN.k=N with an exercise of this run, such as {[*exercises, '03.2'][0]}=2"
             )
         points[name] = float(number)
     return points
@@ -95,16 +96,17 @@ def _judge(wanted, journal, options):
     count, errors, started, said = len(missing), {}, time.monotonic(), 0.0
     print(f"{len(wanted)} answers, {count} to judge", flush=True)
     workers = max(1, min(options.jobs, count))
-    outcomes = pool.outcomes(list(missing.values()), workers=workers, scheduler=options.scheduler) if missing else ()
-    for done, (job, outcome) in enumerate(outcomes, 1):
-        if "verdict" in outcome:
-            journal.add(job.key, outcome["verdict"])
-        else:
-            errors[job.key] = outcome["error"]
-        now = time.monotonic() - started
-        if now - said >= _SAY_EVERY or done == count:
-            said = now
-            print(f"{done} of {count} judged, about {now / done * (count - done):.0f} s left", flush=True)
+    outcomes = pool.outcomes(list(missing.values()), workers=workers, scheduler=options.scheduler)
+    with contextlib.closing(outcomes):  # ends the judges at once when this stops early
+        for done, (job, outcome) in enumerate(outcomes, 1):
+            if "verdict" in outcome:
+                journal.add(job.key, outcome["verdict"])
+            else:
+                errors[job.key] = outcome["error"]
+            now = time.monotonic() - started
+            if now - said >= _SAY_EVERY or done == count:
+                said = now
+                print(f"{done} of {count} judged, about {now / done * (count - done):.0f} s left", flush=True)
     return errors
 
 

@@ -64,7 +64,7 @@ def _digest(folder):
 
 
 new_judge = client.Judge
-_judges, _of_thread = [], threading.local()
+judges, _of_thread = [], threading.local()
 
 
 def judged(job):
@@ -84,7 +84,7 @@ def judged(job):
         raise CourseError("a worker has another version of the course; install the same one everywhere")
     if not hasattr(_of_thread, "judge"):
         _of_thread.judge = new_judge()
-        _judges.append(_of_thread.judge)
+        judges.append(_of_thread.judge)
     try:
         verdict = client.grade(
             job.exercise,
@@ -107,5 +107,5 @@ def judged(job):
 
 def end_judges():
     """End the judges of every thread of this process, and with them what they work on."""
-    for judge in _judges:
+    for judge in judges:
         judge.end()

@@ -1,12 +1,13 @@
 """What has been graded, one line of JSON a verdict, beside the output: a run that was stopped goes on from there.
 
-May import: errors.
+May import: errors, grading.report.states.
 """
 
 import json
 import os
 
 from ...errors import CourseError
+from ...grading.report.states import NOT_VERIFIED_HERE
 
 
 class Journal:
@@ -23,9 +24,11 @@ class Journal:
         self._file.truncate(len(whole))  # a line that a crash left half written
 
     def add(self, key, verdict):
-        """Keep a verdict; it is on the disk when this returns."""
+        """Keep a verdict; it is on the disk when this returns, unless this machine could not verify the answer."""
         line = json.dumps({"key": key, "verdict": verdict}, sort_keys=True)
         self.verdicts[key] = _entry(line)[1]
+        if verdict["verdict"] == NOT_VERIFIED_HERE:
+            return  # what the machine lacks may be there next time
         self._file.write(line.encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())

@@ -45,6 +45,8 @@ def _here(jobs, workers):
 
 
 def _on_cluster(jobs, scheduler):
+    if not jobs:
+        return
     try:
         import distributed
     except ImportError:
