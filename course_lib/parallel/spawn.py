@@ -16,6 +16,7 @@ import torch
 from ..errors import WorldError
 from .processes import ENVIRONMENT, STATUS_BYTES
 
+WORKER = [sys.executable, "-m", "course_lib.parallel.worker"]
 POLL, GRACE = 0.02, 5.0  # seconds between two looks; from a result or a request to end until a process is killed
 
 
@@ -63,10 +64,10 @@ def _start(folder, rank, num_ranks, backend, seconds, stream_times):
     environment.setdefault("OMP_NUM_THREADS", "1")
     if backend == "gloo" and Path("/sys/class/net/lo").exists():
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    command = [sys.executable, "-m", "course_lib.parallel.worker", str(folder), backend, str(seconds)]
     with (folder / f"out_{rank}").open("wb") as out, (folder / f"err_{rank}").open("wb") as err:
         streams = {"stdin": subprocess.PIPE, "stdout": out, "stderr": err}
-        return subprocess.Popen([*command, str(int(stream_times))], env=environment, **streams)
+        command = [*WORKER, str(folder), backend, str(seconds), str(int(stream_times))]
+        return subprocess.Popen(command, env=environment, **streams)
 
 
 def _watch(processes, folder, deadline, seconds):
