@@ -58,6 +58,7 @@ LADDER = {  # rung: (dtype, backend, kernels of their own, what else)
     "09_speculative": (torch.bfloat16, "fast", {}, "speculative"),
 }
 # endregion
+ONE_REQUEST = ("01_naive_no_cache", "02_flash_no_cache", "09_speculative")  # rungs that are timed at batch 1 alone
 
 
 def loads(dry):
@@ -216,8 +217,8 @@ def rows_of(load, options):
     case = Case(load, options)
     found = {}
     for rung in LADDER:
-        if rung == "09_speculative" and load["batch_size"] > 1:
-            continue  # one request at a time
+        if rung in ONE_REQUEST and load["batch_size"] > 1:
+            continue
         found[rung] = attempt(rung, lambda rung=rung: measured(case, rung, options))
         clear(case)
     peers = {name: peer for name, peer in PEERS.items() if not options.dry or name in DRY_PEERS}
