@@ -20,7 +20,8 @@ from ..exercise.spec import Case, exercise
 from ..processes.protocol import Run
 from ..report.verdict import Diagnosis
 
-_WORDS = {int: "whole number", float: "float", str: "text", list: "list", tuple: "tuple", bool: "True or False", NoneType: "None"}
+_WORDS = {int: "whole number", float: "float", str: "text", bool: "True or False", NoneType: "None"}
+_WORDS |= {list: "list", tuple: "tuple"}
 _SHOWN = 160  # characters of a result that a sentence quotes
 
 
