@@ -27,7 +27,7 @@ def add_arguments(parser):
     parser.epilog, parser.formatter_class = EXAMPLE, argparse.RawDescriptionHelpFormatter
     add_engine_arguments(parser)
     parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1, this machine alone")
-    parser.add_argument("--port", type=int, default=8000, help="default: 8000")
+    parser.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes a free one")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds from a request to its last token")
 
 
@@ -49,8 +49,9 @@ def run(options):
     from ..serving.server import serve
 
     app, about = application(options)
-    print(f"{about}\nServing on http://{options.host}:{options.port}/v1; Ctrl-C stops it.", flush=True)
-    serve(app, options.host, options.port)
+    serve(
+        app, options.host, options.port, lambda url: print(f"{about}\n{url}/v1 is open; Ctrl-C closes it.", flush=True)
+    )
     return 0
 
 

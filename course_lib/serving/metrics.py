@@ -82,7 +82,7 @@ class Metrics:
         self.success.labels(self.model_name, reason).inc()
         self.whole.observe(now - stream.submitted)
         if stream.first_token is not None and stream.num_tokens > 1:
-            self.per_token.observe((now - stream.first_token) / (stream.num_tokens - 1))
+            self.per_token.observe((stream.last_token - stream.first_token) / (stream.num_tokens - 1))
 
     def collect(self):
         """Metrics of the engine's Stats; prometheus_client calls this at each scrape."""

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import socket
 import threading
 
 import uvicorn
@@ -77,27 +78,50 @@ def create_app(service, served):
     return app
 
 
-def serve(app, host, port):
-    """Listen until Ctrl-C."""
-    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
+def serve(app, host, port, announce=print):
+    """Listen until Ctrl-C; announce(url) is called before the first request can come."""
+    with _listening(host, port) as listening:
+        announce(_url(listening))
+        server = _server(app, graceful_s=5)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listening])
 
 
 @contextlib.contextmanager
 def running(app, host="127.0.0.1", port=0):
     """The server in a thread of this process, port 0 for a free one; gives its URL."""
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, name="serving-http", daemon=True)
-    thread.start()
+    with _listening(host, port) as listening:
+        server = _server(app, graceful_s=1)
+        thread = threading.Thread(target=server.run, args=([listening],), name="serving-http", daemon=True)
+        thread.start()
+        try:
+            while not server.started:
+                if not thread.is_alive():
+                    raise errors.ServingError("the server did not start; its log says why.")
+                thread.join(0.01)
+            yield _url(listening)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _server(app, graceful_s):
+    return uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=graceful_s))
+
+
+def _listening(host, port):
+    """A socket, closed at the end of a `with`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        while not server.started:
-            if not thread.is_alive():
-                raise errors.ServingError(f"the server did not start on {host}:{port}; its log says why.")
-            thread.join(0.01)
-        yield f"http://{host}:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        text = f"no server can listen on {host}, port {port}: {error.strerror or error}"
+        raise errors.ServingError(f"{text}. Choose another port, or 0 for a free one.") from None
+
+
+def _url(listening):
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def _keep_running(service):

@@ -43,7 +43,6 @@ class Service:
         self.state, self.error, self.stats, self.num_restarts = IDLE, None, None, 0
         self._lock, self._inbox, self._open = threading.Condition(), [], {}
         self._finish_times = collections.deque(maxlen=RATE_OVER)
-        self._in_engine = set()  # names; touched by the engine's thread alone
         self.thread = None
 
     def __enter__(self):
@@ -74,8 +73,7 @@ class Service:
         with self._lock:
             if self.state == RUNNING:
                 self.state, self.error = STOPPED, "the service was stopped."
-            self._lock.notify_all()
-        self._end_all(EngineStopped("the service was stopped before the request was finished."), "abort")
+            self._end_all(EngineStopped("the service was stopped before the request was finished."), "abort")
         if self.thread is not None:
             self.thread.join(timeout)
             if self.thread.is_alive():
@@ -86,7 +84,7 @@ class Service:
         if self.make_engine is None:
             raise ServingError("this service cannot restart: it was made without make_engine, which builds an engine.")
         self.stop()
-        self._in_engine.clear()
+        self._inbox.clear()
         self.engine = self.stats = None  # its memory is free before the new engine takes its own
         self.engine = self.make_engine()
         self.state, self.num_restarts = IDLE, self.num_restarts + 1
@@ -146,13 +144,12 @@ class Service:
             self.listener.finished(stream, reason, now)
 
     def _end_all(self, error, reason):
-        with self._lock:
-            streams = list(self._open.values())
-            for stream in streams:
-                self._remove(stream, reason)
-            self._inbox.clear()
-        for stream in streams:
+        """End every open request, and have the engine abort it; the caller holds the lock."""
+        for stream in list(self._open.values()):
+            self._remove(stream, reason)
+            self._inbox.append((self._abort, stream))
             stream.put(error)
+        self._lock.notify_all()
 
     # from here on: the engine's thread
 
@@ -165,9 +162,8 @@ class Service:
                 for stream in list(self._open.values()):
                     if stream.deadline is not None and stream.deadline < time.monotonic():
                         stream.expire()
-            for name in self._in_engine:
-                self.engine.abort(name)
-            self._in_engine.clear()
+            while self.engine.has_work:  # a step in flight, which holds pages
+                self.engine.step()
         except BaseException as error:  # SystemExit too: whatever ends this thread ends every request in words
             self._fail(error)
 
@@ -176,17 +172,16 @@ class Service:
         with self._lock:
             while self.state == RUNNING and not self._inbox and not self.engine.has_work:
                 self._lock.wait()
-            inbox, self._inbox = self._inbox, []
+            goes_on, inbox, self._inbox = self.state == RUNNING, self._inbox, []
         for verb, stream in inbox:
             verb(stream)
-        return self.state == RUNNING
+        return goes_on
 
     def _add(self, stream):
         if stream.ended:
             return
         try:
             self.engine.add(stream.request)
-            self._in_engine.add(stream.request.name)
         except (ServingError, ModelError) as error:  # this request's fault; anything else is the engine's
             with self._lock:
                 if self._open.get(stream.request.name) is stream:
@@ -194,15 +189,11 @@ class Service:
             stream.put(error)
 
     def _abort(self, stream):
-        if stream.request.name in self._in_engine:  # not where the engine finished it meanwhile, or never saw it
-            self._in_engine.remove(stream.request.name)
-            self.engine.abort(stream.request.name)
+        self.engine.abort(stream.request.name)  # which does nothing where it never had it, or has finished it
 
     def _deliver(self, outputs):
         now = time.monotonic()
         for output in outputs:
-            if output.finish_reason is not None:
-                self._in_engine.discard(output.name)
             with self._lock:
                 stream = self._open.get(output.name)
                 if stream is None:  # its reader left during this step
@@ -220,4 +211,4 @@ class Service:
         with self._lock:
             self.state = FAILED
             self.error = f"the engine failed with {type(error).__name__}: {words}."
-        self._end_all(EngineStopped(f"{self.error} The request was ended; send it again after a restart."), "error")
+            self._end_all(EngineStopped(f"{self.error} The request was ended; send it again after a restart."), "error")

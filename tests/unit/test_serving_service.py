@@ -8,8 +8,9 @@ import pytest
 from fake_engine import FakeEngine, Gate
 
 from course_lib.errors import BusyError, EngineStopped, RefusedError, ServingError, TimedOut
-from course_lib.serving import Request
+from course_lib.serving import Output, Request
 from course_lib.serving.service import Service
+from course_lib.serving.stream import Stream
 
 
 def counting(sequence):
@@ -51,6 +52,13 @@ def test_a_late_reader_takes_what_is_there_at_once():
         wait_until(lambda: service.num_open == 0 and stream.ended)
         assert tokens_of([next(stream), *stream.waiting()]) == [0, 1, 2, 3, 4]
         assert stream.waiting() == list(stream) == []
+
+
+def test_nothing_follows_the_end_of_a_stream():
+    stream = Stream(request(), None, close=lambda *arguments: None)
+    stream.put(None)
+    stream.put(Output("a", (1,), None, 2, 0))
+    assert list(stream) == []
 
 
 def test_many_readers_each_get_their_own_tokens_once():
