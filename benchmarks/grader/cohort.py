@@ -41,8 +41,8 @@ SHARES = {"solution": 30, "right": 20, "wrong": 35, "starter": 15}  # per cent
 DAMAGED_EVERY = 40  # notebooks
 TORN = 5  # verdicts that the journal loses
 COLUMNS = (
-    "learners", "answers", "judges", "seconds", "answers_an_hour", "killed", "lost", "as_expected", "escapes", "held",
-    "resume", "one_against_two",
+    "learners", "answers", "judges", "cores", "load", "seconds", "answers_an_hour", "killed", "lost", "as_expected",
+    "escapes", "held", "resume", "one_against_two",
 )  # fmt: skip
 _ESCAPE = """
 _reached = []
@@ -176,7 +176,8 @@ def resumed(made, out):
     """Whether a journal that lost some verdicts is completed to the same bytes."""
     before, journal = written(out), Path(f"{out}.csv.journal")
     lines = journal.read_bytes().splitlines(True)
-    journal.write_bytes(b"".join(lines[:-TORN]) + lines[-TORN][:50])
+    torn = min(TORN, len(lines))
+    journal.write_bytes(b"".join(lines[:-torn]) + lines[-torn][:50])
     status, _ = run(made, out, 2)
     return status == 0 and written(out) == before
 
@@ -214,6 +215,7 @@ def measure(options, folder):
     answers = len(made.expected)
     journal = Path(f"{out}.csv.journal")
     threading.Thread(target=kill_half_way, args=(journal, answers, killed), daemon=True).start()
+    load = os.getloadavg()[0]
     status, seconds = run(made, out, 2)
     if status == STOPPED:
         done = len(journal.read_bytes().splitlines())
@@ -228,6 +230,8 @@ def measure(options, folder):
         "learners": options.learners,
         "answers": answers,
         "judges": 2,
+        "cores": os.cpu_count(),
+        "load": f"{load:.1f} to {os.getloadavg()[0]:.1f}",
         "seconds": f"{seconds:.0f}",
         "answers_an_hour": f"{3600 * answers / seconds:.0f}",
         "killed": len(killed),
@@ -252,8 +256,8 @@ def main():
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     about = (
-        f"a made-up class graded by `course cohort`; {os.cpu_count()} cores {platform.machine()} · load before "
-        f"{os.getloadavg()[0]:.1f} · python {platform.python_version()} · commit {commit()} · "
+        f"a made-up class graded by `course cohort`; {platform.machine()} · "
+        f"python {platform.python_version()} · commit {commit()} · "
         f"python -m benchmarks.grader.cohort {' '.join(sys.argv[1:])}"
     )
     signal.signal(signal.SIGALRM, signal.default_int_handler)

@@ -15,7 +15,7 @@ from ..keep import write_atomic
 from ..outline import ROOT
 from . import chapter_map, front, ladder
 from .claims import claims
-from .evidence import counters_table, engines_table, kills_table, mutants_table, verdicts_table
+from .evidence import cohort_figures, counters_table, engines_table, kills_table, mutants_table, verdicts_table
 from .overview import chapters_table, reading_table, short_cuts, support_table
 from .promises import promises_table
 from .speed import speed_table
@@ -25,6 +25,7 @@ from .verdict import verdict_card
 PAGES = {
     "README.md": {"verdict": verdict_card, "chapters": chapters_table, "claims": claims},
     "docs/chapters.md": {"short cuts": short_cuts, "reading": reading_table},
+    "docs/classes.md": {"cohort": cohort_figures},
     "docs/grader.md": {"kills": kills_table, "verdicts": verdicts_table},
     "docs/machine.md": {"mutants": mutants_table, "counters": counters_table, "engines": engines_table},
     "docs/promises.md": {"promises": promises_table},

@@ -143,5 +143,22 @@ def verdicts_table(root):
     )
 
 
+def cohort_figures(root):
+    """A made-up class, graded with a judge killed in the middle: a paragraph."""
+    rows = read_results("cpu", "cohort", root=Path(root) / "benchmarks" / "results").rows
+    if not rows:
+        return ""
+    row = rows[0]
+    same = {"equal": "the same bytes", "DIFFERENT": "OTHER BYTES"}
+    return (
+        f"{row['learners']:,} made-up learners handed in {row['answers']:,} answers in Python: {row['judges']} judges, "
+        f"a sandbox for each answer, {row['seconds']:,} s, **{row['answers_an_hour']:,} answers an hour** on a machine "
+        f"of {row['cores']} cores whose load was {row['load']}. {row['killed']} judge was killed in the middle; "
+        f"{row['lost']} answers were lost, {row['as_expected']:,} got the verdict that they must get. Of "
+        f"{row['escapes']} attempts to leave the sandbox {row['held']} were held. After a crash of the journal: "
+        f"{same[row['resume']]}; with one judge in place of two: {same[row['one_against_two']]}."
+    )
+
+
 def _ms(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
