@@ -4,7 +4,7 @@ May import: notation, errors, device, stdlib; torch only in `timing`, `memory`, 
 `dispatch`. No module here knows a kernel.
 """
 
-from . import decode
+from . import decode, serving_cost
 from .attention import AttentionCost
 from .copying import copy_task_losses
 from .hierarchy import levels_table, memory_levels, steps_table
@@ -54,6 +54,7 @@ __all__ = [
     "read_results",
     "ridge_intensity",
     "rung_table",
+    "serving_cost",
     "set_up",
     "shape_table",
     "spoken",

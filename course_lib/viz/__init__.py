@@ -2,7 +2,7 @@
 
 One module a subject; `style` holds the look, `drawing` the shared helpers. `player` plays frames in the browser,
 `players` has the pictures that it plays, `widgets` those with input from a reader. May import: matplotlib, numpy;
-ipywidgets only in `widgets`. No module here knows a kernel or torch.
+ipywidgets only in `widgets` and `calculator`. No module here knows a kernel or torch.
 """
 
 import importlib
@@ -101,6 +101,7 @@ _NAMES = {  # module -> the names that it gives to the course
     ),
     "work_lists": ("items_picture", "one_block_each", "shared_prefix_picture", "work_lists_picture"),
     "widgets": ("access_explorer", "stepper"),
+    "calculator": ("cost_calculator",),
 }
 # name -> module; a module is imported when one of its names is first used, so that `import course_lib.viz` is light
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
