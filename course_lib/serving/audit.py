@@ -14,6 +14,7 @@ def audit(scheduler):
     config, cache, held = scheduler.config, scheduler.cache, Counter()
     for sequence in (*scheduler.running, *scheduler.waiting, *scheduler.leaving):
         _audit_sequence(config, sequence)
+        _audit_tokens(config, sequence, scheduler.in_flight, cache.cached_pages())
         held.update(sequence.pages)
     _audit_pages(config, cache, held)
     cache.audit()
@@ -55,12 +56,20 @@ def _audit_sequence(config, sequence):
     on_host = sequence.state is State.SWAPPED
     _require(bool(sequence.host_pages) == on_host, f"{name!r} is {sequence.state.value}, its pages are elsewhere.")
     _require(sequence.num_produced <= sequence.request.max_new_tokens, f"{name!r} has more tokens than it asked for.")
+
+
+def _audit_tokens(config, sequence, in_flight, cached):
+    name = sequence.name
+    flying = [piece for step in in_flight for piece in step.pieces if piece.sequence is sequence]
+    _require(len(flying) == sequence.num_in_flight, f"{name!r} is in {len(flying)} steps in flight, not those counted.")
     if sequence.state is State.FINISHED:
         return
-    pending = sequence.tokens.count(PENDING)
-    _require(pending <= sequence.num_in_flight, f"{name!r} waits for {pending} tokens that no step chooses.")
-    if sequence.num_in_flight == 0:
-        _require(sequence.num_new > 0, f"{name!r} has {sequence.num_new} tokens to compute, it can never go on.")
+    pending, choosing = sequence.tokens.count(PENDING), sum(piece.samples for piece in flying)
+    _require(pending == choosing, f"{name!r} waits for {pending} tokens; the steps in flight choose {choosing}.")
+    _require(flying or sequence.num_new > 0, f"{name!r} has no token to compute, it can never go on.")
+    computed = flying[0].start if flying else sequence.num_computed
+    full, known = computed // config.page_size, sum(page in cached for page in sequence.pages)
+    _require(known <= full, f"{name!r} has {full} full pages; {known} of its pages can be found.")
 
 
 def _require(holds, sentence):

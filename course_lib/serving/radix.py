@@ -65,7 +65,7 @@ class RadixPrefixCache(PrefixCache):
 
     def release(self, pages):
         self.allocator.release(pages)
-        for node in dict.fromkeys(self._node_of[page] for page in reversed(pages) if page in self._node_of):
+        for node in dict.fromkeys(self._node_of[page] for page in pages if page in self._node_of):
             node.locks -= 1
             self._touch(node)
             if node.locks == 0:

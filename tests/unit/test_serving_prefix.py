@@ -150,6 +150,15 @@ def test_a_leaf_of_one_table_grows_and_a_shared_one_gets_a_child():
     cache.audit()
 
 
+@BOTH
+def test_a_prefix_that_forks_keeps_both_ways(kind):
+    cache = cache_of(kind)
+    for tokens in ([1] * 12, [1] * 4 + [2] * 4):  # the second finds a page that has another behind it
+        cache.release(serve(cache, [*tokens, 0])[0])
+    assert found(cache, [1] * 12 + [0]) == 3 and found(cache, [1] * 4 + [2] * 4 + [0]) == 2
+    assert found(cache, [1] * 4 + [2] * 4 + [1] * 4 + [0]) == 2
+
+
 def test_a_hash_depends_on_every_token_before_it():
     cache = cache_of(HashPrefixCache)
     serve(cache, [1, 2, 3, 4, 5, 6, 7, 8, 9])

@@ -26,17 +26,21 @@ CONFIGS = st.builds(
     preempt=st.sampled_from(("recompute", "swap")),
     num_swap_pages=st.integers(1, 4),
     chunked=st.sampled_from((True, True, False)),
-    overlap=st.booleans(),
-    speculate=st.sampled_from((0, 0, 2)),
+    overlap=st.sampled_from((True, True, False)),
+    speculate=st.sampled_from((0, 0, 0, 2)),
 )
-REQUESTS = {
-    "prompt": st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=12),
-    "max_new_tokens": st.integers(1, 8),
-    "eos": st.sampled_from((None, 0)),
-    "priority": st.sampled_from((0, 0, 1)),
-    "arrival": st.integers(0, 2),
-    "salt": st.sampled_from(("", "", "other")),
-}
+REQUESTS = st.fixed_dictionaries(
+    {
+        "shared": st.integers(0, 12),  # tokens of a prefix that all prompts have in common
+        "own": st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=6),
+        "max_new_tokens": st.integers(1, 12),
+        "eos": st.sampled_from((None, None, 0)),
+        "priority": st.sampled_from((0, 0, 1)),
+        "arrival": st.integers(0, 2),
+        "salt": st.sampled_from(("", "", "", "other")),
+        "fits": st.sampled_from((True, True, True, False)),  # cut to the pool, so that it is served
+    }
+)
 
 
 class Device(PagedModel):
@@ -62,30 +66,51 @@ class Traffic(RuleBasedStateMachine):
         self.requests, self.got, self.number = {}, {}, 0
         self.step, self.results = None, []  # the step that was not run yet; (step, tokens) of those in flight
 
-    @rule(values=st.fixed_dictionaries(REQUESTS))
-    def add(self, values):
-        request = Request(f"r{self.number}", **values)
+    @rule(batch=st.lists(REQUESTS, min_size=1, max_size=5))
+    def add(self, batch):
+        for values in batch:
+            self.add_one(**values)
+
+    def add_one(self, shared, own, max_new_tokens, fits, **values):
+        capacity = self.config.num_pages * self.config.page_size
+        prompt = [*[1, 0, 2] * 4][:shared] + own
+        if fits:
+            prompt = prompt[:capacity]
+            max_new_tokens = min(max_new_tokens, capacity - len(prompt) + 1)
+        request = Request(f"r{self.number}", prompt, max_new_tokens, **values)
         self.number += 1
-        needed = -(-(len(request.prompt) + request.max_new_tokens - 1) // self.config.page_size)
         try:
             self.serving.add(request)
         except BusyError:
             assert len(self.serving.waiting) >= self.config.max_waiting
         except RefusedError:
-            assert needed > self.config.num_pages or not self.config.chunked
+            assert not fits or not self.config.chunked
         else:
-            assert needed <= self.config.num_pages
+            assert len(prompt) + max_new_tokens - 1 <= capacity
             self.requests[request.name], self.got[request.name] = request, []
 
     @precondition(lambda self: self.requests)
-    @rule(pick=st.integers(0, 1 << 20))
-    def abort(self, pick):
+    @rule(pick=st.integers(0, 1 << 20), luck=st.integers(0, 2))
+    def abort(self, pick, luck):
+        if luck:
+            return
         name = list(self.requests)[pick % len(self.requests)]
         assert self.serving.abort(name).finish_reason == "abort"
         assert self.serving.abort(name) is None
         del self.requests[name]
 
-    @precondition(lambda self: len(self.serving.in_flight) < self.config.max_in_flight)
+    @precondition(lambda self: self.serving.has_work)
+    @rule(rounds=st.integers(1, 12))
+    def serve(self, rounds):
+        """As an engine does."""
+        for _ in range(rounds):
+            if len(self.serving.in_flight) < self.config.max_in_flight:
+                self.schedule()
+            if len(self.serving.in_flight) == self.config.max_in_flight or (self.serving.in_flight and not self.step):
+                self.commit()
+            self.serving.audit()
+
+    @precondition(lambda self: self.serving.has_work and len(self.serving.in_flight) < self.config.max_in_flight)
     @rule()
     def schedule(self):
         self.run()
@@ -98,7 +123,7 @@ class Traffic(RuleBasedStateMachine):
         assert 0 < step.num_tokens <= self.config.max_num_tokens and len(set(moved)) == len(moved)
         assert not step.preempted or set(moved) <= set(before), "nobody new in a step that preempted"
         assert self.config.admission != "reserve" or not step.preempted
-        if self.config.chunked and len(self.serving.in_flight) == 1:
+        if self.config.chunked and len(self.serving.in_flight) == 1:  # no one only waits for its last token
             assert set(before) <= {*moved, *step.preempted}, "everyone who runs moves"
 
     @precondition(lambda self: self.step)
@@ -129,25 +154,20 @@ class Traffic(RuleBasedStateMachine):
 
     def teardown(self):
         """Everyone ends, and the oldest first of all within the steps that those before it and itself need."""
-        oldest, steps, limit = None, 0, 0
+        oldest, start, limit = None, 0, 0
         while hasattr(self, "serving") and self.serving.has_work:
             live = [*self.serving.waiting, *self.serving.running]
             if live and min(live, key=lambda each: each.key) is not oldest:
-                oldest, steps = min(live, key=lambda each: each.key), 0
+                oldest, start = min(live, key=lambda each: each.key), self.serving.stats.num_steps
                 total = sum(each.request.max_computed for each in live)
-                limit = total if self.config.chunked else 2 * total + len(live)
-            if len(self.serving.in_flight) < self.config.max_in_flight:
-                self.schedule()
-                steps += self.step is not None
-                assert steps <= limit + self.config.max_in_flight, f"{oldest.name} waits for ever"
-            if self.step is None or len(self.serving.in_flight) == self.config.max_in_flight:
-                self.commit()
-            self.serving.audit()
+                limit = self.config.max_in_flight + (total if self.config.chunked else 2 * total + len(live))
+            self.serve(1)
+            assert not live or self.serving.stats.num_steps - start <= limit, f"{oldest.name} waits for ever"
         if hasattr(self, "serving"):
             assert not self.requests and self.serving.cache.num_available == self.config.num_pages
 
 
 Traffic.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestTraffic = Traffic.TestCase

@@ -114,12 +114,12 @@ def test_a_running_request_may_be_its_own_victim():
 
 
 def test_a_preemption_waits_for_the_step_in_flight():
-    serving = scheduler(num_pages=4, admission="optimistic", max_num_tokens=16)
+    serving = scheduler(num_pages=5, admission="optimistic", max_num_tokens=16)
     for name in "ab":
         serving.add(Request(name, range(7), 9))
     first, second = serving.schedule(), serving.schedule()
     serving.commit(first, {"a": 7, "b": 7})
-    assert serving.schedule() is None
+    assert serving.cache.num_available == 1 and serving.schedule() is None  # both need a page
     serving.commit(second, {"a": 7, "b": 7})
     assert [each.name for each in serving.schedule().preempted] == ["b"]
 
@@ -146,14 +146,49 @@ def test_with_no_host_page_left_it_is_recomputed():
 
 
 @pytest.mark.parametrize(
-    "admission, running", [("optimistic", ["a", "b", "c"]), ("watermark", ["a", "b"]), ("reserve", ["a"])]
+    "admission, num_pages, running",
+    [
+        ("optimistic", 7, ["a", "b", "c"]),
+        ("watermark", 7, ["a", "b"]),  # c would leave one page, and a quarter of 7 is two
+        ("reserve", 7, ["a"]),  # each may need four
+        ("reserve", 8, ["a", "b"]),
+    ],
 )
-def test_three_policies_admit_so_many(admission, running):
-    serving = scheduler(num_pages=6, admission=admission, max_num_tokens=16, watermark=0.1)
+def test_three_policies_admit_so_many(admission, num_pages, running):
+    serving = scheduler(num_pages=num_pages, admission=admission, max_num_tokens=16, watermark=0.25)
     for name in "abc":
         serving.add(Request(name, range(5), 9))
     drive(serving, 1)
     assert [each.name for each in serving.running] == running
+
+
+@pytest.mark.parametrize("admission", ["optimistic", "watermark", "reserve"])
+def test_a_request_that_needs_the_whole_pool_is_served_alone(admission):
+    serving = scheduler(num_pages=2, admission=admission, watermark=0.5)
+    for name in "ab":
+        serving.add(Request(name, range(8), 1))
+    assert [pieces(step) for step in drive(serving, 2)] == [[("a", 0, 8, True)], [("b", 0, 8, True)]]
+
+
+def test_pages_of_a_finished_request_in_flight_are_not_given_away():
+    serving = scheduler(num_pages=5, admission="reserve", max_num_tokens=16)
+    serving.add(Request("a", range(3), 2))
+    serving.add(Request("b", range(8), 9, eos=0))
+    first, second = serving.schedule(), serving.schedule()
+    serving.add(Request("c", range(12), 5))  # its 4 pages and that of a are all that is promised
+    assert serving.commit(first, {"a": 7, "b": 0})[1].finish_reason == "stop"
+    assert serving.schedule() is None  # b still holds 3 pages
+    serving.commit(second, {"a": 7, "b": 7})
+    assert pieces(serving.schedule()) == [("c", 0, 12, True)]
+
+
+@pytest.mark.parametrize("prefix", ["hash", "radix"])
+def test_a_salt_is_kept_from_the_first_page_to_the_cache(prefix):
+    serving = scheduler(prefix=prefix)
+    for name, salt, hit in (("a", "x", 0), ("b", "", 0), ("c", "x", 4), ("d", "", 4), ("e", "y", 0)):
+        sequence = serving.add(Request(name, range(7), 1, salt=salt))
+        drive(serving, 1)
+        assert sequence.num_cached == hit
 
 
 def test_without_chunks_prompts_come_first_and_whole():
