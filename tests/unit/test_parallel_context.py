@@ -41,16 +41,20 @@ def test_ring_attention_equals_one_rank(num_ranks, causal, order):
 
 
 def test_ring_attention_keeps_a_float32_state_between_the_hops():
-    q, k, v = tensors(dtype=torch.bfloat16)
+    """Rounded to bfloat16 at every hop, the mean error of eight ranks is 1.75 times that of one; here 1.23 times."""
+    q, k, v = tensors(seq_len=192, dtype=torch.bfloat16)
+    options = {"causal": False, "order": "contiguous"}
 
-    def body(world, n):
-        return cp.ring_attention(world, *(cp.shard(x, world.rank, n) for x in (q, k, v)))[0]
+    def function(world, n):
+        own = [cp.shard(x, world.rank, n, order="contiguous") for x in (q, k, v)]
+        return cp.ring_attention(world, *own, **options)[0]
 
-    out = cp.unshard(run(body, 4, 4).results)
-    assert out.dtype == torch.bfloat16
-    error = (out.double() - attention_lse(q, k, v, causal=True)[0]).abs().max()
-    one = cp.unshard(run(body, 1, 1).results)
-    assert error <= 2 * (one.double() - attention_lse(q, k, v, causal=True)[0]).abs().max()
+    errors = []
+    for n in (1, 8):
+        out = cp.unshard(run(function, n, n).results, order="contiguous")
+        assert out.dtype == torch.bfloat16
+        errors.append((out.double() - attention_lse(q, k, v)[0]).abs().mean())
+    assert errors[1] <= 1.45 * errors[0]
 
 
 @pytest.mark.parametrize("num_ranks, heads, kv_heads", [(2, 4, 2), (4, 4, 2), (4, 8, 4), (2, 2, 1), (1, 4, 2)])
