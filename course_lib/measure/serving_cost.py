@@ -112,6 +112,7 @@ def step_parts(shape, card, tensor_parallel, batch, context, weight_bytes=2.0, a
     all_reduce_us : latency of one all-reduce, beside the time of its bytes
     """
     gpu, n = KNOWN_GPUS[card], tensor_parallel
+    # region: parts
     rate = gpu.memory_gbps * GB
     kv = batch * context * kv_bytes(shape) / min(n, shape.num_kv_heads)
     flop = batch * (2.0 * shape.active * GB + 4.0 * shape.num_layers * shape.num_heads * shape.head_dim * context)
@@ -122,6 +123,7 @@ def step_parts(shape, card, tensor_parallel, batch, context, weight_bytes=2.0, a
         "arithmetic": flop / n / (gpu.bf16_tflops * 1e12),
         "all-reduces": 2 * shape.num_layers * all_reduce if n > 1 else 0.0,
     }
+    # endregion
 
 
 def step_seconds(parts):
