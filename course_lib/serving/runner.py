@@ -98,6 +98,7 @@ class Runner:
             parts.append(_to_host(self.chosen[:count]))
         return Result(batch, batch.choices["index"].tolist(), parts, self.device)
 
+    # region: rows
     def _rows(self, size, longest):
         """The step of `size` rows whose inputs are on the device: what a graph records."""
         inputs = views(self.inputs, size, size)
@@ -106,6 +107,7 @@ class Runner:
         x = self.model.hidden(self._ids(inputs), inputs["positions"], attend)
         self.chosen[:size].copy_(self._choose(x, inputs))
 
+    # endregion
     def _ragged(self, batch):
         num_choices = len(batch.choices["index"])
         inputs = views(

@@ -42,6 +42,7 @@ class TextOutput:
             self._pending = []
         return text
 
+    # region: give
     def _given_out(self, text):
         self._held += text
         ends = {each: self._held.find(each) + len(each) for each in self.stop if each in self._held}
@@ -58,3 +59,4 @@ class TextOutput:
             if any(each.startswith(text[-size:]) for each in self.stop):
                 return text[:-size], text[-size:]
         return text, ""
+    # endregion
