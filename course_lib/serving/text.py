@@ -59,4 +59,5 @@ class TextOutput:
             if any(each.startswith(text[-size:]) for each in self.stop):
                 return text[:-size], text[-size:]
         return text, ""
+
     # endregion
