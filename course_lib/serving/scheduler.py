@@ -6,9 +6,12 @@
 
 Overlap. schedule() may be called once more before commit(). The token that the first step chooses is then PENDING in
 `sequence.tokens`, and the second step computes it as if it were known: the runner takes it from the device, where the
-first step left it. The device must run the steps in the order of schedule(), because a page that is given up goes to a
-later step at once. While a step is in flight, nobody is preempted (schedule() returns None: commit and ask again), and
-a sequence that ends keeps its pages until its last step is committed.
+step just before left it. The device must run the steps in the order of schedule(), because a page that is given up goes
+to a later step at once. While a step is in flight nobody is preempted (schedule() returns None: commit and ask again),
+and a sequence that ends keeps its pages until its last step is committed.
+
+No starvation. No one overtakes the first who waits, and the first who runs is never preempted, so that the oldest
+request of the most urgent priority always ends; less urgent ones wait as long as more urgent ones keep coming.
 
 May import: errors, admission, audit, request, step, tables.
 """

@@ -30,7 +30,8 @@ class PageTables:
 
     def grow(self, sequence, count):
         """Pages for `count` more tokens."""
-        sequence.pages += self.cache.allocate(self.needed(sequence, count))
+        if needed := self.needed(sequence, count):
+            sequence.pages += self.cache.allocate(needed)
 
     def preempt(self, sequence):
         """Take all pages of a running sequence. -> pairs (page, host page) to copy; none: it is computed again"""
