@@ -22,7 +22,7 @@ from .as_json import finite
 HELP = "judge every submission in a folder, each in a sandbox of its own"
 _ID = re.compile(r"(\d\d)[._](\d+)(?!\d)")
 _SUFFIXES = (".py", ".cu")
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 18
 _ASIDE = {"drafts", "kept", "solutions", "tests"}  # of work/ and of the course: no answers that were handed in
 
 

@@ -107,8 +107,10 @@ def test_wrong_files_are_named_and_stop_nothing(tmp_path, solutions):
             "c/03_exercises.ipynb": notebook((FIRST, 'x = "\ud800"')),
             "d/x.ipynb": notebook(("99.9", one), (FIRST, "merge(:")),
             "e/03_exercises.ipynb": notebook(one),  # its editor dropped the metadata
-            "f/03.1.py": one + "#" * (1 << 20),
+            "f/03.1.py": one + "#" * (1 << 18),
             "g/helpers.py": one,
+            "j/x.ipynb": notebook((FIRST, "def merge(a, a):\n    pass"), *[(FIRST, f"y = {n}") for n in range(20)]),
+            "k/x.ipynb": notebook((FIRST, 'def merge(): "' + "x" * (1 << 19) + '"')),
             "notes.txt": "",
             "03_exercises.ipynb": notebook((FIRST, one)),
         },
@@ -118,12 +120,13 @@ def test_wrong_files_are_named_and_stop_nothing(tmp_path, solutions):
     os.makedirs(os.fsencode(folder) + b"/i\xff")
     learners, stray = collect.collect(folder)
     said = {one.name: " ".join(one.problems) for one in learners}
-    assert list(said) == [*"abcdefg", "i?"] and {tuple(one.answers) for one in learners} == {(), (FIRST,)}
+    assert list(said) == [*"abcdefg", "i?", "j", "k"] and {tuple(one.answers) for one in learners} == {(), (FIRST,)}
     assert "links are not followed" in said["a"] and "nests too deep" in said["a"]
     assert "no notebook of format 4" in said["b"] and "no text in UTF-8" in said["c"]
     assert "exercise 99.9, which the course does not have" in said["d"]
-    assert f"has no cell of {FIRST}" in said["e"] and "1,048," in said["f"]
+    assert f"has no cell of {FIRST}" in said["e"] and "262,144" in said["f"]
     assert all("nothing was handed in" in said[name] for name in ("g", "i?"))
+    assert "no more than 10 answers" in said["j"] and "characters of code" in said["k"]
     assert [sentence.split()[0] for sentence in stray] == ["03_exercises.ipynb", "h", "notes.txt"]
 
 

@@ -11,6 +11,7 @@ May import: errors, grade_all, grading.
 
 import re
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from ...errors import CourseError
@@ -23,7 +24,7 @@ from .. import grade_all
 _HANDED_IN = re.compile(r"(.*?)[ _.-]*\d\d[ _-]exercises(?![a-z]).*", re.IGNORECASE)  # anna_03_exercises (2).ipynb
 _OF_CHAPTER = re.compile(r"(?:.*\D)?(\d\d)[ _-]exercises(?![a-z])", re.IGNORECASE)
 _OF_TOOLS = {".git", ".ipynb_checkpoints"}
-_MOST_NOTEBOOK_BYTES = 64 << 20
+_MOST_NOTEBOOK_BYTES, _MOST_NOTEBOOKS, _MOST_COPIES = 64 << 20, 50, 10
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def _learner(name, paths):
                 _from_folder(path, learner, candidates, documents)
             else:
                 _from_notebook(path, path.name, learner, candidates, documents)
-        except OSError as error:
-            learner.problems.append(f"{path.name} cannot be read: {error.strerror}")
+        except Exception as error:  # whatever it is, the others are graded
+            learner.problems.append(f"{path.name} cannot be read: {type(error).__name__}: {error}")
     for exercise, found in sorted(candidates.items()):
         learner.answers[exercise] = _chosen(documents[exercise], found, learner.problems)
     if not candidates and not learner.problems:
@@ -114,7 +115,8 @@ def _from_folder(folder, learner, candidates, documents):
             candidates.setdefault(one.exercise, []).append(found)
         except CourseError as error:
             learner.problems.append(str(error).replace(str(one.path), one.name))
-    for path in sorted(grade_all.plain_files(folder, (".ipynb",), _MOST_NOTEBOOK_BYTES, skipped)):
+    notebooks = grade_all.plain_files(folder, (".ipynb",), _MOST_NOTEBOOK_BYTES, skipped)
+    for path in islice(notebooks, _MOST_NOTEBOOKS):
         if not path.stem.endswith("_solutions"):
             _from_notebook(path, str(path.relative_to(folder)), learner, candidates, documents)
 
@@ -132,9 +134,15 @@ def _from_notebook(path, shown, learner, candidates, documents):
                 f"{shown}, {cell.name} says exercise {cell.exercise}, which the course does not have"
             )
             continue
+        found = candidates.setdefault(cell.exercise, [])
+        if len(found) == _MOST_COPIES:
+            learner.problems.append(
+                f"{shown}, {cell.name}: no more than {_MOST_COPIES} answers to {cell.exercise} are read"
+            )
+            break
         task = documents[cell.exercise]
         answer = notebook.answer(cells, cell, task.language, task.entry)
-        candidates.setdefault(cell.exercise, []).append(Found(answer, legible(f"{shown}, {cell.name}", 400)))
+        found.append(Found(answer, legible(f"{shown}, {cell.name}", 400)))
     if chapter := _OF_CHAPTER.match(path.stem):
         missing = {exercise for exercise in documents if exercise.startswith(f"{chapter[1]}.")}
         missing -= {cell.exercise for cell in answers}

@@ -7,6 +7,8 @@ May import: errors, gather, loading, text.
 """
 
 import ast
+import contextlib
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from .text import Answer, plain
 _BUILT_ID = re.compile(r"c\d\d-answer-(\d\d)-(\d+)")  # of an answer's cell as it was built, whatever its metadata say
 _EXERCISE_ID = re.compile(r"\d\d\.\d+")
 _MAGIC_LINE = re.compile(r"^[ \t]*[%!?].*$", re.MULTILINE)
+_MOST_CELLS, _MOST_CODE, _MOST_PARSED = 1000, 1 << 19, 1 << 16  # characters; Python takes minutes for a hostile text
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -53,6 +56,8 @@ def read_cells(path):
         raise CourseError(
             "it is no notebook of format 4: cells with a type, metadata and a source are expected"
         ) from None
+    if len(found) > _MOST_CELLS or sum(len(cell.source) for cell in found) > _MOST_CODE:
+        raise CourseError(f"it has more than {_MOST_CELLS:,} cells or {_MOST_CODE:,} characters of code")
     return found
 
 
@@ -84,7 +89,8 @@ def answer(cells, cell, language, entry):
     number = cells.index(cell)
     found = _definitions(cells, number)
     if entry in found and found[entry].cell == number:
-        return Answer(_gathered(found, entry), "<cell>", 1, entry)
+        with contextlib.suppress(SyntaxError):  # of a function that parses and does not compile: the judge says it
+            return Answer(_gathered(found, entry), "<cell>", 1, entry)
     return Answer(_without_magic(cell.source), cell.name)
 
 
@@ -115,7 +121,10 @@ def _without_magic(source):
     return source if _statements(source) else _MAGIC_LINE.sub("", source)
 
 
+@functools.lru_cache(maxsize=2048)  # a notebook is read once for each of its answers
 def _statements(source):
+    if len(source) > _MOST_PARSED:
+        return []
     try:
         return ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
