@@ -162,11 +162,14 @@ class World:
 
     def _sizes(self, x, send_sizes):
         """Rows for each rank, checked."""
-        if send_sizes is None and len(x) % self.num_ranks == 0:
-            return [len(x) // self.num_ranks] * self.num_ranks
-        sizes = None if send_sizes is None else [int(size) for size in send_sizes]
-        if sizes is None or len(sizes) != self.num_ranks or sum(sizes) != len(x) or min(sizes) < 0:
-            raise ValueError(f"send_sizes is {sizes}: expected {self.num_ranks} numbers that sum to the {len(x)} rows")
+        n = self.num_ranks
+        if send_sizes is None:
+            if len(x) % n:
+                raise ValueError(f"x has {len(x)} rows, which {n} ranks do not divide: say send_sizes")
+            return [len(x) // n] * n
+        sizes = [int(size) for size in send_sizes]
+        if len(sizes) != n or sum(sizes) != len(x) or min(sizes) < 0:
+            raise ValueError(f"send_sizes is {sizes}: expected {n} numbers that sum to the {len(x)} rows of x")
         return sizes
 
 
