@@ -1,38 +1,54 @@
-"""Steps of fixed numbers of rows, recorded as CUDA graphs, which share one memory pool.
+"""Steps of fixed sizes, recorded as CUDA graphs, which share one memory pool.
 
 May import: torch.
 """
 
 import torch
 
+LEAST_TOKENS = 64  # of a ragged step: a smaller one is padded to it
 
-def buckets(most):
+
+def row_buckets(most):
     """Numbers of rows that steps are padded to: 1, 2, 4, every 8, and `most`."""
     return sorted({size for size in (1, 2, 4, *range(8, most, 8), most) if size <= most})
 
 
-class StepGraphs:
-    """Calls body(size, longest), or replays the record of such a call.
+def token_buckets(most):
+    """Numbers of tokens that ragged steps are padded to: four sizes for each doubling, and `most`."""
+    found, size = [], LEAST_TOKENS
+    while size < most:
+        found += [size * quarters // 4 for quarters in (4, 5, 6, 7)]
+        size *= 2
+    return [size for size in found if size < most] + [most]
 
-    Everything that the body is told by the host is in its arguments, and these are the key: a launch that was recorded
-    keeps each number that the host gave it. Its tensors come from buffers that keep their address.
+
+class StepGraphs:
+    """Calls body(*key), or replays the record of such a call.
+
+    Everything that the body is told by the host is in the key: a launch that was recorded keeps each number that the
+    host gave it. Its tensors come from buffers that keep their address. What it returned is overwritten by the next
+    step, so that it must be used on the same stream before.
     """
 
-    def __init__(self, body):
-        self.body, self.graphs, self.pool = body, {}, None
+    def __init__(self):
+        self.graphs, self.pool = {}, None
 
-    def __call__(self, size, longest):
-        """Run the step; the first one of a key runs as it is, and is recorded for the others."""
-        if (size, longest) in self.graphs:
-            self.graphs[size, longest].replay()
-            return
-        self.body(size, longest)  # compiles and loads the kernels, and is this step
-        self.record(size, longest)
-
-    def record(self, size, longest):
-        """Record a step that has run once; nothing is computed."""
+    def __call__(self, body, *key):
+        """The first step of a key runs as it is, and is recorded for the others."""
+        key = (body, *key)
+        if key in self.graphs:
+            graph, result = self.graphs[key]
+            graph.replay()
+            return result
+        result = body(*key[1:])  # compiles and loads the kernels, and is this step
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool):
-            self.body(size, longest)
-        self.graphs[size, longest] = graph
+            recorded = body(*key[1:])
+        self.graphs[key] = graph, recorded
+        return result
+
+
+def eager(body, *key):
+    """In place of StepGraphs: call it."""
+    return body(*key)

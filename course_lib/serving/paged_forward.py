@@ -52,6 +52,8 @@ class Pools:
 class TorchAttention:
     """Gathers the pages of every request, then torch's attention over them."""
 
+    addresses = ()
+
     def __init__(self, model, pools, max_rows):
         self.pools = pools
 
@@ -120,9 +122,21 @@ class KernelAttention:
 
         return attend
 
+    @property
+    def addresses(self):
+        """What a recorded ragged step depends on, beside its number of tokens."""
+        return self.engine.addresses
+
+    def reserve(self, sizes, max_num_seqs, longest, max_pages):
+        """Plan large batches of so many tokens, so that no buffer must grow later: records would be of no more use."""
+        for size in sizes:
+            for count in {1, min(size, max_num_seqs)}:
+                starts = [0, *range(size - count + 1, size + 1)]
+                table = torch.zeros(count, max_pages, dtype=torch.int32, device=self.counters.device)
+                self.engine.plan(starts, [longest] * count, table)
+
     def ragged(self, starts, seq_lens, table, slots):
-        num_pages = -(-max(seq_lens) // self.pools.page_size)
-        self.engine.plan(starts, seq_lens, table[:, :num_pages].contiguous())
+        self.engine.plan(starts, seq_lens, table)
 
         def attend(layer, q, k, v):
             return self.engine.run(q, *self._append(layer, k, v, slots))[0].flatten(1)

@@ -1,8 +1,8 @@
 """What executes a step: the model over the step's tokens, their keys and values in pages, a token for each sequence.
 
-A step of few tokens a sequence runs by rows: each token is a row with a table and a length of its own, rows are padded
-to a bucket, and on a GPU the step is a CUDA graph. Any other step is ragged: a sequence has a stretch of tokens, and
-the attention engine plans the batch.
+A step of few tokens a sequence runs by rows: each token is a row with a table and a length of its own. Any other step
+is ragged: a sequence has a stretch of tokens, and the attention engine plans the batch. Both are padded to a bucket; on
+a GPU they are CUDA graphs.
 
 In the deterministic mode all steps run by rows, in blocks of one fixed size (BLOCK_ROWS): every operation then has one
 shape, so that a token's bits depend on the tokens before it alone, however they were batched.
@@ -13,13 +13,14 @@ May import: its own modules, numpy, torch.
 import numpy as np
 import torch
 
-from .graphs import StepGraphs, buckets
-from .inputs import OPTIONS, packed, views
+from .graphs import StepGraphs, eager, row_buckets, token_buckets
+from .inputs import OPTIONS, layout, packed, views
 from .paged_forward import KernelAttention, Pools, TorchAttention
 from .rows import Batch, SequenceRows
 
 BLOCK_ROWS = {"cpu": 1, "cuda": 64}  # of the deterministic mode
 SHORTEST = 2048  # tokens: steps whose sequences are shorter share their graphs
+LONG = 8192  # tokens of the sequences that warm the engine up
 
 
 class Runner:
@@ -41,7 +42,9 @@ class Runner:
         self.on_gpu = self.device.type == "cuda"
         self.with_kernels = (attention or ("kernels" if self.on_gpu else "torch")) == "kernels"
         self.block_rows = BLOCK_ROWS[self.device.type] if config.deterministic else None
-        self.buckets = [self.block_rows] if self.block_rows else buckets(config.max_num_seqs * (1 + config.speculate))
+        most = config.max_num_seqs * (1 + config.speculate)
+        self.buckets = [self.block_rows] if self.block_rows else row_buckets(most)
+        self.token_buckets = [] if self.block_rows else token_buckets(config.max_num_tokens)
         self.pools = Pools(model, config.num_pages, config.page_size, config.num_swap_pages)
         attention = KernelAttention if self.with_kernels else TorchAttention
         self.attention = attention(model, self.pools, self.buckets[-1])
@@ -49,10 +52,11 @@ class Runner:
         self.table = torch.zeros(self.sequences.table.shape, dtype=torch.int32, device=self.device)
         self.last = torch.zeros(len(self.table), dtype=torch.int64, device=self.device)  # each sequence's newest token
         self.chosen = torch.zeros(self.buckets[-1], dtype=torch.int64, device=self.device)
-        self.inputs = self._packed({}, self.buckets[-1], self.buckets[-1]).to(self.device)
+        sizes = [(self.buckets[-1], self.buckets[-1]), (config.max_num_tokens, most)]
+        self.inputs = torch.zeros(max(layout(*pair)[1] for pair in sizes), dtype=torch.uint8, device=self.device)
         self._draws_in_torch = model.kernels.sources["sample"] == "torch"  # on the host, row by row
         recorded = self.on_gpu and self.with_kernels and config.graphs and not self._draws_in_torch
-        self._run_rows = StepGraphs(self._rows) if recorded else self._rows
+        self._call = StepGraphs() if recorded else eager
 
     @torch.no_grad()
     def run(self, step, drafts=None):
@@ -71,19 +75,21 @@ class Runner:
 
     @torch.no_grad()
     def warm_up(self):
-        """Run a long ragged step, and record the graph of every bucket, the largest first, for SHORTEST tokens.
+        """Record the graphs: ragged steps of every size, then rows of up to SHORTEST tokens; the largest first.
 
         Nothing is written: all tokens are padding. On a CPU there is nothing to compile or record.
         """
-        if not self.on_gpu:
+        if not (self.on_gpu and self.with_kernels):
             return
-        self._greedy, longest = self._draws_in_torch, min(self.config.max_num_tokens, self.sequences.capacity)
-        if not self.block_rows:
+        self._greedy, longest = self._draws_in_torch, min(self.sequences.capacity, LONG)
+        table_width = self.sequences.table.shape[1]
+        self.attention.reserve(self.token_buckets, self.config.max_num_seqs, longest, table_width)
+        for size in reversed(self.token_buckets):
             row = np.array([self.sequences.dummy])
-            self._ragged(Batch([0, longest], [longest], row, [], {}, {"index": [0]}, []))
+            self._ragged(Batch([0, size], [min(size, longest)], row, [], {}, {"index": [0]}, []))
         for size in reversed(self.buckets):
             self._send(self._packed({}, size, size))
-            self._run_rows(size, self._longest([1]))
+            self._call(self._rows, size, self._longest([1]))
 
     def _by_rows(self, batch):
         """Blocks of rows, all of one size in the deterministic mode; else one block, padded to a bucket."""
@@ -92,9 +98,9 @@ class Runner:
         for first in range(0, batch.num_tokens, step):
             part = {name: array[first : first + step] for name, array in fields.items()}
             count = len(part["ids"])
-            size = self._bucket(count)
+            size = self._bucket(count, self.buckets)
             self._send(self._packed(part, size, size))
-            self._run_rows(size, self._longest(part["seq_lens"]))
+            self._call(self._rows, size, self._longest(part["seq_lens"]))
             parts.append(_to_host(self.chosen[:count]))
         return Result(batch, batch.choices["index"].tolist(), parts, self.device)
 
@@ -109,19 +115,30 @@ class Runner:
 
     # endregion
     def _ragged(self, batch):
-        num_choices = len(batch.choices["index"])
-        inputs = views(
-            self._to_device(self._packed(batch.tokens | batch.choices, batch.num_tokens, num_choices)),
-            batch.num_tokens, num_choices,
-        )  # fmt: skip
-        self._take_pages(inputs)
-        table = self._to_device(torch.from_numpy(self.sequences.table[batch.piece_rows]))
-        attend = self.attention.ragged(batch.starts, batch.seq_lens, table, inputs["slots"])
-        x = self.model.hidden(self._ids(inputs), inputs["positions"], attend)
+        """All tokens at once, padded to a bucket; what is chosen after them varies too much to be recorded."""
+        size, num_choices = self._bucket(batch.num_tokens, self.token_buckets), len(batch.choices["index"])
+        self._send(self._packed(batch.tokens | batch.choices, size, num_choices))
+        inputs = views(self.inputs, size, num_choices)
+        self._attend = self._planned(batch, size, inputs["slots"])
+        x = self._call(self._tokens, size, self.attention.addresses)
         if num_choices == 0:
             return Result(batch, [], [], self.device)
         chosen = self._choose(x.index_select(0, inputs["index"]), inputs)
         return Result(batch, range(num_choices), [_to_host(chosen)], self.device)
+
+    def _planned(self, batch, size, slots):
+        """The attention of a ragged step; its padding is a request more, whose tokens see no key."""
+        starts, seq_lens, rows = batch.starts, batch.seq_lens, batch.piece_rows
+        if size > batch.num_tokens:
+            starts, seq_lens, rows = [*starts, size], [*seq_lens, 0], np.append(rows, self.sequences.dummy)
+        table = self._to_device(torch.from_numpy(self.sequences.table[rows]))
+        return self.attention.ragged(starts, seq_lens, table, slots)
+
+    def _tokens(self, size, addresses):
+        """The ragged step of `size` tokens whose inputs are on the device and whose attention is planned."""
+        inputs = views(self.inputs, size, 0)
+        self._take_pages(inputs)
+        return self.model.hidden(self._ids(inputs), inputs["positions"], self._attend)
 
     def _take_pages(self, inputs):
         """The block table, with the pages that this step writes to."""
@@ -143,11 +160,9 @@ class Runner:
         self.last.index_copy_(0, inputs["targets"], tokens)
         return tokens
 
-    def _bucket(self, count):
-        """Rows of a block of `count` tokens; torch needs no padding."""
-        if not self.with_kernels:
-            return count
-        return next(size for size in self.buckets if size >= count)
+    def _bucket(self, count, sizes):
+        """What `count` rows or tokens are padded to; torch needs no padding."""
+        return next(size for size in sizes if size >= count) if self.with_kernels else count
 
     def _longest(self, seq_lens):
         """What the kernels are told of the longest sequence: a power of two, so that few graphs are needed."""

@@ -75,12 +75,15 @@ def test_a_request_draws_its_own_tokens_whatever_runs_beside_it():
 
 
 def test_graphs_compute_what_eager_steps_compute():
-    """Batches that shrink, each padded to a bucket: the same tokens, and the same bits in every page."""
+    """Chunks of prompts, then batches that shrink, all padded: the same tokens, and the same bits in every page."""
     pages, tokens = [], []
     for graphs in (True, False):
-        engine = ServingEngine(model(), None, ServingConfig(64, max_num_seqs=12, prefix=None, graphs=graphs))
+        config = ServingConfig(64, max_num_seqs=12, max_chunk=9, max_num_tokens=100, prefix=None, graphs=graphs)
+        engine = ServingEngine(model(), None, config)
+        num_recorded = len(engine.runner._call.graphs) if graphs else 0
         tokens.append(engine.run([Request(str(i), range(5, 20 + i), 2 + i) for i in range(11)]))
         pages.append(engine.runner.pools.pages)
+        assert num_recorded == (len(engine.runner._call.graphs) if graphs else 0)  # none more than the warm-up's
     assert tokens[0] == tokens[1]
     assert torch.equal(*pages)
 

@@ -9,7 +9,7 @@ from course_lib.errors import RefusedError
 from course_lib.model import ModelConfig, Sampling, Transformer, generate
 from course_lib.model.shipped import load_shipped
 from course_lib.serving import Request, Scheduler, ServingConfig, ServingEngine, agreement
-from course_lib.serving.graphs import buckets
+from course_lib.serving.graphs import row_buckets, token_buckets
 from course_lib.serving.inputs import packed, views
 from course_lib.serving.runner import Runner
 
@@ -137,7 +137,7 @@ def test_an_aborted_request_leaves_the_others_alone():
 def test_the_kernels_run_the_same_step_and_padding_writes_nowhere():
     """Course kernels on the SIMT machine: a mixed step by the engine, then a padded one by rows."""
     small = random_model(ModelConfig("llama", 53, 64, 2, 2, 1, 64, 32, 32), 5)
-    config = ServingConfig(8, page_size=4, max_num_seqs=3, max_chunk=4, overlap=False)
+    config = ServingConfig(8, page_size=4, max_num_seqs=3, max_num_tokens=12, max_chunk=4, overlap=False)
     pools, tokens = {}, {}
     for attention in ("kernels", "torch"):
         scheduler, runner = Scheduler(config), Runner(small, config, attention)
@@ -179,5 +179,12 @@ def test_inputs_keep_their_values_and_padding_is_harmless():
 @pytest.mark.parametrize(
     "most, sizes", [(1, [1]), (3, [1, 2, 3]), (8, [1, 2, 4, 8]), (27, [1, 2, 4, 8, 16, 24, 27]), (4, [1, 2, 4])]
 )
-def test_buckets(most, sizes):
-    assert buckets(most) == sizes
+def test_row_buckets(most, sizes):
+    assert row_buckets(most) == sizes
+
+
+@pytest.mark.parametrize(
+    "most, sizes", [(8, [8]), (64, [64]), (100, [64, 80, 96, 100]), (256, [64, 80, 96, 112, 128, 160, 192, 224, 256])]
+)
+def test_token_buckets(most, sizes):
+    assert token_buckets(most) == sizes

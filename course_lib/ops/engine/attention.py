@@ -120,6 +120,11 @@ class AttentionEngine:
         self._buffers.grow("counters", self._num_tokens * self.num_kv_heads, torch.int32)
         return schedule
 
+    @property
+    def addresses(self):
+        """Where the buffers lie that plans fill and launches use: one that a graph has captured needs them there."""
+        return tuple(None if x is None else x.data_ptr() for x in self._buffers.named((*PLANNED, *SCRATCH)))
+
     def run(self, q, k_pages, v_pages, k_scales=None, v_scales=None):
         """Attention of the planned batch.
 
