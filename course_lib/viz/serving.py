@@ -11,7 +11,7 @@ PROMPT, TOKEN, WAITING, PREEMPTED = "prompt", "token", "waiting", "preempted"
 _LOOKS = {
     PROMPT: {"facecolor": BLUE, "alpha": 0.55, "edgecolor": INK},
     TOKEN: {"facecolor": ORANGE, "alpha": 0.7, "edgecolor": INK, "hatch": HATCHES[1]},
-    WAITING: {"facecolor": "white", "edgecolor": PALE},
+    WAITING: {"facecolor": "white", "edgecolor": GREY, "linestyle": ":"},
     PREEMPTED: {"facecolor": VERMILION, "alpha": 0.6, "edgecolor": INK, "hatch": HATCHES[2]},
 }
 _VERBS = {TOKEN: "a token each", WAITING: "waiting", PREEMPTED: "preempted"}
