@@ -64,6 +64,7 @@ _NAMES = {  # module -> the names that it gives to the course
     ),
     "ring": ("ring_picture", "ring_step_picture"),
     "schedule": ("Span", "attention_schedule", "releases", "waiting_time"),
+    "ranks": ("ranks_picture", "timetable_picture"),
     "serving": ("schedule_picture", "schedule_player", "steps_of"),
     "softmax": ("step_picture", "sweeps_picture", "walk", "walk_picture"),
     "style": ("Picture",),
