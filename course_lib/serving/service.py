@@ -30,7 +30,7 @@ class Service:
     Attributes
     ----------
     state : "idle", "running", "stopped" or "failed"
-    stats : Stats of the engine after its last step, or None
+    stats : Stats of the engine after its last step, None before the start
     thread : threading.Thread of the engine, or None before the start
     """
 
@@ -155,6 +155,7 @@ class Service:
 
     def _run(self):
         try:
+            self.stats = self.engine.stats()
             while self._obey():
                 if self.engine.has_work:
                     self._deliver(self.engine.step())

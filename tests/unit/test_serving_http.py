@@ -385,6 +385,7 @@ def test_a_client_that_takes_nothing_is_left_alone_after_a_while():
 
 def test_metrics_have_the_names_that_dashboards_of_vllm_read():
     with Course() as course:
+        wait_until(lambda: "vllm:num_requests_running{" in course.get("/metrics").text)  # before the first request too
         for _ in range(3):
             course.post(prompt=[7] * 5, max_tokens=50)
         text = course.get("/metrics").text
