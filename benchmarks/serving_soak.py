@@ -12,7 +12,6 @@ every audit of the pages holds and none is held at the end; the engine is back a
 import asyncio
 import contextlib
 import json
-import math
 import platform
 import random
 import re
@@ -21,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from itertools import pairwise
 
 from benchmarks import ROOT, soak_server
 from benchmarks.harness import Benchmark, main
@@ -30,8 +30,9 @@ from course_lib.serving.server import running
 
 SECONDS, DRY_SECONDS, CLIENTS = 600, 4, 32
 KILL_EVERY, SAMPLE_EVERY = 30.0, 1.0  # seconds
-GROWTH, GROWTH_MB = 0.03, 8  # what the memory may grow by after the first quarter: the larger of share and megabytes
-TOTALS = ("tokens", "kills", "recovery_s", "audits", "preemptions", "wrong", "rss_quarter_mb", "rss_end_mb")
+WARM_TENTHS = 3  # of the time, after which the memory
+GROWTH, GROWTH_MB = 0.03, 8  # may grow by the larger of this share and these megabytes
+TOTALS = ("tokens", "kills", "recovery_s", "audits", "preemptions", "wrong", "rss_warm_mb", "rss_end_mb")
 COUNTS = ("200", "left", "ended", "400", "404", "405", "413", "429", "503")
 
 
@@ -108,12 +109,11 @@ class Soak:
         if self.state["num_restarts"] != len(self.recovery_s):
             self.wrong.append(f"{self.state['num_restarts']} restarts for {len(self.recovery_s)} kills")
 
-    def growth(self):
-        """(megabytes after the first quarter, at the end), medians of a tenth of the samples."""
-        tenth, quarter = math.ceil(len(self.memory_mb) / 10), len(self.memory_mb) // 4
-        return (
-            statistics.median(each) for each in (self.memory_mb[quarter : quarter + tenth], self.memory_mb[-tenth:])
-        )
+    def tenths(self):
+        """Median memory in each tenth of the time, rounded to 0.1 MB."""
+        bounds = [len(self.memory_mb) * tenth // 10 for tenth in range(11)]
+        parts = [self.memory_mb[a:b] for a, b in pairwise(bounds) if a < b]
+        return [round(statistics.median(part), 1) for part in parts]
 
 
 def rows_of(load, options):
@@ -126,19 +126,20 @@ def rows_of(load, options):
     for behaviour in BEHAVIOURS:
         counts = {str(result): count for (name, result), count in client.counts.items() if name == behaviour}
         yield load | {"behaviour": behaviour, "requests": sum(counts.values())} | counts | times(client, behaviour)
-    before, after = soak.growth()
+    before, after = soak.tenths()[WARM_TENTHS], soak.tenths()[-1]
     if not options.dry and after - before > max(GROWTH * before, GROWTH_MB):
         soak.wrong.append(f"memory grew from {before:.0f} to {after:.0f} MB")
     counts = Counter()
     for (_, result), count in client.counts.items():
         counts[str(result)] += count
+    print(f"memory of the server at each tenth of the time, MB: {soak.tenths()}")
     for sentence in soak.wrong[:20]:
         print(f"wrong: {sentence}")
     yield load | {
         "behaviour": "all", "requests": sum(counts.values()), **counts, "seconds": f"{seconds:g}",
         "tokens": client.num_tokens, "kills": len(soak.recovery_s),
         "recovery_s": f"{max(soak.recovery_s, default=0):.2f}", "audits": soak.state["num_audits"],
-        "preemptions": soak.state["num_preemptions"], "wrong": len(soak.wrong), "rss_quarter_mb": f"{before:.1f}",
+        "preemptions": soak.state["num_preemptions"], "wrong": len(soak.wrong), "rss_warm_mb": f"{before:.1f}",
         "rss_end_mb": f"{after:.1f}", "note": f"wrong: {soak.wrong[0]}" if soak.wrong else "",
     }  # fmt: skip
 
