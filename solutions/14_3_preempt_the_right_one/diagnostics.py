@@ -1,9 +1,11 @@
 """What make_room of 14.3 returns, and each usual mistake as an outcome of its own.
 
-May import: nothing of the course.
+May import: subjects.plain_data.
 """
 
 import re
+
+from course_lib.grading.subjects.plain_data import same
 
 ID, PRIORITY, ARRIVAL, PROMPT, OUTPUT, COMPUTED, PAGES = range(7)
 
@@ -181,17 +183,11 @@ def say(call, got, right):
         for one in running[:4]
     )
     names = ("running", "waiting", "refs", "refused")
-    name, mine, want = next(
-        (name, a, b) for name, a, b in zip(names, got, right, strict=True) if _plain(a) != _plain(b)
-    )
+    name, mine, want = next((name, a, b) for name, a, b in zip(names, got, right, strict=True) if same(a) != same(b))
     return (
         f"Running {said}{', …' * (len(running) > 4)}; {len(waiting)} waiting; {len(refs)} pages of {page_size} tokens: "
         f"{name} is {_short(name, mine)} and should be {_short(name, want)}."
     )
-
-
-def _plain(value):
-    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
 def _short(name, value):

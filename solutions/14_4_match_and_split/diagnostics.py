@@ -1,7 +1,9 @@
 """What the operations of 14.4 give, and each usual mistake as a tree of its own.
 
-May import: nothing of the course.
+May import: subjects.plain_data.
 """
+
+from course_lib.grading.subjects.plain_data import same
 
 
 class Node:
@@ -172,17 +174,13 @@ MISTAKES = (
 def say(call, got, right):
     """The facts of the first operation after which something is wrong."""
     operations, page_size = call
-    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if _plain(a) != _plain(b))
+    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if same(a) != same(b))
     name, number, salt, tokens, _ = operations[at]
     what = f"release of request {number}" if name == "release" else f"{name} of {_short(tokens)}, salt {salt!r},"
     before = f"After {at} operations, pages of {page_size}: {what} "
-    if _plain(got[at][0]) != _plain(right[at][0]):
+    if same(got[at][0]) != same(right[at][0]):
         return f"{before}finds the pages {_short(got[at][0])} and should find {_short(right[at][0])}."
     return f"{before}leaves the trees {_trees(got[at][1])}; they should be {_trees(right[at][1])}."
-
-
-def _plain(value):
-    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
 def _short(numbers):

@@ -1,7 +1,9 @@
 """What the evictions of 14.5 leave, and each usual mistake as an eviction of its own.
 
-May import: nothing of the course.
+May import: subjects.plain_data.
 """
+
+from course_lib.grading.subjects.plain_data import same
 
 KEY, PARENT, PAGES, LOCKS, USED = range(5)
 
@@ -116,7 +118,7 @@ MISTAKES = (
 def say(call, got, right):
     """The facts of the first eviction that is wrong."""
     table, amounts = call
-    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if _plain(a) != _plain(b))
+    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if same(a) != same(b))
     nodes = ", ".join(
         f"{number} (below {row[PARENT]}, pages {list(row[PAGES])}, locks {row[LOCKS]}, used {row[USED]})"
         for number, row in list(enumerate(table))[1:8]
@@ -128,12 +130,8 @@ def say(call, got, right):
     numbers = [[row[0] for row in one] for one in (rows, remain)]
     if numbers[0] != numbers[1]:
         return f"{begin} leaves the nodes {_short(numbers[0])}; they should be {_short(numbers[1])}."
-    row, want = next((a, b) for a, b in zip(rows, remain, strict=True) if _plain(a) != _plain(b))
+    row, want = next((a, b) for a, b in zip(rows, remain, strict=True) if same(a) != same(b))
     return f"{begin} leaves node {row[0]} with parent, pages, locks, last_used {row[1:]}; they should be {want[1:]}."
-
-
-def _plain(value):
-    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
 def _short(numbers):

@@ -1,7 +1,9 @@
 """The engine of 14.7 after each operation, and each usual mistake as an engine of its own.
 
-May import: nothing of the course.
+May import: subjects.plain_data.
 """
+
+from course_lib.grading.subjects.plain_data import same
 
 NAMES = ("requests", "waiting", "running", "in_flight", "cancelled", "refs", "sent", "ended")
 
@@ -159,10 +161,8 @@ MISTAKES = (
 def say(call, got, right):
     """The facts of the first operation after which something is wrong."""
     operations, _ = call
-    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if _plain(a) != _plain(b))
-    name, mine, want = next(
-        (n, a, b) for n, a, b in zip(NAMES, got[at], right[at], strict=True) if _plain(a) != _plain(b)
-    )
+    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if same(a) != same(b))
+    name, mine, want = next((n, a, b) for n, a, b in zip(NAMES, got[at], right[at], strict=True) if same(a) != same(b))
     before = ", ".join(map(_operation, operations[max(at - 5, 0) : at + 1]))
     return f"After {'…, ' * (at > 5)}{before}: {name} is {_short(mine)} and should be {_short(want)}."
 
@@ -172,10 +172,6 @@ def _operation(operation):
     if name == "finish":
         return f"finish_step({dict(numbers)})"
     return name if name == "launch" else f"{name} {number}"
-
-
-def _plain(value):
-    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
 def _short(numbers):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from course_lib import checklist
 from course_lib.grading.exercise import registry
 from course_lib.grading.judge.judge import judge
 from course_lib.grading.report.verdict import Diagnosis
@@ -54,3 +55,10 @@ def test_a_mistake_is_named_only_when_it_gives_every_result():
     verdict = judge(exercise, answer.format("[[(0, 1)]] * len(calls)"), seed=3)
     assert verdict.diagnosis.code == "wrong_result" and "should be" in verdict.diagnosis.sentence
     assert judge(exercise, answer.format("[[]]"), seed=3).diagnosis.code == "wrong_return"
+
+
+def test_a_number_of_another_type_is_wrong_and_said():
+    exercise = registry.get("14.8")
+    text = checklist.solution_text(exercise).replace("rate, good\n", "rate and float(rate), good\n")
+    verdict = judge(exercise, text, seed=3)
+    assert verdict.diagnosis.code == "wrong_result" and ".0 and should be" in verdict.diagnosis.sentence
