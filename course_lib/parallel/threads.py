@@ -232,11 +232,16 @@ def run_threads(function, num_ranks, arguments, seconds):
     for world in worlds:
         target = (function, world, arguments, results)
         threads.append(threading.Thread(target=_body, args=target, name=f"rank {world.rank}", daemon=True))
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # a rank's CPU time is its own, and one order of sums
+    try:
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + seconds
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+    finally:
+        torch.set_num_threads(before)
     alive = [rank for rank, thread in enumerate(threads) if thread.is_alive()]
     if alive:
         turns.fail(WorldError(f"after {seconds:g} s: {turns.sentences()}{_where(threads[turns.turn])}.", turns.turn))
