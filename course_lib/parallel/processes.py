@@ -105,8 +105,9 @@ class Processes(World):
         return buffer is not None and 0 < x.nbytes <= buffer.nbytes and x.nbytes % 16 == 0 and x.data_ptr() % 16 == 0
 
     def _one_shot(self, x, _op):
-        symmetric = torch.ops.symm_mem
-        symmetric.one_shot_all_reduce_copy_out(self._symmetric[x.dtype], x.view(-1), "sum", self._group, x.view(-1))
+        flat = x.view(-1)  # the kernel asks for a buffer of its size
+        buffer = self._symmetric[x.dtype][: len(flat)]
+        torch.ops.symm_mem.one_shot_all_reduce_copy_out(buffer, flat, "sum", self._group, flat)
 
     def _all_reduce(self, x, op):
         dist.all_reduce(x, {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}[op])
