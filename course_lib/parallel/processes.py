@@ -89,7 +89,7 @@ class Processes(World):
         import torch.distributed._symmetric_memory as symmetric
 
         self._group = dist.group.WORLD.group_name
-        for dtype in (torch.float32, torch.bfloat16, torch.float16) if buffers is None else ():
+        for dtype in (torch.float32, torch.bfloat16) if buffers is None else ():
             buffer = symmetric.empty(max_bytes // dtype.itemsize, dtype=dtype, device=self.device)
             symmetric.rendezvous(buffer, self._group)
             self._symmetric[dtype] = buffer
