@@ -4,19 +4,19 @@
 
 A spec is what a child process gets: load (a dict), device, dry, runs, seconds, temperature, max_tokens, steps, also.
 
-May import: torch, course_lib.model, course_lib.serving, children.
+May import: torch, course_lib.model, course_lib.serving, step_times.
 """
 
-import csv
 import functools
 import gc
 import time
-from pathlib import Path
 
 import torch
 
 from course_lib.model import Decoder, ModelConfig, Sampling, Transformer, random_weights
 from course_lib.serving import ServingConfig, load, traces
+
+from .step_times import recorder, store_steps
 
 DRY_CONFIG = ModelConfig("llama", 211, 64, 2, 4, 2, 16, 96, 256, tie_embeddings=False)
 PAGE_SIZE = 16
@@ -31,7 +31,7 @@ VARIANTS = {  # name -> what differs from ServingConfig's defaults
     "course_no_prefix_cache": {"prefix": None},
 }
 GREEDY = ("course_greedy", "course_deterministic")
-STEP_COLUMNS = ("variant", "model", "step", "ms", "num_tokens", "num_seqs", "num_sampled", "kv_tokens", "is_decode")
+KEPT_STEPS = 500  # of an online run
 
 
 def shape(spec):
@@ -129,7 +129,9 @@ def online(variant, spec):
     base = requests_of(spec, temperature=spec["temperature"])
     engine = engine_of(variant, spec, base, max_num_tokens=2048 if not spec["dry"] else None)
     load.drive(engine, load.OpenLoop(requests_of(spec, content=1000, temperature=spec["temperature"])))
-    row = columns(load.drive(engine, load.OpenLoop(traces.arriving(base, spec["load"]["rate"]))))
+    with recorder(engine) as steps:
+        row = columns(load.drive(engine, load.OpenLoop(traces.arriving(base, spec["load"]["rate"]))))
+    store_steps(spec, variant, steps[:: 1 + len(steps) // KEPT_STEPS])
     del engine
     clear()
     return row
@@ -220,58 +222,6 @@ def columns(run):
     if errors := [line.error for line in run.timelines.values() if line.error]:
         row["note"] = f"failed: {len(errors)} requests, the first with: {errors[0]}"[:160]
     return row
-
-
-class recorder:
-    """A context that notes each step of an engine: milliseconds from one step's end to the next, and its sizes."""
-
-    def __init__(self, engine):
-        self.engine, self.steps, self.schedule = engine, [], engine.scheduler.schedule
-
-    def __enter__(self):
-        self.last = time.perf_counter()
-
-        def schedule():
-            step = self.schedule()
-            now = time.perf_counter()
-            if self.steps:  # a call that schedules nothing belongs to the step before
-                self.steps[-1]["ms"] = self.steps[-1].get("ms", 0.0) + 1e3 * (now - self.last)
-            self.last = now
-            if step is not None:
-                self.steps.append(sizes(step))
-            return step
-
-        self.engine.scheduler.schedule = schedule
-        return self.steps
-
-    def __exit__(self, *_):
-        self.engine.scheduler.schedule = self.schedule
-
-
-def sizes(step):
-    """What the time of a Step depends on."""
-    return {
-        "num_tokens": step.num_tokens, "num_seqs": len(step.pieces), "is_decode": int(step.is_decode),
-        "num_sampled": sum(piece.samples for piece in step.pieces),
-        "kv_tokens": sum(piece.start + piece.num_tokens for piece in step.pieces),
-    }  # fmt: skip
-
-
-def store_steps(spec, variant, steps):
-    """Append the steps of a run to the file that spec names, for the fit of the simulator."""
-    if not spec.get("steps"):
-        return
-    path = Path(spec["steps"])
-    new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ("device", *STEP_COLUMNS), lineterminator="\n")
-        if new:
-            writer.writeheader()
-        device = torch.cuda.get_device_name() if spec["device"] == "cuda" else "CPU"
-        about = {"device": device, "variant": variant, "model": spec["load"]["model"]}
-        for number, step in enumerate(steps):
-            if "ms" in step:
-                writer.writerow(about | {"step": number} | step | {"ms": f"{step['ms']:.4f}"})
 
 
 RUNS = {"offline": offline, "shared": offline, "online": online, "repeated": repeated}

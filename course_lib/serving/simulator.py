@@ -11,12 +11,15 @@ steps and while no request is there, so that thousands of requests take seconds.
 May import: roof, scheduler, torch.
 """
 
+from collections import deque
 from dataclasses import dataclass, replace
 
 import torch
 
 from .roof import Costs
 from .scheduler import Scheduler
+
+COMPARED = ("tokens_per_s", "seconds", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms", "itl_p50_ms")
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,12 @@ def scaled(times, source, target, rates, *, cards=1, exchange=10e-6, itemsize=2,
     return replace(times, decode=line(times.decode), mixed=line(times.mixed), model=model)
 
 
+def deviations(simulated, measured, names=COMPARED):
+    """(name, measured, simulated, relative error) of the columns of two summaries or rows; text or numbers."""
+    pairs = [(name, float(measured[name]), float(simulated[name])) for name in names if measured.get(name)]
+    return [(name, seen, found, found / seen - 1) for name, seen, found in pairs if seen]
+
+
 @dataclass(frozen=True)
 class Gauges:
     """State of an engine after a step."""
@@ -132,6 +141,7 @@ class SimulatedEngine:
 
     def __init__(self, config, times):
         self.scheduler, self.times, self.now, self.num_preemptions = Scheduler(config), times, 0.0, 0
+        self.in_flight = deque()
 
     def clock(self):
         """Seconds that have passed."""
@@ -154,13 +164,22 @@ class SimulatedEngine:
         return self.scheduler.abort(name)
 
     def step(self):
-        """Schedule a step, let its time pass, and give every sequence its token. -> list of Output"""
+        """What ServingEngine.step does: with overlap, tokens come one step after the one that chose them.
+
+        Returns
+        -------
+        outputs : list of Output
+        """
+        most = self.scheduler.config.max_in_flight
         step = self.scheduler.schedule()
-        if step is None:
+        if step is not None:
+            self.in_flight.append(step)
+            self.now += self.times.seconds(step)
+            self.num_preemptions += len(step.preempted)
+        if not self.in_flight or (step is not None and len(self.in_flight) < most):
             return []
-        self.now += self.times.seconds(step)
-        self.num_preemptions += len(step.preempted)
-        return self.scheduler.commit(step, {piece.sequence.name: 0 for piece in step.pieces if piece.samples})
+        oldest = self.in_flight.popleft()
+        return self.scheduler.commit(oldest, {piece.sequence.name: 0 for piece in oldest.pieces if piece.samples})
 
     def stats(self):
         """The gauges and counters that a load reads, under the names of ServingEngine.stats."""

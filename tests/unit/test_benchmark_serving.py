@@ -1,13 +1,17 @@
 """The serving benchmark: a variant that fails costs its own row, and what the rows hold."""
 
+import csv
 import os
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from benchmarks import serving as case
 from benchmarks.harness import children
-from course_lib.serving import load
+from benchmarks.harness.step_times import recorder, store_steps
+from course_lib.serving import ServingConfig, load, traces
+from course_lib.serving.simulator import Line, SimulatedEngine, StepTimes, fit
 
 
 def target(variant, spec):
@@ -84,6 +88,22 @@ def test_columns_are_text_and_tell_of_errors():
     row = columns(load.Run({"r": line, "s": load.Timeline("s", 0.0, 4, error="why")}, [], 2.0))
     assert row["tokens_per_s"] == "1.0" and row["ttft_p50_ms"] == "500.00"
     assert row["note"] == "failed: 1 requests, the first with: why"
+
+
+def test_every_step_has_a_time_but_idle_time_has_no_step(tmp_path):
+    engine = SimulatedEngine(ServingConfig(64), StepTimes(Line(0, 0, 0), Line(0, 0, 0)))
+    with recorder(engine) as steps:
+        load.drive(engine, load.OpenLoop(traces.fixed_trace(2, 20, 3)))
+        time.sleep(0.05)
+        load.drive(engine, load.OpenLoop(traces.fixed_trace(1, 20, 3, seed=1)))
+    assert [step["num_tokens"] for step in steps] == [40, 2, 2, 20, 1, 1]
+    assert [step["kv_tokens"] for step in steps] == [40, 42, 44, 20, 21, 22] and steps[1]["is_decode"]
+    assert all(0 < step["ms"] < 50 for step in steps)
+    assert engine.scheduler.schedule == type(engine.scheduler).schedule.__get__(engine.scheduler)
+    spec = {"steps": tmp_path / "steps.csv", "device": "cpu", "load": {"model": "tiny"}}
+    store_steps(spec, "course", steps)
+    rows = list(csv.DictReader(spec["steps"].read_text().splitlines()))
+    assert len(rows) == 6 and fit(rows).decode.base >= 0
 
 
 @pytest.mark.parametrize("scenario", ["offline", "online"])

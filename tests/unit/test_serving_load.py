@@ -7,7 +7,7 @@ import pytest
 from course_lib.model import SIZES, ModelConfig
 from course_lib.serving import Request, ServingConfig, load, traces
 from course_lib.serving.roof import Costs, card_rates, roof_seconds
-from course_lib.serving.simulator import Line, SimulatedEngine, StepTimes, fit, fit_error, scaled
+from course_lib.serving.simulator import Line, SimulatedEngine, StepTimes, deviations, fit, fit_error, scaled
 
 TIMES = StepTimes(Line(1e-3, 0.0, 0.0), Line(1e-3, 1e-5, 0.0))
 
@@ -132,6 +132,18 @@ def test_a_size_that_would_have_a_negative_cost_is_left_out():
 def test_the_clock_is_the_sum_of_the_steps():
     run = simulated(load.OpenLoop(traces.fixed_trace(2, 8, 3)), times=StepTimes(Line(1, 0, 0), Line(10, 0.5, 0)))
     assert run.seconds == 10 + 0.5 * 16 + 2  # one step with both prompts, two of one token each
+
+
+def test_with_overlap_a_token_comes_one_step_later():
+    times = StepTimes(Line(1, 0, 0), Line(10, 0, 0))
+    requests = [Request("r", (1,) * 8, 3)]
+    late, soon = (simulated(load.OpenLoop(requests), times=times, overlap=on).timelines["r"] for on in (True, False))
+    assert late.times == [11, 12, 12] and soon.times == [10, 11, 12]  # the last one is waited for at once
+
+
+def test_deviations_of_what_both_have():
+    found = deviations({"seconds": 2.0, "ttft_p50_ms": 3}, {"seconds": "4", "ttft_p50_ms": "", "tpot_p50_ms": None})
+    assert found == [("seconds", 4.0, 2.0, -0.5)]
 
 
 def test_costs_by_formula_and_the_roof_of_the_fields_workload():
