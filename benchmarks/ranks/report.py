@@ -47,7 +47,7 @@ class Report:
         error, limit : the largest error of an earlier check, and the largest allowed
         columns : of the row; those that are functions are called with the microseconds
         """
-        row, us = {"variant": variant}, None
+        row, us = {"variant": variant, "inner": inner}, None
         row |= {name: value for name, value in columns.items() if not callable(value)}
         if error is not None:
             row["max_error"] = f"{error:.1e}"
