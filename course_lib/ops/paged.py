@@ -7,6 +7,7 @@ import math
 
 from .. import device
 from ..cuda.steps import names
+from ..errors import UnsupportedError
 from . import _paged_triton as triton_launches
 from ._foundation.checks import positive_scale, require_step
 from ._foundation.launch import Launches, cuda_launch
@@ -35,6 +36,7 @@ BLOCKS_PER_SM = 2
 NARROW = {"NUM_WARPS": 3, "BLOCKS_PER_SM": 4}  # 04 and 06 with more pairs than slots: 512 are one round on 528
 ONE_WARP = {"NUM_WARPS": 1, "BLOCKS_PER_SM": 12}  # with more than those too, and SHORT sequences: 1024 on 1584
 SHORT = 2048
+FIXED_SPLIT_LEN = 1024  # 04 where bits must not depend on the batch; its shape is NARROW or WIDE_GROUP then
 WIDE_GROUP = {"NUM_WARPS": 4, "NUM_STAGES": 3}  # of more than 8 query heads: twice the accumulators, so fewer threads
 WAVES = 1  # 04: blocks for each slot of the card; the fastest of 1, 2, 4, 8 on an H200: a block's start costs 2 us
 _NUM_THREADS = 128
@@ -42,7 +44,7 @@ _NUM_THREADS = 128
 
 def paged_attention(
     q, k_pages, v_pages, block_table, seq_lens, *, layout="NHD", softmax_scale=None, variant="04_paged_grouped",
-    language="cuda", max_seq_len=None, counters=None, validate=False,
+    language="cuda", max_seq_len=None, counters=None, deterministic=False, validate=False,
 ):  # fmt: skip
     """Attention of one query a sequence over its pages (decoding).
 
@@ -58,6 +60,7 @@ def paged_attention(
     max_seq_len : int or None, not below any of `seq_lens`; default max_pages * page_size. A tight one saves idle blocks
     counters : tensor, (batch_size, num_kv_heads), int32, contiguous, of zeros, and zeros again afterwards: 04 alone
         uses it; None: a new one each time
+    deterministic : bool; 04 in CUDA alone: a sequence's bits depend neither on the batch nor on max_seq_len
     validate : bool; check the values of both on a GPU too, which waits for it; on the CPU always
 
     Returns
@@ -79,7 +82,7 @@ def paged_attention(
     Reads     no token at or past seq_lens: other slots, pages and table entries are undefined
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
-    options |= {"max_seq_len": max_seq_len, "counters": counters, "validate": validate}
+    options |= {"max_seq_len": max_seq_len, "counters": counters, "deterministic": deterministic, "validate": validate}
     launch = plan(q, k_pages, v_pages, block_table, seq_lens, **options)
     launch.run()
     return launch.outputs
@@ -88,7 +91,7 @@ def paged_attention(
 @typed
 def plan(
     q, k_pages, v_pages, block_table, seq_lens, *, layout="NHD", softmax_scale=None, variant="04_paged_grouped",
-    language="cuda", max_seq_len=None, split_len=None, counters=None, validate=False,
+    language="cuda", max_seq_len=None, split_len=None, counters=None, deterministic=False, validate=False,
 ):  # fmt: skip
     """The launch or launches that `paged_attention` would make, with fresh outputs (out, lse), not yet run.
 
@@ -97,6 +100,10 @@ def plan(
     split_len : int or None; keys of a partition of 03, of a block of 04
     """
     require_step("paged", variant, DECODE_VARIANTS, language)
+    if deterministic and (variant, language) != ("04_paged_grouped", "cuda"):
+        raise UnsupportedError(
+            f'deterministic: 04_paged_grouped in "cuda" alone has it, not {variant} in "{language}".'
+        )
     strides, page_size, num_kv_heads = require_decode(q, k_pages, v_pages, block_table, seq_lens, layout)
     scale = positive_scale(q, softmax_scale)
     longest = block_table.shape[1] * page_size
@@ -109,7 +116,11 @@ def plan(
     if language == "triton":
         return triton_launches.plan(inputs, num_kv_heads, sizes, all_strides, scale, variant, longest, split_len)
     if variant == "04_paged_grouped":
-        return _plan_grouped(inputs, num_kv_heads, sizes, all_strides, scale, longest, split_len, counters=counters)
+        fixed = None
+        if deterministic:
+            split_len, fixed = FIXED_SPLIT_LEN, WIDE_GROUP if q.shape[1] // num_kv_heads > 8 else NARROW
+            fixed = {"NUM_STAGES": NUM_STAGES} | fixed
+        return _plan_grouped(inputs, num_kv_heads, sizes, all_strides, scale, longest, split_len, fixed, counters)
     return _plan_by_head(inputs, num_kv_heads, sizes, all_strides, scale, variant, longest, split_len)
 
 

@@ -54,7 +54,7 @@ class TorchAttention:
 
     addresses = ()
 
-    def __init__(self, model, pools, max_rows):
+    def __init__(self, model, pools, max_rows, deterministic=False):
         self.pools = pools
 
     def rows(self, table, seq_lens, slots, longest):
@@ -98,7 +98,7 @@ class KernelAttention:
     A row of `slots` below 0 is not written; a row of `seq_lens` 0 reads no page.
     """
 
-    def __init__(self, model, pools, max_rows):
+    def __init__(self, model, pools, max_rows, deterministic=False):
         from ..ops.engine import AttentionEngine
 
         config, device = model.config, model.device
@@ -107,17 +107,17 @@ class KernelAttention:
         self.engine = AttentionEngine(
             *sizes, dtype=model.dtype, products="wgmma" if hopper else "mma", device=model.device
         )
-        self.pools = pools
+        self.pools, self.deterministic = pools, deterministic
         self.counters = torch.zeros(max_rows, config.num_kv_heads, dtype=torch.int32, device=device)
 
     def rows(self, table, seq_lens, slots, longest):
         from ..ops.paged import paged_attention
 
-        counters = self.counters[: len(seq_lens)]
+        options = {"max_seq_len": longest, "deterministic": self.deterministic}
+        options["counters"] = self.counters[: len(seq_lens)]
 
         def attend(layer, q, k, v):
             pages = self._append(layer, k, v, slots)
-            options = {"max_seq_len": longest, "counters": counters}
             return paged_attention(q, *pages, table, seq_lens, **options)[0].flatten(1)
 
         return attend

@@ -18,7 +18,7 @@ from .inputs import OPTIONS, layout, packed, views
 from .paged_forward import KernelAttention, Pools, TorchAttention
 from .rows import Batch, SequenceRows
 
-BLOCK_ROWS = {"cpu": 1, "cuda": 64}  # of the deterministic mode
+BLOCK_ROWS = {"cpu": 1, "cuda": 256}  # of the deterministic mode
 SHORTEST = 2048  # tokens: steps whose sequences are shorter share their graphs
 LONG = 8192  # tokens of the sequences that warm the engine up
 
@@ -47,7 +47,7 @@ class Runner:
         self.token_buckets = [] if self.block_rows else token_buckets(config.max_num_tokens)
         self.pools = Pools(model, config.num_pages, config.page_size, config.num_swap_pages)
         attention = KernelAttention if self.with_kernels else TorchAttention
-        self.attention = attention(model, self.pools, self.buckets[-1])
+        self.attention = attention(model, self.pools, self.buckets[-1], config.deterministic)
         self.sequences = SequenceRows(config, model.config.max_positions)
         self.table = torch.zeros(self.sequences.table.shape, dtype=torch.int32, device=self.device)
         self.last = torch.zeros(len(self.table), dtype=torch.int64, device=self.device)  # each sequence's newest token
@@ -169,8 +169,7 @@ class Runner:
         longest = int(max(seq_lens))
         if not self.with_kernels:
             return longest
-        capacity = self.sequences.capacity
-        return capacity if self.block_rows else min(capacity, max(SHORTEST, 1 << (longest - 1).bit_length()))
+        return min(self.sequences.capacity, max(SHORTEST, 1 << (longest - 1).bit_length()))
 
     def _packed(self, arrays, num_tokens, num_choices):
         return packed(arrays, num_tokens, num_choices, self.sequences.padding, self.on_gpu)

@@ -135,6 +135,22 @@ def test_a_missing_barrier_or_fence_is_found(line):
     assert not broken.profile(launch.grid, launch.block, *launch.arguments, **options).ok
 
 
+def test_deterministic_bits_of_a_sequence_depend_on_nothing_beside_it():
+    """Alone, and in a batch of more pairs than slots, for which the fast way has another shape."""
+    q, k_pages, v_pages, table, seq_lens = cache([1100, 1, 30], page_size=16)
+    bits = {}
+    for deterministic in (True, False):
+        found = []
+        for rows in ([0], [2, 0] + 131 * [1]):
+            options = {"max_seq_len": 1100 if len(rows) == 1 else None, "deterministic": deterministic}
+            out, lse = ops.paged_attention(q[rows], k_pages, v_pages, table[rows], seq_lens[rows], **options)
+            found.append(torch.cat((out[rows.index(0)].float(), lse[rows.index(0), :, None]), dim=1))
+        bits[deterministic] = torch.equal(*found)
+    assert bits == {True: True, False: False}
+    with pytest.raises(UnsupportedError, match="not 02_paged_v1"):
+        ops.paged_attention(q, k_pages, v_pages, table, seq_lens, variant="02_paged_v1", deterministic=True)
+
+
 def test_the_grouped_kernel_reads_the_cache_once():
     """Bytes of K and V by formula: one read a group in 04, one a query head in 02."""
     inputs = cache([512, 512], heads=8, kv_heads=2)
