@@ -80,6 +80,15 @@ def test_messages_and_what_is_received_later():
     assert on(2, answer)[0] == [[5.0, 6.0], [1.0, 2.0]]
 
 
+def test_an_exchange_that_is_never_waited_for_is_named():
+    def answer(world):
+        out = torch.zeros(1)
+        world.start_ring(torch.ones(1), out=[out])
+        return out
+
+    assert "Rank 0 started 1 exchange whose wait() it never called" in problem(2, answer).message
+
+
 def test_every_rank_that_sends_first_waits_for_ever():
     def answer(world):
         x = torch.ones(1)

@@ -96,9 +96,11 @@ def call(function, num_ranks, arguments, constants, context=contextlib.nullconte
 
     def rank_main(rank):
         _spare_waiting_thread(False)
+        world = World(hub, rank)
         try:
             with context():
-                returned[rank] = function(World(hub, rank), *arguments, **constants)
+                returned[rank] = function(world, *arguments, **constants)
+            world.require_nothing_under_way()
             hub.end(rank)
         except _Stopped:
             hub.end(rank)

@@ -38,6 +38,7 @@ class World:
 
     def __init__(self, hub, rank):
         self._hub, self.rank, self.num_ranks, self.device = hub, rank, hub.num_ranks, torch.device("cpu")
+        self._under_way = set()  # exchanges that were started and not waited for
 
     def all_reduce(self, x, op="sum", *, label=""):
         """x replaced by the sum, or with op="max" the maximum, of all ranks' x; returns x."""
@@ -160,6 +161,12 @@ class World:
         if sum(map(len, hub.calls)) > _MOST_CALLS:
             raise Problem("timeout", f"The ranks called more than {_MOST_CALLS:,} collectives; is a loop without end?")
 
+    def require_nothing_under_way(self):
+        if self._under_way:
+            count = len(self._under_way)
+            text = f"Rank {self.rank} started {count} exchange{'s' * (count > 1)} whose wait() it never called"
+            raise Problem("exception", f"{text}: the tensors may not be there yet.")
+
     def _sizes(self, x, send_sizes):
         """Rows for each rank, checked."""
         n = self.num_ranks
@@ -178,10 +185,12 @@ class _Pending:
 
     def __init__(self, world, posts, outs, single):
         self.world, self.posts, self.outs, self.single = world, posts, outs, single
+        world._under_way.add(self)
 
     def wait(self):
         """What was received, complete: a tuple, or the only one of a ring with one tensor."""
         hub = self.world._hub
+        self.world._under_way.discard(self)
         with hub.changed:
             for post in self.posts:
                 hub.wait(self.world.rank, post.what, lambda post=post: post.done)
