@@ -66,6 +66,7 @@ _NAMES = {  # module -> the names that it gives to the course
     "schedule": ("Span", "attention_schedule", "releases", "waiting_time"),
     "ranks": ("ranks_picture", "timetable_picture"),
     "serving": ("schedule_picture", "schedule_player", "steps_of"),
+    "serving_curves": ("kv_picture", "samples_of_steps", "throughput_picture", "tpot_picture", "ttft_picture"),
     "softmax": ("step_picture", "sweeps_picture", "walk", "walk_picture"),
     "style": ("Picture",),
     "threads": ("fusion_picture", "tree_picture", "who_picture"),
