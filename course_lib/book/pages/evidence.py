@@ -149,14 +149,15 @@ def cohort_figures(root):
     if not rows:
         return ""
     row = rows[0]
-    same = {"equal": "the same bytes", "DIFFERENT": "OTHER BYTES"}
+    same = {"equal": "the same bytes", "DIFFERENT": "other bytes"}
     return (
         f"{row['learners']:,} made-up learners handed in {row['answers']:,} answers in Python: {row['judges']} judges, "
         f"a sandbox for each answer, {row['seconds']:,} s, **{row['answers_an_hour']:,} answers an hour** on a machine "
-        f"of {row['cores']} cores whose load was {row['load']}. {row['killed']} judge was killed in the middle; "
-        f"{row['lost']} answers were lost, {row['as_expected']:,} got the verdict that they must get. Of "
-        f"{row['escapes']} attempts to leave the sandbox {row['held']} were held. After a crash of the journal: "
-        f"{same[row['resume']]}; with one judge in place of two: {same[row['one_against_two']]}."
+        f"of {row['cores']} cores whose load was {row['load']}. A judge was killed in the middle: {row['lost']} "
+        f"answers were lost, {row['as_expected']:,} got the verdict that they must get. Of {row['escapes']} attempts to "
+        f"leave the sandbox {row['held']} were held. After a crash that tore the journal: {same[row['resume']]}; with "
+        f"one judge in place of two: {same[row['one_against_two']]}; on a Dask cluster that lost a worker: "
+        f"{same[row['cluster']]}."
     )
 
 
