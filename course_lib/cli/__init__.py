@@ -111,7 +111,6 @@ def _parser():
     watch.add_argument("file", type=Path, help="the answer, in an editor of your own")
     watch.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
     _add_options_of_grade(grade)
-    every.epilog = _LIMITS
     for made in (doctor, grade, every, progress):
         made.add_argument("--json", action="store_true", help="for programs")
     own = command("exercises", _exercises, "check the exercises of a folder, or build their notebook")
@@ -121,7 +120,7 @@ def _parser():
     mutate.add_arguments(command("mutate", mutate.run, mutate.HELP))
     many = command("cohort", cohort.run, cohort.HELP)
     cohort.add_arguments(many)
-    many.epilog = _LIMITS
+    every.epilog = many.epilog = _LIMITS
     serve.add_arguments(command("serve", serve.run, serve.HELP))
     bench_serve.add_arguments(command("bench-serve", bench_serve.run, bench_serve.HELP))
     command("build", None, "notebooks from chapters/")

@@ -97,7 +97,7 @@ def test_three_layouts_become_one_gradebook(tmp_path, solutions):
 
 
 def test_wrong_files_are_named_and_stop_nothing(tmp_path, solutions):
-    """Damaged, hostile and misplaced files of one learner: sentences, and everybody else is graded."""
+    """Damaged, hostile and misplaced files of one learner: sentences, and the other learners are graded."""
     one = solutions[FIRST]
     folder = hand_in(
         tmp_path / "in",
@@ -208,7 +208,10 @@ def test_an_answer_without_a_verdict_is_said_and_graded_next_time(tmp_path, solu
     assert "anna, 03.1: the judge" in (tmp_path / "html" / "index.html").read_text()
     lacking = Verdict(FIRST, "NOT VERIFIED HERE", missing="there is no compiler").to_dict()
     monkeypatch.setattr(jobs, "judged", lambda job: {"verdict": lacking})
-    assert states(grade(folder, tmp_path / "grades.csv")[1]) == {"anna": "NOT VERIFIED HERE"}
+    _, rows = grade(folder, tmp_path / "grades.csv", "--html", str(tmp_path / "html"))
+    assert states(rows) == {"anna": "NOT VERIFIED HERE"}
+    index = (tmp_path / "html" / "index.html").read_text()
+    assert "anna, 03.1: there is no compiler" in index and "03.1: 1 not graded." in index
     assert (tmp_path / "grades.csv.journal").read_bytes() == b""
 
 

@@ -154,9 +154,9 @@ def cohort_figures(root):
         f"{row['learners']:,} made-up learners handed in {row['answers']:,} answers in Python: {row['judges']} judges, "
         f"a sandbox for each answer, {row['seconds']:,} s, **{row['answers_an_hour']:,} answers an hour** on a machine "
         f"of {row['cores']} cores whose load was {row['load']}. A judge was killed in the middle: {row['lost']} "
-        f"answers were lost, {row['as_expected']:,} got the verdict that they must get. Of {row['escapes']} attempts to "
-        f"leave the sandbox {row['held']} were held. After a crash that tore the journal: {same[row['resume']]}; with "
-        f"one judge in place of two: {same[row['one_against_two']]}; on a Dask cluster that lost a worker: "
+        f"answers were lost, {row['as_expected']:,} got the verdict that they must get. Of {row['escapes']} attempts "
+        f"to leave the sandbox {row['held']} were held. After a crash that tore the journal: {same[row['resume']]}; "
+        f"with one judge in place of two: {same[row['one_against_two']]}; on a Dask cluster that lost a worker: "
         f"{same[row['cluster']]}."
     )
 

@@ -21,9 +21,22 @@ _SAY_EVERY = 5.0  # seconds
 
 
 def grade_class(options):
-    """Grade, write, and say how many; 0 when every answer got a verdict, 1 otherwise."""
-    if not options.trust and not options.scheduler:
-        _require_sandbox()
+    """Grade, write, and say how many; 0 when every answer got a verdict, 1 otherwise.
+
+    Raises
+    ------
+    UnsupportedError  a sandbox would not keep its promise, here or on a worker, and --trust is not given
+    CourseError       a request that cannot be met
+    """
+    try:
+        if not options.trust and not options.scheduler:
+            bubblewrap.usable()
+        return _grade(options)
+    except UnsupportedError as error:
+        raise UnsupportedError(str(error).replace(bubblewrap.WITHOUT, "grade with --trust")) from None
+
+
+def _grade(options):
     learners, stray = collect.collect(options.folder)
     exercises = _exercises(options.assigned, learners)
     wanted = _jobs(learners, exercises, options)
@@ -46,15 +59,8 @@ def grade_class(options):
     return int(bool(errors))
 
 
-def _require_sandbox():
-    try:
-        bubblewrap.usable()
-    except UnsupportedError as error:
-        raise UnsupportedError(str(error).replace(bubblewrap.WITHOUT, "grade with --trust")) from None
-
-
 def _exercises(assigned, learners):
-    """The columns, in the course's order: what is assigned, or what anybody handed in."""
+    """The columns, in the course's order: what is assigned, or what any learner handed in."""
     known = registry.ids()
     if assigned is None:
         return [name for name in known if any(name in one.answers for one in learners)]

@@ -16,7 +16,7 @@ from ...grading.exercise import registry
 from ...grading.judge.client import verdict_from
 from ...grading.report import html
 from ...grading.report.card import STYLE, escape, inline, table
-from ...grading.report.states import FAIL, NOT_STARTED, PASS
+from ...grading.report.states import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
 from .gradebook import NOT_GRADED, NOT_HANDED_IN, number
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -50,32 +50,28 @@ def learner_page(grades, learner):
         for name, entry in entries.items()
     ]
     total = f"{number(grades.earned(learner))} of {number(sum(grades.points.values()))} points"
-    cards = [_card(name, entry) for name, entry in entries.items() if entry.verdict or entry.error]
     parts = [
         f"<p>{total}</p>",
         _table(["exercise", "", "verdict", "points", "from"], rows, (3,)),
         _sentences("What could not be used", grades.problems[learner]),
         STYLE,
-        *(f"<h2>{escape(name)}</h2>\n{card}" for name, card in zip(_shown(entries), cards, strict=True)),
+        *(_card(name, entry) for name, entry in entries.items() if entry.verdict or entry.error),
     ]
     return _page(learner, parts)
 
 
-def _shown(entries):
-    return [name for name, entry in entries.items() if entry.verdict or entry.error]
-
-
 def _card(name, entry):
-    if entry.error:
-        return f"<p>There is no verdict: {escape(entry.error)}</p>"
-    return html.render(verdict_from(entry.verdict)).replace(STYLE, "")
+    said = f"<p>There is no verdict: {escape(entry.error)}</p>"
+    if entry.verdict:
+        said = html.render(verdict_from(entry.verdict)).replace(STYLE, "")  # the page has it once
+    return f"<h2>{escape(name)}</h2>\n{said}"
 
 
 def teacher_page(grades):
     """The page for the teacher: pass rates, where learners get stuck, diagnoses, answers to read, every learner."""
     from ...viz.bar_charts import count_bars
 
-    counts = {name: Counter(one[name].state for one in grades.entries.values()) for name in grades.exercises}
+    counts = {name: Counter(_column(one[name]) for one in grades.entries.values()) for name in grades.exercises}
     shown = [state for state in _STATES if any(count[state] for count in counts.values())]
     bars = {name: {state.lower(): count[state] for state in shown} for name, count in counts.items()}
     picture = count_bars(bars, title="What became of each exercise", unit="learners").html() if bars else ""
@@ -93,6 +89,10 @@ def teacher_page(grades):
         _sentences("What belongs to no learner", grades.stray),
     ]
     return _page("The class", parts)
+
+
+def _column(entry):
+    return NOT_GRADED if entry.state == NOT_VERIFIED_HERE else entry.state
 
 
 def _of_exercises(grades, counts):
@@ -118,9 +118,7 @@ def _stuck(grades):
         for name, who in sorted(stuck.items(), key=lambda item: -len(item[1]))
         if who
     ]
-    text = (
-        "<p>The first exercise that a learner has not passed.</p>" if rows else "<p>All learners pass everything.</p>"
-    )
+    text = f"<p>{'The first exercise that a learner has not passed' if rows else 'No learner does'}.</p>"
     return f"<h2>Where learners get stuck</h2>{text}" + _table(["exercise", "", "learners", "who"], rows, (2,))
 
 
@@ -142,14 +140,21 @@ def _diagnoses(grades):
 
 
 def _to_read(grades):
-    """Answers that were refused unread by the judge, and those without a verdict."""
+    """Answers that the judge refused to run, and those without a verdict."""
     found = [
-        f"{learner}, {name}: {entry.error or entry.diagnosis['sentence']}"
+        f"{learner}, {name}: {said}"
         for learner, entries in grades.entries.items()
         for name, entry in entries.items()
-        if entry.error or (entry.diagnosis or {}).get("code") == "refused"
+        if (said := _unjudged(entry))
     ]
     return _sentences("Read these yourself", found)
+
+
+def _unjudged(entry):
+    """Why an answer was not run, or got no verdict; else ""."""
+    if entry.verdict is None or entry.state == NOT_VERIFIED_HERE:
+        return entry.error or (entry.verdict or {}).get("missing", "")
+    return entry.diagnosis["sentence"] if entry.diagnosis and entry.diagnosis["code"] == "refused" else ""
 
 
 def _of_learners(grades):
