@@ -240,11 +240,13 @@ def test_pages_are_safe_from_their_learners(tmp_path, capsys):
         (["work"], "is one learner's work/"),
         (["in", "--assigned", "03.99"], "there is no exercise '03.99'"),
         (["in", "--points", "03.1=x"], "expected NN.k=N"),
+        (["in", "--out", "/nowhere/o.csv"], "o.csv.journal cannot be written: No such file"),
         (["in", "--scheduler", "tcp://127.0.0.1:1"], "no Dask scheduler answers at tcp://127.0.0.1:1"),
     ],
 )
 def test_a_request_that_cannot_be_met_is_a_sentence(words, said, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(pool, "_PATIENCE", "100ms")
+    monkeypatch.setattr(jobs, "judged", None)  # it is said before anything is judged
     hand_in(tmp_path, {"in/a/03.1.py": "", "empty/.x": "", "work/answers/03.1/a.py": "", "work/progress.json": ""})
     words = ["cohort", str(tmp_path / words[0]), "--out", str(tmp_path / "o.csv"), "--trust", *words[1:]]
     assert cli.main(words) == cli.BAD_REQUEST

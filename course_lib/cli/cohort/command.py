@@ -39,7 +39,7 @@ def grade_class(options):
 def _grade(options):
     learners, stray = collect.collect(options.folder)
     exercises = _exercises(options.assigned, learners)
-    wanted = _jobs(learners, exercises, options)
+    points, wanted = _points(options.points, exercises), _jobs(learners, exercises, options)
     journal = Journal(options.out.with_name(f"{options.out.name}.journal"))
     try:
         errors = _judge(wanted, journal, options)
@@ -50,7 +50,7 @@ def _grade(options):
         journal.close()
     grades = Grades(
         exercises,
-        _points(options.points, exercises),
+        points,
         {one.name: {name: _entry(one, name, wanted, journal, errors) for name in exercises} for one in learners},
         {one.name: one.problems for one in learners},
         stray,

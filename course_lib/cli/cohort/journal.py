@@ -15,7 +15,10 @@ class Journal:
 
     def __init__(self, path):
         self.path = path
-        self._file = open(path, "a+b")
+        try:
+            self._file = open(path, "a+b")
+        except OSError as error:
+            raise CourseError(f"{path} cannot be written: {error.strerror}") from None
         _lock(self._file, path)
         self._file.seek(0)
         text = self._file.read()
