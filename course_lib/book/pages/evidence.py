@@ -157,7 +157,7 @@ def cohort_figures(root):
         f"answers were lost, {row['as_expected']:,} got the verdict that they must get. Of {row['escapes']} attempts "
         f"to leave the sandbox {row['held']} were held. After a crash that tore the journal: {same[row['resume']]}; "
         f"with one judge in place of two: {same[row['one_against_two']]}; on a Dask cluster that lost a worker: "
-        f"{same[row['cluster']]}."
+        f"{same.get(row['cluster'], 'not tried')}."
     )
 
 
