@@ -58,7 +58,7 @@ class Gate:
     def wait(self):
         with self.changed:
             self.waiting = True
-            assert self.changed.wait_for(lambda: self.permits > 0 or self.is_open or self.error, 20)
+            assert self.changed.wait_for(lambda: self.permits > 0 or self.is_open or self.error, 60)
             if self.error:
                 raise self.error
             self.waiting, self.permits, self.passed = False, self.permits - 1, self.passed + 1

@@ -92,7 +92,7 @@ def refused(response, status):
     return error["message"]
 
 
-def wait_until(condition, seconds=5.0):
+def wait_until(condition, seconds=20.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen"
@@ -299,14 +299,31 @@ def test_a_full_queue_is_a_429_with_retry_after():
     assert "ask again in 1 s" in refused(second, 429)
 
 
-def test_a_request_that_takes_too_long_is_a_504_or_an_event():
+def test_a_request_that_takes_too_long_is_a_504():
     gate = Gate()
     with Course(gate.wait, timeout=0.05) as course:
         assert "0.05 s" in refused(course.post(), 504)
-        gate.let(3)
-        last = events(course.post(stream=True))[-1]
-        assert "0.05 s" in last["error"]["message"]
         gate.open()
+
+
+def test_a_stream_that_takes_too_long_ends_with_an_error(monkeypatch):
+    gate, streams = Gate(), []
+
+    async def be_late(course):
+        answer = asyncio.create_task(course.ask(stream=True))
+        while not (gate.waiting and gate.passed == 3):
+            await asyncio.sleep(0.001)
+        streams[0].deadline = 0.0
+        gate.let(1)
+        return await answer
+
+    with Course(gate.wait, timeout=1000) as course:
+        submit = course.service.submit
+        monkeypatch.setattr(course.service, "submit", lambda *given: streams.append(submit(*given)) or streams[-1])
+        gate.let(3)
+        last = events(asyncio.run(be_late(course)))[-1]
+        assert "1000 s" in last["error"]["message"]
+        wait_until(lambda: course.is_empty)
 
 
 def test_a_failed_engine_is_a_503_until_it_is_restarted():

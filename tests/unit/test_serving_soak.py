@@ -78,5 +78,5 @@ def test_a_few_seconds_of_everything_are_survived():
     [(Leaky, "counted 1 times"), (Hasty, "were asked for"), (Mixed, "another answer to its prompt was")],
 )
 def test_an_engine_that_is_wrong_is_found(engine, sentence):
-    test = soak(engine, 5, until_wrong=True, patience=0.2)
+    test = soak(engine, 8, until_wrong=True, patience=0.2)
     assert any(sentence in wrong for wrong in test.wrong), test.wrong

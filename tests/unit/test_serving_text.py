@@ -31,7 +31,7 @@ def test_a_character_without_its_last_token_is_shown_as_missing_at_the_end_only(
     assert given_out == ["a", "", "", "", "\ufffd"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(tokens=st.lists(st.integers(0, 4095) | st.integers(1, 256), max_size=24))
 def test_all_pieces_are_the_decoded_text(tokenizer, tokens):
     given_out, _ = pieces(tokenizer, tokens)
@@ -49,7 +49,7 @@ def test_what_was_held_back_comes_at_the_end(tokenizer):
     assert "".join(given_out) == "to be EN" and output.stopped is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     text=st.text("abc🚀", max_size=12),
     stop=st.lists(st.text("abc🚀", min_size=1, max_size=4), max_size=3),
