@@ -1,6 +1,8 @@
 """The runner on a CPU: in any batch, with chunks, preemptions and overlap, a request has the tokens it has alone."""
 
 import functools
+import random
+from itertools import pairwise
 
 import pytest
 import torch
@@ -154,6 +156,20 @@ def test_the_kernels_run_the_same_step_and_padding_writes_nowhere():
     torch.testing.assert_close(pools["kernels"].float(), pools["torch"].float(), rtol=0, atol=0.05)
     assert bool((pools["torch"] == 0).flatten(4).all(-1).any())  # some slots are nobody's
     assert torch.equal(pools["kernels"] == 0, pools["torch"] == 0)
+
+
+def test_no_batch_after_the_warm_up_needs_larger_buffers():
+    """Records of ragged steps hold their addresses."""
+    chance, sizes = random.Random(0), token_buckets(512)
+    small = Transformer.random(ModelConfig("llama", 53, 64, 1, 2, 1, 64, 32, 512), dtype=torch.bfloat16)
+    runner = Runner(small, ServingConfig(32, max_num_seqs=8), "kernels")
+    runner.attention.reserve(sizes, 8, 512, 32)
+    before = runner.attention.addresses
+    for _ in range(40):
+        starts = sorted({0, chance.choice(sizes), *chance.choices(range(1, 64), k=chance.randint(0, 7))})
+        lengths = [min(512, end - start + chance.choice((0, 3, 400))) for start, end in pairwise(starts)]
+        runner.attention.ragged(starts, lengths, torch.zeros(len(lengths), 32, dtype=torch.int32), None)
+    assert runner.attention.addresses == before
 
 
 def test_swapped_pages_come_back_as_they_were():
