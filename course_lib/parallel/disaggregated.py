@@ -5,7 +5,7 @@ what is sent is the number of tokens, and their keys and values in the order of 
 
 Source: Y. Zhong et al., "DistServe", 2024, arXiv:2401.09670
 
-May import: errors, kv, model, torch.
+May import: errors, kv, model, parallel.page_kernel inside a function, torch.
 """
 
 import torch
@@ -14,7 +14,7 @@ from ..errors import WorldError
 from ..kv import PagePool
 from ..model import KVCache
 
-CHUNK_BYTES = 32 << 20  # of a message: the next is gathered while this one is on its way
+CHUNK_BYTES = 64 << 20  # of a message: the next is gathered while this one is on its way
 
 
 class KVPages:
@@ -48,11 +48,26 @@ class KVPages:
 
     def read(self, slots, layers=slice(None)):
         """Keys and values of some tokens, (layers, 2, num_tokens, num_kv_heads, head_dim), contiguous."""
-        return self.kv[layers].flatten(2, 3).index_select(2, slots)
+        pool = self.kv[layers].flatten(2, 3)
+        if not pool.is_cuda:
+            return pool.index_select(2, slots)
+        out = pool.new_empty(*pool.shape[:2], len(slots), *pool.shape[3:])
+        self._move(pool, slots, out, to_pool=False)
+        return out
 
     def write(self, slots, values, layers=slice(None)):
         """Store what `read` gives."""
-        self.kv[layers].flatten(2, 3).index_copy_(2, slots, values)
+        pool = self.kv[layers].flatten(2, 3)
+        if pool.is_cuda:
+            self._move(pool, slots, values.contiguous(), to_pool=True)
+        else:
+            pool.index_copy_(2, slots, values)
+
+    @staticmethod
+    def _move(pool, slots, values, to_pool):
+        from .page_kernel import launch
+
+        launch(pool, slots, values, to_pool)
 
 
 def keep_prompt(pages, name, cache, row, num_tokens):

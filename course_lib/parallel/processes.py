@@ -118,8 +118,8 @@ class Processes(World):
     def _reduce_scatter(self, out, parts):
         dist.reduce_scatter_tensor(out.view(-1), parts.view(-1))
 
-    def _all_to_all(self, out, x, send_sizes, recv_sizes):
-        dist.all_to_all_single(out, x, recv_sizes, send_sizes)
+    def _all_to_all(self, out, x, send_sizes, recv_sizes, equal):
+        dist.all_to_all_single(out, x, *((None, None) if equal else (recv_sizes, send_sizes)))
 
     def _barrier(self):
         if self.device.type == "cuda":

@@ -163,7 +163,7 @@ class Threads(World):
         total = self._meet(f"reduce_scatter of {_described(parts)}", parts, combine, parts.nbytes)
         out.copy_(total[self.rank])
 
-    def _all_to_all(self, out, x, send_sizes, recv_sizes):
+    def _all_to_all(self, out, x, send_sizes, recv_sizes, _equal):
         combine = lambda given: [rows.split(sizes) for rows, sizes in given]  # noqa: E731
         name = f"all_to_all of rows {tuple(x.shape[1:])} {str(x.dtype).removeprefix('torch.')}"
         parts = self._meet(name, (x, send_sizes), combine, x.nbytes)

@@ -60,16 +60,17 @@ class World:
     def all_to_all(self, x, send_sizes=None, recv_sizes=None, *, label=""):
         """Rows of x to the ranks, and the rows that they send to this one, in the order of the ranks.
 
-        send_sizes : list of int, rows for each rank, in order; None: the same for each
+        send_sizes : list of int, rows for each rank, in order; None, on all ranks: the same for each
         recv_sizes : list of int, rows from each rank; None: as many, or, with send_sizes, asked of the ranks first
         """
+        equal = send_sizes is None and recv_sizes is None
         send_sizes, recv_sizes = self._row_sizes(x, send_sizes, recv_sizes)
         x = x.contiguous()
         out = x.new_empty(sum(recv_sizes), *x.shape[1:])
         row = x[:1].nbytes if len(x) else out[:1].nbytes
         sent, received = (row * (sum(sizes) - sizes[self.rank]) for sizes in (send_sizes, recv_sizes))
         with self._event("all_to_all", sent, label, received):
-            self._all_to_all(out, x, send_sizes, recv_sizes)
+            self._all_to_all(out, x, send_sizes, recv_sizes, equal)
         return out
 
     def barrier(self, *, label=""):

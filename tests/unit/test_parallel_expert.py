@@ -7,7 +7,7 @@ from course_lib.errors import OutOfPages, WorldError
 from course_lib.model import ModelConfig, Transformer, generate, random_weights
 from course_lib.parallel import disaggregated as split
 from course_lib.parallel import expert as ep
-from course_lib.parallel import run
+from course_lib.parallel import page_kernel, run
 from course_lib.reference import moe as reference
 
 HIDDEN, WIDTH, EXPERTS, TOP_K = 8, 6, 8, 2
@@ -95,6 +95,18 @@ def test_pages_have_other_numbers_on_the_other_rank(chunk_bytes, monkeypatch):
     assert token == 9 and set(pages) != set(outcome.results[0])
     assert torch.equal(kv, random(2, 2, 7, 2, 8)) and bool((other == -1.0).all())
     assert outcome.sent(0, label="pages") == split.transfer_bytes(CONFIG, 7, 8)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_the_page_kernel_moves_rows_as_torch_does(heads):
+    pool = torch.randn(2, 2, 24, heads, 8)
+    slots = torch.tensor([5, 23, 0, 7, 8, 9, 2, 3, 17, 11])
+    values, before = torch.zeros(2, 2, 10, heads, 8), pool.clone()
+    page_kernel.launch(pool, slots, values, to_pool=False)
+    assert torch.equal(values, before[:, :, slots]) and torch.equal(pool, before)
+    page_kernel.launch(pool, slots, -values, to_pool=True)
+    before[:, :, slots] *= -1
+    assert torch.equal(pool, before)
 
 
 def test_a_pool_that_is_too_small_is_a_sentence_and_keeps_nothing():
