@@ -7,9 +7,12 @@
 - `engine`: scheduler and runner, and the loop around the two
 - `runner`: executes a step; `rows`, `inputs`: its tokens as arrays, and as one buffer; `paged_forward`: keys and values
   in pages, and attention over them; `graphs`: steps as CUDA graphs
+- `service`, `stream`: the engine in a thread of its own, and the outputs of one request
+- `text`, `protocol`, `metrics`: text as its tokens come; OpenAI's requests and answers; vLLM's names of metrics
+- `server`, `server_answers`: HTTP, which `course serve` opens
 
 May import: errors, device, kv, ops, model, reference, measure, its own modules, torch; fastapi, uvicorn and
-prometheus_client in server and metrics only.
+prometheus_client in server, server_answers and metrics only.
 """
 
 from .config import ServingConfig
