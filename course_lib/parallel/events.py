@@ -4,10 +4,10 @@ May import: nothing of the course.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """One collective, exchange or stretch of compute on one rank.
 
     Attributes

@@ -13,7 +13,6 @@
 May import: errors, parallel.world, torch.
 """
 
-import dataclasses
 import datetime
 import os
 import time
@@ -41,7 +40,7 @@ class Processes(World):
         super().__init__(rank, num_ranks, device)
         self._stream_times, self._status = stream_times and self.device.type == "cuda", status
         self._symmetric, self._group = {}, None  # dtype -> buffer that the peers read
-        self._say("computes")
+        self._say("")
         if self._stream_times:
             torch.cuda.synchronize()
             self._origin = torch.cuda.Event(enable_timing=True), time.monotonic()
@@ -52,7 +51,7 @@ class Processes(World):
         if not self._stream_times:
             return self.events
         torch.cuda.synchronize()
-        return [dataclasses.replace(e, begin=self._seconds(e.begin), end=self._seconds(e.end)) for e in self.events]
+        return [e._replace(begin=self._seconds(e.begin), end=self._seconds(e.end)) for e in self.events]
 
     def _seconds(self, mark):
         if isinstance(mark, float):
@@ -68,17 +67,10 @@ class Processes(World):
         mark.record()
         return mark
 
-    @contextmanager
-    def _event(self, kind, num_bytes, label, received=None):
-        self._say(f"is in {kind} {label}".rstrip())
-        with super()._event(kind, num_bytes, label, received):
-            yield
-        self._say("computes")
-
-    def _say(self, text):
-        """What this rank does, for the process that started it."""
+    def _say(self, kind, more=""):
         if self._status is not None:
-            self._status[:STATUS_BYTES] = text.encode()[:STATUS_BYTES].ljust(STATUS_BYTES)
+            text = f"is in {kind}{more}" if kind else "computes"
+            self._status[:STATUS_BYTES] = text.encode().ljust(STATUS_BYTES)[:STATUS_BYTES]
 
     def enable_one_shot(self, max_bytes=256 << 10, *, buffers=None):
         """All-reduces of at most this size by one kernel that reads the peers' memory over NVLink; every rank calls it.
@@ -139,10 +131,10 @@ class Processes(World):
 
     def _finish(self, handle):
         works, others = handle
-        self._say(f"is in an exchange with rank {', '.join(map(str, others))}")
+        self._say("an exchange with rank ", ", ".join(map(str, others)))
         for work in works:
             work.wait()
-        self._say("computes")
+        self._say("")
 
 
 @contextmanager

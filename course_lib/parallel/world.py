@@ -6,6 +6,7 @@ counted and recorded is written here, once, so that both report the same numbers
 May import: errors, parallel.events, torch.
 """
 
+import math
 from contextlib import contextmanager
 
 import torch
@@ -35,16 +36,15 @@ class World:
             raise WorldError(f"op={op!r}; all_reduce knows sum and max.", self.rank)
         _require_contiguous(x, "all_reduce")
         one_shot = op == "sum" and self._takes_one_shot(x)
-        with self._event("one_shot" if one_shot else "all_reduce", x.nbytes, label):
-            (self._one_shot if one_shot else self._all_reduce)(x, op)
+        kind, call = ("one_shot", self._one_shot) if one_shot else ("all_reduce", self._all_reduce)
+        self._counted(kind, x.nbytes, label, call, x, op)
         return x
 
     def all_gather(self, x, dim=0, *, label=""):
         """The x of all ranks, all of one shape, side by side along `dim` in the order of the ranks."""
         x = x.contiguous()
         out = x.new_empty(self.num_ranks, *x.shape)
-        with self._event("all_gather", x.nbytes, label):
-            self._all_gather(out, x)
+        self._counted("all_gather", x.nbytes, label, self._all_gather, out, x)
         return out.flatten(0, 1) if dim == 0 else out.movedim(0, dim).flatten(dim, dim + 1)
 
     def reduce_scatter(self, x, dim=0, *, label=""):
@@ -53,8 +53,7 @@ class World:
             raise ShapeError(f"x has {x.shape[dim]} along dim {dim}; {self.num_ranks} ranks need a multiple of it.")
         parts = x.unflatten(dim, (self.num_ranks, -1)).movedim(dim, 0).contiguous()
         out = torch.empty_like(parts[0])
-        with self._event("reduce_scatter", x.nbytes, label):
-            self._reduce_scatter(out, parts)
+        self._counted("reduce_scatter", x.nbytes, label, self._reduce_scatter, out, parts)
         return out
 
     def all_to_all(self, x, send_sizes=None, recv_sizes=None, *, label=""):
@@ -67,16 +66,15 @@ class World:
         send_sizes, recv_sizes = self._row_sizes(x, send_sizes, recv_sizes)
         x = x.contiguous()
         out = x.new_empty(sum(recv_sizes), *x.shape[1:])
-        row = x[:1].nbytes if len(x) else out[:1].nbytes
+        row = x.element_size() * math.prod(x.shape[1:])
         sent, received = (row * (sum(sizes) - sizes[self.rank]) for sizes in (send_sizes, recv_sizes))
-        with self._event("all_to_all", sent, label, received):
-            self._all_to_all(out, x, send_sizes, recv_sizes, equal)
+        arguments = (out, x, send_sizes, recv_sizes, equal)
+        self._counted("all_to_all", sent, label, self._all_to_all, *arguments, received=received)
         return out
 
     def barrier(self, *, label=""):
         """Return when all ranks have come here."""
-        with self._event("barrier", 0, label):
-            self._barrier()
+        self._counted("barrier", 0, label, self._barrier)
 
     # endregion
 
@@ -137,14 +135,18 @@ class World:
         """Whether every rank reads the x of all others at once, instead of passing parts round a ring."""
         return False
 
-    @contextmanager
-    def _event(self, kind, num_bytes, label, received=None):
-        """Count and time one collective; num_bytes as `wire_bytes` takes it."""
+    def _counted(self, kind, num_bytes, label, call, *arguments, received=None):
+        """Run one collective, count it and time it; num_bytes as `wire_bytes` takes it."""
         begin = self._now()
-        yield
+        self._say(kind)
+        call(*arguments)
+        self._say("")
         sent = wire_bytes(kind, num_bytes, self.num_ranks)
         kind = "all_reduce" if kind == "one_shot" else kind
         self._record(kind, label, begin, sent, sent if received is None else received)
+
+    def _say(self, kind):
+        """Note what this rank waits in, or with "" that it computes; for those who watch from outside."""
 
     def _record(self, kind, label, begin, sent, received):
         self.events.append(Event(self.rank, kind, label, begin, self._now(), sent, received))
