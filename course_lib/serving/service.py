@@ -8,6 +8,7 @@ May import: errors, stream.
 """
 
 import collections
+import gc
 import logging
 import threading
 import time
@@ -85,7 +86,8 @@ class Service:
             raise ServingError("this service cannot restart: it was made without make_engine, which builds an engine.")
         self.stop()
         self._inbox.clear()
-        self.engine = self.stats = None  # its memory is free before the new engine takes its own
+        self.engine = self.stats = None
+        gc.collect()  # an engine with graphs holds itself; its memory must be free before the new one takes its own
         self.engine = self.make_engine()
         self.state, self.num_restarts = IDLE, self.num_restarts + 1
         return self.start()

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+import weakref
 
 import pytest
 from fake_engine import FakeEngine, Gate
@@ -162,6 +163,15 @@ def test_a_failed_engine_ends_every_request_in_words_until_the_restart():
     assert tokens_of(service.restart().submit(request("c"))) == [0, 1, 2]
     assert service.num_restarts == 1
     service.stop()
+
+
+def test_the_old_engine_is_gone_before_the_new_one_is_made():
+    engine, seen = FakeEngine(counting), []
+    engine.itself, old = engine, weakref.ref(engine)
+    service = Service(engine, lambda: seen.append(old()) or FakeEngine(counting)).start()
+    del engine
+    service.restart().stop()
+    assert seen == [None]
 
 
 def test_a_thread_that_is_told_to_exit_ends_its_requests_too():
