@@ -120,7 +120,7 @@ def _of_out(evidence, case):
         "every part is right."
     )
     for code, words, mistake in _MISTAKES:
-        if all(_fits(one, mistake) for one in evidence.cases):
+        if all(_fits(one, mistake) for one in [*evidence.failing(), *evidence.passing()]):
             return Diagnosis(code, f"{start} It is what comes when {words.format(world=world)}.")
     return None
 

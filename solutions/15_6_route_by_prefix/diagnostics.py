@@ -149,7 +149,8 @@ def diagnose(evidence):
         return Diagnosis(code, start)
     start = f"{start} {_whole_trace(failing[-1])}"
     for known, words, router in _MISTAKES:
-        if all(_chosen(c) == run(_new(router, c.case), c.case, c.inputs)[0] for c in evidence.cases):
+        cases = [*failing, *evidence.passing()]
+        if all(_chosen(c) == run(_new(router, c.case), c.case, c.inputs)[0] for c in cases):
             return Diagnosis(known, f"{start} It is what comes when {words}.")
     if _shared(evidence.cases):
         return Diagnosis("state_shared", f"{start} It is what comes when routers share what they remember: a new one "

@@ -105,7 +105,7 @@ def diagnose(evidence):
         f"{_each(t)} on each rank."
     )
     for code, words, options in _MISTAKES:
-        if all(_fits(one, options) for one in evidence.cases):
+        if all(_fits(one, options) for one in [*failing, *evidence.passing()]):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
     return None
 

@@ -113,7 +113,7 @@ def diagnose(evidence):
         f"is {one.got:.5g}, expected {one.expected:.5g}."
     )
     for code, words, mistake in _MISTAKES:
-        if all(_fits(one, mistake) for one in evidence.cases):
+        if all(_fits(one, mistake) for one in [*failing, *evidence.passing()]):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
     return Diagnosis("wrong_pool" if name == "kv_after" else "wrong_table", start)
 
