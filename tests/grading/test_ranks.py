@@ -6,6 +6,7 @@ import time
 import pytest
 import torch
 
+from course_lib.errors import UnsupportedError
 from course_lib.grading.processes import isolation, ranks
 from course_lib.grading.processes.faults import Problem
 from course_lib.grading.processes.protocol import ChildTask, Ref, Run
@@ -202,6 +203,16 @@ def test_an_answer_gets_the_same_from_threads_and_from_processes(gloo):
     result = run_in_child(EVERYTHING, 2, gloo)
     assert result.fault is None, result.fault
     assert result.outputs["y"].tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+def test_two_processes_meet_in_the_sandbox_too():
+    run = Run("only", {"x": torch.ones(2)}, {"y": ((2, 2), "float32")}, (Ref("x"),), world=2, gloo=True)
+    try:
+        result = isolation.run_task(ChildTask("python", EVERYTHING, "answer", (run,)), sandbox=True).runs[0]
+    except UnsupportedError as error:
+        assert "bubblewrap" in str(error)
+        return
+    assert result.fault is None and result.outputs["y"].tolist() == [[2.0, 2.0], [2.0, 2.0]]
 
 
 def test_a_process_that_raises_is_named_before_the_one_that_waits():
