@@ -20,6 +20,7 @@ _NAMES = {  # module -> the names that it gives to the course
     "bar_charts": ("bytes_bars", "count_bars", "rate_bars", "tile_cycles_bars", "time_bars", "waiting_bars"),
     "chapter_map": ("course_map",),
     "chip": ("chip_picture",),
+    "dashboard": ("serving_dashboard",),
     "decode": ("card_picture", "group_picture", "keys_of_splits", "splits_picture"),
     "decode_lanes": ("key_lanes_picture", "last_block_picture", "rings_picture"),
     "decode_products": ("group_products_picture", "movmatrix_picture"),
