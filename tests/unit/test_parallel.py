@@ -132,7 +132,7 @@ WRONG = {
     wrong_sizes: "rank 1 expects 2 rows of rank 1 in all_to_all, which sends 1",
     never_waits: "rank 0 started 1 exchange.* never waited for",
     divides: "rank 0 raised ZeroDivisionError: integer division or modulo by zero",
-    endless: r"after 0.2 s: rank 0 has returned; rank 1 computes; .* at line \d+ of endless in test_parallel.py",
+    endless: r"after 0.6 s: rank 0 has returned; rank 1 computes; .* at line \d+ of endless in test_parallel.py",
 }
 
 
@@ -140,7 +140,7 @@ WRONG = {
 def test_ranks_that_do_not_fit_end_with_a_sentence(function):
     before = threading.active_count()
     with pytest.raises(WorldError, match=WRONG[function]) as caught:
-        run(function, 3, seconds=0.2 if function is endless else 20)
+        run(function, 3, seconds=0.6 if function is endless else 20)
     if function is divides:
         assert isinstance(caught.value.__cause__, ZeroDivisionError) and caught.value.rank == 0
     for thread in threading.enumerate():

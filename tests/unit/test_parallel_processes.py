@@ -15,7 +15,7 @@ from tests.unit.parallel_schemes import every_scheme
 
 
 def test_processes_give_what_threads_give_and_count_the_same():
-    processes, threads = run(every_scheme, 2, backend="gloo"), run(every_scheme, 2)
+    processes, threads = run(every_scheme, 2, backend="gloo", seconds=200), run(every_scheme, 2)
     for found, expected in zip(processes.results, threads.results, strict=True):
         for one, other in zip(found, expected, strict=True):
             if isinstance(other, torch.Tensor):
