@@ -33,12 +33,13 @@ def _together(*makers):
 
 def _drawn(rng):
     """Steps of requests that decode, are in their prompt, or are computed again after a preemption."""
-    return [_step(rng, rng.choice((1, 3, 4, 16, 100))) for _ in range(25)]
+    steps = [_step(rng, rng.choice((1, 3, 4, 16, 100)), rng.randint(0, 7)) for _ in range(20)]
+    return [*steps, _step(rng, 4, 300, longest=6)]
 
 
-def _step(rng, page_size, longest=250):
+def _step(rng, page_size, num_requests, longest=250):
     requests = []
-    for _ in range(rng.randint(0, 7)):
+    for _ in range(num_requests):
         num_tokens = rng.randint(1, longest)
         num_prompt = rng.randint(1, num_tokens)
         start = num_tokens - 1 if rng.random() < 0.4 else rng.randrange(num_tokens)

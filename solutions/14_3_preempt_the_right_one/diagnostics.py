@@ -183,7 +183,7 @@ def say(call, got, right):
         for one in running[:4]
     )
     names = ("running", "waiting", "refs", "refused")
-    name, mine, want = next((name, a, b) for name, a, b in zip(names, got, right, strict=True) if same(a) != same(b))
+    name, mine, want = next((name, a, b) for name, a, b in zip(names, got, right, strict=True) if not same(a, b))
     return (
         f"Running {said}{', …' * (len(running) > 4)}; {len(waiting)} waiting; {len(refs)} pages of {page_size} tokens: "
         f"{name} is {_short(name, mine)} and should be {_short(name, want)}."

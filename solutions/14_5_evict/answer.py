@@ -45,7 +45,7 @@ def evicted(calls):
             nodes.append(Node(number, key, nodes[parent] if number else None, tuple(pages), locks, last_used))
             if number:
                 nodes[parent].children[key] = nodes[number]
-        results.append([(list(evict(nodes[0], amount)), told(nodes[0])) for amount in amounts])
+        results.append([(evict(nodes[0], amount), told(nodes[0])) for amount in amounts])
     return torch.tensor(list(repr(results).encode()), dtype=torch.uint8)
 
 

@@ -118,7 +118,7 @@ MISTAKES = (
 def say(call, got, right):
     """The facts of the first eviction that is wrong."""
     table, amounts = call
-    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if same(a) != same(b))
+    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if not same(a, b))
     nodes = ", ".join(
         f"{number} (below {row[PARENT]}, pages {list(row[PAGES])}, locks {row[LOCKS]}, used {row[USED]})"
         for number, row in list(enumerate(table))[1:8]
@@ -130,7 +130,7 @@ def say(call, got, right):
     numbers = [[row[0] for row in one] for one in (rows, remain)]
     if numbers[0] != numbers[1]:
         return f"{begin} leaves the nodes {_short(numbers[0])}; they should be {_short(numbers[1])}."
-    row, want = next((a, b) for a, b in zip(rows, remain, strict=True) if same(a) != same(b))
+    row, want = next((a, b) for a, b in zip(rows, remain, strict=True) if not same(a, b))
     return f"{begin} leaves node {row[0]} with parent, pages, locks, last_used {row[1:]}; they should be {want[1:]}."
 
 

@@ -58,9 +58,9 @@ EXERCISE = plain_exercise(
     __file__,
     cases={
         "small trees": lambda rng: SMALL,
-        "drawn, up to 8 nodes": _drawn(40, 8),
-        "drawn, up to 40 nodes": _drawn(12, 40),
-        "drawn, 300 nodes": lambda rng: [_call(rng, 300, 3)],
+        "drawn, up to 8 nodes": _drawn(24, 8),
+        "drawn, up to 40 nodes": _drawn(6, 40),
+        "drawn, 200 nodes": lambda rng: [_call(rng, 200, 3)],
     },
     form=[([int], list)],
     outcome=evicted,

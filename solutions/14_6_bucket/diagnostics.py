@@ -90,7 +90,7 @@ def compared(call, got):
     last = [[before] * rows for _ in NAMES[:-1]] + [[[before] * max_pages for _ in range(rows)]]
     for step, (key, buffers) in zip(steps, got, strict=True):
         right = _key(step, batch_buckets, len_buckets)
-        cut = [buffer[: right[0]] for buffer in buffers] if right else same(buffers) == same(last)
+        cut = [buffer[: right[0]] for buffer in buffers] if right else same(buffers, last)
         found.append((key, cut))
         last = buffers
     return found
@@ -170,19 +170,19 @@ MISTAKES = (
 def say(call, got, right):
     """The facts of the first step that is wrong."""
     steps, page_size, batch_buckets, len_buckets, _, _ = call
-    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if same(a) != same(b))
+    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if not same(a, b))
     lengths = [computed + 1 for _, computed, _ in steps[at]]
     begin = (
         f"Step {at + 1}, {len(lengths)} requests with lengths {_short(lengths)}, batch buckets "
         f"{_short(batch_buckets)}, length buckets {_short(len_buckets)}:"
     )
     (key, mine), (want_key, want) = got[at], right[at]
-    if same(key) != same(want_key):
+    if not same(key, want_key):
         return f"{begin} the key is {key} and should be {want_key}."
     if isinstance(want, bool):
         return f"{begin} no bucket holds it, and the buffers were changed all the same."
-    name, a, b = next((n, a, b) for n, a, b in zip(NAMES, mine, want, strict=True) if same(a) != same(b))
-    row = next(i for i, (one, other) in enumerate(zip(a, b, strict=True)) if same(one) != same(other))
+    name, a, b = next((n, a, b) for n, a, b in zip(NAMES, mine, want, strict=True) if not same(a, b))
+    row = next(i for i, (one, other) in enumerate(zip(a, b, strict=True)) if not same(one, other))
     kind = "a padding row" if row >= len(lengths) else f"length {lengths[row]}, pages {_short(steps[at][row][2])}"
     return f"{begin} {name}[{row}] ({kind}) is {_shown(a[row])} and should be {_shown(b[row])}."
 

@@ -47,7 +47,7 @@ def _borders(rng):
 
 
 def _drawn(rng):
-    return [_one(rng) for _ in range(6)]
+    return [_one(rng) for _ in range(5)]
 
 
 def _one(rng):
@@ -66,7 +66,7 @@ EXERCISE = plain_exercise(
         "a small batch after a large one": _shrinking,
         "borders of buckets": _borders,
         "drawn": _drawn,
-        "many requests": lambda rng: [_call(rng, [[700] * 200, [300] * 130], 16, [64, 256], [512, 1024])],
+        "many requests": lambda rng: [_call(rng, [[700] * 200, [300] * 130], 100, [64, 256], [512, 1024])],
     },
     form=[(tuple | list | None, [list])],
     outcome=filled,

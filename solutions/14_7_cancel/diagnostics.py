@@ -161,8 +161,8 @@ MISTAKES = (
 def say(call, got, right):
     """The facts of the first operation after which something is wrong."""
     operations, _ = call
-    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if same(a) != same(b))
-    name, mine, want = next((n, a, b) for n, a, b in zip(NAMES, got[at], right[at], strict=True) if same(a) != same(b))
+    at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if not same(a, b))
+    name, mine, want = next((n, a, b) for n, a, b in zip(NAMES, got[at], right[at], strict=True) if not same(a, b))
     before = ", ".join(map(_operation, operations[max(at - 5, 0) : at + 1]))
     return f"After {'…, ' * (at > 5)}{before}: {name} is {_short(mine)} and should be {_short(want)}."
 

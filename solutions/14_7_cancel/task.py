@@ -63,7 +63,7 @@ def _calls(*groups):
 
 
 def _drawn(rng):
-    return [(_operations(rng), 12) for _ in range(20)]
+    return [(_operations(rng), 12) for _ in range(14)]
 
 
 def _operations(rng):
@@ -74,7 +74,7 @@ def _operations(rng):
         operations.append(operation)
         apply(engine, *operation)
 
-    for _ in range(rng.randint(10, 40)):
+    for _ in range(rng.randint(10, 30)):
         choice = rng.random()
         if choice < 0.2 and len(engine.requests) < 7:
             number = rng.choice([n for n in range(9) if n not in engine.requests])

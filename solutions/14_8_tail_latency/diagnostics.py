@@ -142,7 +142,7 @@ MISTAKES = (
 def say(call, got, right):
     """The facts of the first number that is wrong."""
     requests, warm_up, percents, first_limit, gap_limit = call
-    name, mine, want = next((n, a, b) for n, a, b in zip(NAMES, got, right, strict=True) if same(a) != same(b))
+    name, mine, want = next((n, a, b) for n, a, b in zip(NAMES, got, right, strict=True) if not same(a, b))
     said = ", ".join(f"due {due}, sent {sent}, tokens at {_short(tokens)}" for due, sent, tokens in requests[:3])
     where = f" at the percentiles {_short(percents)}" if isinstance(want, list) else ""
     limits = f", limits {first_limit} and {gap_limit}" if name == NAMES[3] else ""

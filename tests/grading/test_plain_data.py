@@ -42,8 +42,8 @@ def test_a_form_says_what_does_not_fit(value, form, words):
 
 
 def test_lists_and_tuples_are_the_same_and_numbers_of_two_types_are_not():
-    assert plain_data.same([(1, 2)]) == plain_data.same(([1, 2],))
-    assert plain_data.same([1]) != plain_data.same([True]) and plain_data.same([1]) != plain_data.same([1.0])
+    assert plain_data.same([(1, 2)], ([1, 2],)) and not plain_data.same([1, 2], [1, 2, 3])
+    assert not plain_data.same([1], [True]) and not plain_data.same([1], [1.0]) and not plain_data.same([], None)
 
 
 def test_a_mistake_is_named_only_when_it_gives_every_result():

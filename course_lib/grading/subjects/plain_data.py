@@ -106,7 +106,7 @@ class _Subject:
         return [(call, self.normal(call, got)) for call, got in zip(one.inputs["calls"], results, strict=True)]
 
     def _smallest_wrong(self, pairs):
-        wrong = [(call, got) for call, got in pairs if same(got) != same(self.outcome(*call))]
+        wrong = [(call, got) for call, got in pairs if not same(got, self.outcome(*call))]
         return min(wrong, key=lambda pair: len(repr(pair[0])), default=None)
 
     def _gives(self, mistake, call, got):
@@ -114,7 +114,7 @@ class _Subject:
             result = mistake(*call) if callable(mistake) else self.outcome(*call, **mistake)
         except (ArithmeticError, LookupError, ValueError):
             return False
-        return same(result) == same(got)
+        return same(result, got)
 
 
 def read(text):
@@ -135,11 +135,11 @@ def _literal(text):
         )
 
 
-def same(value):
-    """A result with every list as a tuple, so that == does not tell them apart, and with the type of each number."""
-    if isinstance(value, list | tuple):
-        return tuple(same(item) for item in value)
-    return type(value).__name__, value
+def same(one, other):
+    """Whether two results are equal: a list equals a tuple, and a number one of its own type alone."""
+    if isinstance(one, list | tuple):
+        return isinstance(other, list | tuple) and len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and one == other
 
 
 def _misfit(case, calls, results, form):
