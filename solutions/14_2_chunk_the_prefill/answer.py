@@ -3,7 +3,7 @@ from typing import NamedTuple
 import torch
 
 
-class Request(NamedTuple):
+class StepRequest(NamedTuple):
     tokens: tuple  # ids of all known tokens: the prompt, then what was produced
     num_prompt: int  # of these, how many are the prompt's
     num_computed: int  # how many have their keys and values in the cache
@@ -35,5 +35,5 @@ def assembled(calls):
     steps = []
     for requests, page_size in calls:
         fields = ((tuple(tokens), *numbers, tuple(pages)) for tokens, *numbers, pages in requests)
-        steps.append(assemble(tuple(Request(*one) for one in fields), page_size))
+        steps.append(assemble(tuple(StepRequest(*one) for one in fields), page_size))
     return torch.tensor(list(repr(steps).encode()), dtype=torch.uint8)

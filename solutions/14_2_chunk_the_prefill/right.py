@@ -6,7 +6,7 @@ IN_TORCH = """import torch
 from typing import NamedTuple
 
 
-class Request(NamedTuple):
+class StepRequest(NamedTuple):
     tokens: tuple
     num_prompt: int
     num_computed: int
@@ -30,7 +30,7 @@ def assembled(calls):
     steps = []
     for requests, page_size in calls:
         fields = ((tuple(tokens), *numbers, tuple(pages)) for tokens, *numbers, pages in requests)
-        steps.append(assemble(tuple(Request(*one) for one in fields), page_size))
+        steps.append(assemble(tuple(StepRequest(*one) for one in fields), page_size))
     return torch.tensor(list(repr(steps).encode()), dtype=torch.uint8)
 """
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 
-class Request(NamedTuple):
+class PagedRequest(NamedTuple):
     id: int
     priority: int
     arrival: int
@@ -55,7 +55,7 @@ def rooms(calls):
         queues = []
         for queue in (running, waiting):
             fields = ((*one[:3], *map(tuple, one[3:5]), one[5], tuple(one[6])) for one in queue)
-            queues.append(tuple(Request(*one) for one in fields))
+            queues.append(tuple(PagedRequest(*one) for one in fields))
         running, waiting, refs, refused = make_room(*queues, tuple(refs), page_size)
         found.append((list(map(tuple, running)), list(map(tuple, waiting)), refs, refused))
     return torch.tensor(list(repr(found).encode()), dtype=torch.uint8)

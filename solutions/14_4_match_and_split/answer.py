@@ -66,12 +66,12 @@ def played(calls):
                 matched = [page for node in path(held[number])[::-1] for page in node.pages]
             for node in path(held[number]) if name != "insert" else []:
                 node.locks += 1 if name == "match" else -1
-            found.append((matched, [(salt, told(roots[salt])) for salt in sorted(roots)]))
+            found.append((matched, [(salt, tree_as_data(roots[salt])) for salt in sorted(roots)]))
         results.append(found)
     return torch.tensor(list(repr(results).encode()), dtype=torch.uint8)
 
 
-def told(node):
+def tree_as_data(node):
     """A tree as plain data. Given."""
-    below = sorted((key, told(child), child.parent is node) for key, child in node.children.items())
+    below = sorted((key, tree_as_data(child), child.parent is node) for key, child in node.children.items())
     return [list(node.key), list(node.pages), node.locks, below]

@@ -3,7 +3,7 @@ import heapq
 import torch
 
 
-class Node:
+class CacheNode:
     """A node of a radix tree. `children`: key of a child -> the child; the root has no parent and no pages."""
 
     def __init__(self, number, key, parent, pages, locks, last_used):
@@ -42,14 +42,14 @@ def evicted(calls):
     for table, amounts in calls:
         nodes = []
         for number, (key, parent, pages, locks, last_used) in enumerate(table):
-            nodes.append(Node(number, key, nodes[parent] if number else None, tuple(pages), locks, last_used))
+            nodes.append(CacheNode(number, key, nodes[parent] if number else None, tuple(pages), locks, last_used))
             if number:
                 nodes[parent].children[key] = nodes[number]
-        results.append([(evict(nodes[0], amount), told(nodes[0])) for amount in amounts])
+        results.append([(evict(nodes[0], amount), rows_of(nodes[0])) for amount in amounts])
     return torch.tensor(list(repr(results).encode()), dtype=torch.uint8)
 
 
-def told(root):
+def rows_of(root):
     """A tree as rows, one a node. Given."""
     return sorted(
         (node.number, node.parent.number if node.parent else None, list(node.pages), node.locks, node.last_used)

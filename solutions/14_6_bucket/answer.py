@@ -3,7 +3,7 @@ from typing import NamedTuple
 import torch
 
 
-class Request(NamedTuple):
+class DecodeRequest(NamedTuple):
     token: int  # id of the token that the step computes
     num_computed: int  # tokens before it
     pages: tuple  # physical pages, with room for it
@@ -39,7 +39,7 @@ def filled(calls):
         recorded["block_tables"] = torch.full((rows, max_pages), before)
         found = []
         for step in steps:
-            requests = tuple(Request(token, computed, tuple(pages)) for token, computed, pages in step)
+            requests = tuple(DecodeRequest(token, computed, tuple(pages)) for token, computed, pages in step)
             key = fill(dict(recorded), requests, page_size, tuple(batch_buckets), tuple(len_buckets))
             found.append((key, [buffer.tolist() for buffer in recorded.values()]))
         results.append(found)

@@ -1,14 +1,14 @@
 import torch
 
 
-class Request:
+class LiveRequest:
     def __init__(self, max_tokens):
         self.max_tokens, self.output, self.pages = max_tokens, [], []
 
 
 class Engine:
     def __init__(self, num_pages):
-        self.requests = {}  # id -> Request, of all that have not ended
+        self.requests = {}  # id -> LiveRequest, of all that have not ended
         self.waiting, self.running = [], []  # ids
         self.in_flight = []  # ids of the step that the device computes now; all of them run
         self.cancelled = set()  # ids that end with that step
@@ -62,7 +62,7 @@ def served(calls):
         engine, found = Engine(num_pages), []
         for name, number, numbers in operations:
             if name == "add" and number not in engine.requests:
-                engine.requests[number] = Request(numbers[0])
+                engine.requests[number] = LiveRequest(numbers[0])
                 engine.waiting.append(number)
             elif name == "start" and number in engine.waiting:
                 move(engine, number, engine.waiting, engine.running, numbers)
@@ -74,7 +74,7 @@ def served(calls):
                 cancel(engine, number)
             elif name == "finish":
                 finish_step(engine, dict(numbers))
-            found.append(told(engine))
+            found.append(engine_as_data(engine))
         results.append(found)
     return torch.tensor(list(repr(results).encode()), dtype=torch.uint8)
 
@@ -93,7 +93,7 @@ def move(engine, number, before, after, pages):
     request.pages = list(pages)
 
 
-def told(engine):
+def engine_as_data(engine):
     """An engine as plain data. Given."""
     known = sorted((number, list(one.output), list(one.pages)) for number, one in engine.requests.items())
     queues = [list(queue) for queue in (engine.waiting, engine.running, engine.in_flight, sorted(engine.cancelled))]

@@ -73,7 +73,7 @@ class Engine:
 
 
 def served(operations, num_pages, **options):
-    """The state after each operation, as `told` of the answer gives it."""
+    """The state after each operation, as the answer writes it down."""
     engine, found = Engine(num_pages, **options), []
     for operation in operations:
         apply(engine, *operation)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 import torch
 
 
-class Request(NamedTuple):
+class TimedRequest(NamedTuple):
     due: int  # microseconds: when the plan of arrivals says that it is sent
     sent: int  # when it was sent, perhaps later
     tokens: tuple  # when each token came; none of a request that failed
@@ -35,6 +35,6 @@ def reports(calls):
     """The report of each call, as text. Given: the judge reads it."""
     found = []
     for requests, warm_up, percents, first_limit, gap_limit in calls:
-        requests = tuple(Request(due, sent, tuple(tokens)) for due, sent, tokens in requests)
+        requests = tuple(TimedRequest(due, sent, tuple(tokens)) for due, sent, tokens in requests)
         found.append(report(requests, warm_up, tuple(percents), first_limit, gap_limit))
     return torch.tensor(list(repr(found).encode()), dtype=torch.uint8)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 
-class Request(NamedTuple):
+class TimedRequest(NamedTuple):
     due: int
     sent: int
     tokens: tuple
@@ -45,7 +45,7 @@ def report(requests, warm_up, percents, first_limit, gap_limit):
 def reports(calls):
     found = []
     for requests, warm_up, percents, first_limit, gap_limit in calls:
-        requests = tuple(Request(due, sent, tuple(tokens)) for due, sent, tokens in requests)
+        requests = tuple(TimedRequest(due, sent, tuple(tokens)) for due, sent, tokens in requests)
         found.append(report(requests, warm_up, tuple(percents), first_limit, gap_limit))
     return torch.tensor(list(repr(found).encode()), dtype=torch.uint8)
 """

@@ -1,5 +1,7 @@
 """Exercises on plain data: results are read as literals, held against a form, and explained by mistakes."""
 
+import ast
+
 import pytest
 import torch
 
@@ -62,3 +64,11 @@ def test_a_number_of_another_type_is_wrong_and_said():
     text = checklist.solution_text(exercise).replace("rate, good\n", "rate and float(rate), good\n")
     verdict = judge(exercise, text, seed=3)
     assert verdict.diagnosis.code == "wrong_result" and ".0 and should be" in verdict.diagnosis.sentence
+
+
+def test_no_two_answers_of_14_define_one_name():
+    """They share a notebook: the later cell's class would be taken along with the earlier cell's function."""
+    names = []
+    for path in registry.ROOT.glob("solutions/14_*/answer.py"):
+        names += [node.name for node in ast.parse(path.read_text()).body if hasattr(node, "name")]
+    assert sorted(set(names)) == sorted(names)
