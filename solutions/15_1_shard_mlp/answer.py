@@ -18,7 +18,7 @@ def mlp(world, x, up_part, up_bias_part, down_part, down_bias):
     ### END SOLUTION
 
 
-def on_rank(world, x, up, up_bias, down, down_bias):
+def mlp_on_rank(world, x, up, up_bias, down, down_bias):
     """What each rank runs: its parts, and the MLP with them. Given."""
     parts = shard(up, up_bias, down, world.rank, world.num_ranks)
     return mlp(world, x, *parts, down_bias), *parts

@@ -37,7 +37,7 @@ def receive(world, kv, free_pages, num_seqs, max_pages):
     ### END SOLUTION
 
 
-def on_rank(world, kv, table, seq_lens, free_pages):
+def hand_over_on_rank(world, kv, table, seq_lens, free_pages):
     """What the two ranks run, each with its own pool; returns the pool, the table and the lengths. Given."""
     own = kv[world.rank].clone()
     if world.rank == 0:
