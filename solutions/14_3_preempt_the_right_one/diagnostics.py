@@ -107,12 +107,12 @@ MISTAKES = (
      "victim", {"safe": "itself"}),
     ("served_are_safe", "requests earlier in `running` are never preempted. All that run are candidates, those that "
      "have their pages for this step too", {"safe": "served"}),
-    ("shared_page_freed", "the pages of a victim become free whoever else holds them. The next request then writes "
-     "into a prefix that others read", {"freed": lambda refs: 0}),
+    ("shared_page_freed", "the pages of a victim become free although other requests hold them. The next request then "
+     "writes into a prefix that others read", {"freed": lambda refs: 0}),
     ("pages_not_released", "the pages of a victim are not released",
      {"freed": lambda refs: refs, "of_refused": lambda refs: refs - 1}),
-    ("grown_pages_leak", "pages that a request got in this step are not released when it is preempted in it. They "
-     "belong to nobody from then on", {"grown": False}),
+    ("grown_pages_leak", "pages that a request got in this step are not released when it is preempted in it. Then "
+     "no request holds them, and their count is 1", {"grown": False}),
     ("output_lost", "the output of a victim is gone. Its client has read these tokens; they are computed again, not "
      "drawn again", {"again": lambda one: with_field(one, output=(), computed=0, pages=())}),
     ("output_doubled", "the output of a victim is appended to its prompt and stays in its output. Then the tokens are "
@@ -130,7 +130,7 @@ MISTAKES = (
     ("victim_runs_too", "a victim is in `waiting` and still in `running`", {"stays": True}),
     ("never_refused", "a request that needs more pages than the pool has preempts all others and then itself. It "
      "comes back, and so does this step, for ever", {"refuses": lambda num_pages, lacks, refs: False}),
-    ("refused_for_now", "a request is refused when the free pages do not suffice. The pool has enough; somebody has to "
+    ("refused_for_now", "a request is refused when the free pages do not suffice. The pool has enough; a victim has to "
      "give some back", {"refuses": lambda num_pages, lacks, refs: lacks > refs.count(0)}),
     ("refused_at_the_limit", "a request that needs exactly the whole pool is refused",
      {"refuses": lambda num_pages, lacks, refs: num_pages >= len(refs)}),

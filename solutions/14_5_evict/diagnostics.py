@@ -90,7 +90,7 @@ MISTAKES = (
     ("one_lock_evicted", "a node with one lock counts as free. That one request still reads it",
      {"unlocked": lambda locks: locks <= 1}),
     ("inner_evicted", "nodes with children are evicted too. Their children are then out of reach: no request finds "
-     "their pages, and nobody frees them", {"inner": True}),
+     "their pages, and no eviction frees them", {"inner": True}),
     ("parents_never", "a parent whose last child was evicted never becomes a leaf. Its pages can be freed too",
      {"parents": "never"}),
     ("parents_at_once", "a parent is evicted while it has other children", {"parents": "at once"}),
@@ -105,7 +105,7 @@ MISTAKES = (
     ("node_cut", "only the pages that are lacking are taken from the last node. Whole nodes are evicted here",
      {"cut": True}),
     ("stays_in_tree", "evicted nodes stay in the tree. The next request with their prefix gets pages that belong to "
-     "somebody else", {"removed": "none", "parents": "never"}),
+     "another one", {"removed": "none", "parents": "never"}),
     ("siblings_lost", "all children of the parent are removed. The others keep their pages, and no request finds them",
      {"removed": "all"}),
     ("all_leaves", "everything that may be evicted is, whatever num_pages says",

@@ -119,9 +119,9 @@ def _told(engine):
 
 # (code, words, what the engine does otherwise); each sentence goes on from "It is what comes when"
 MISTAKES = (
-    ("freed_in_flight", "a request in flight ends at once. The device still writes to its pages: whoever gets them now "
-     "has its keys overwritten. Mark it, and end it with the step", {"in_flight": "ended"}),
-    ("in_flight_ignored", "a request in flight is not cancelled. It runs on to its last token for nobody",
+    ("freed_in_flight", "a request in flight ends at once. The device still writes to its pages: the request that gets "
+     "them now has its keys overwritten. Mark it, and end it with the step", {"in_flight": "ended"}),
+    ("in_flight_ignored", "a request in flight is not cancelled. It runs on to its last token without a client",
      {"in_flight": "ignored"}),
     ("waiting_ignored", "only running requests can be cancelled. One that waits is computed in full later on",
      {"waiting": False}),
@@ -142,7 +142,7 @@ MISTAKES = (
      {"cleared": False}),
     ("step_stays", "in_flight stays after its step. A request that is cancelled then waits for a step that is over",
      {"landed": False}),
-    ("shared_page_freed", "the pages of an ended request become free whoever else holds them",
+    ("shared_page_freed", "the pages of an ended request become free although other requests hold them",
      {"freed": lambda count: 0}),
     ("pages_not_released", "the pages of an ended request are not released", {"freed": lambda count: count}),
     ("released_twice", "the pages of an ended request are released twice", {"freed": lambda count: count - 2}),
