@@ -156,7 +156,7 @@ def test_of_several_answers_the_first_that_is_no_starter_is_graded(tmp_path, sol
     assert learner.problems == [f"{FIRST} is there 2 times: a.ipynb, cell 2 is graded, a.ipynb, cell 3 not"]
 
 
-def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path, solutions, monkeypatch):
+def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path, solutions, shared, monkeypatch):
     """On one worker, on two, and after a stop with a torn journal; a judge is killed on the way."""
     one = solutions[FIRST]
     wrong = one.replace("l_b *", "-l_b *")
@@ -176,11 +176,11 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path, s
         paths = [tmp_path / f"{name}.csv", tmp_path / f"{name}.json", *sorted((tmp_path / name).rglob("*.html"))]
         return [path.read_bytes() for path in paths]
 
-    def kills(worker, request, timeout=0, call=client.Worker.call):
+    def kills(worker, request, timeout, exchange=client.Worker._exchange):
         asked.append(request)
         if len(asked) == 2:
             worker.process.kill()
-        return call(worker, request, timeout)
+        return exchange(worker, request, timeout)
 
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "add", stops)
@@ -192,8 +192,9 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path, s
         status, rows = grade(folder, *files("one"))
     assert status == 0 and len(judged) == 2  # of four: the answers of ben and carl are one job
     assert states(rows) == dict(zip(answers, ["PASS", "FAIL", "FAIL", "FAIL", "PASS"], strict=True))
-    monkeypatch.setattr(jobs, "new_judge", client.Judge)
-    monkeypatch.setattr(client.Worker, "call", kills)
+    judges = iter((shared, client.Judge()))
+    monkeypatch.setattr(jobs, "new_judge", lambda: next(judges))
+    monkeypatch.setattr(client.Worker, "_exchange", kills)
     assert grade(folder, *files("two"), "--jobs", "2")[0] == 0 and len(asked) == 5  # the killed one was asked again
     assert written("one") == written("two") and len(written("one")) == 8
     monkeypatch.setattr(jobs, "judged", None)  # nothing is left to be judged
