@@ -155,7 +155,16 @@ def diagnose(evidence):
     if _shared(evidence.cases):
         return Diagnosis("state_shared", f"{start} It is what comes when routers share what they remember: a new one "
                          "begins with nothing, so make it in __init__.")  # fmt: skip
+    passing = evidence.passing()
+    if passing and min(map(_prompts_each, failing)) > max(map(_prompts_each, passing)):
+        text = f"{start} All is right where a worker has had at most {max(map(_prompts_each, passing)):.0f} prompts"
+        return Diagnosis("prompts_forgotten", f"{text}: it knows every request that was ever sent there.")
     return Diagnosis(code, start)
+
+
+def _prompts_each(case):
+    """Requests for each worker of a case."""
+    return case.case.sizes["num_requests"] / case.case.sizes["num_workers"]
 
 
 def _chosen(case):

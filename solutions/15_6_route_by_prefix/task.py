@@ -57,6 +57,7 @@ EXERCISE = exercise(
         _case("nothing waits", 60, 6, 40, 16, 10**6),
         _case("limits met exactly", 150, 3, 4, 2, 1),
         _case("many requests", 300, 7, 128, 16, 4),
+        _case("a long trace", 500, 2, 128, 16, 12),
     ),
     make_inputs=_inputs,
     make_run=_run,
