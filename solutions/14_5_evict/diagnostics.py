@@ -20,6 +20,14 @@ class Tree:
     def reached(self, number=0):
         return [number, *(n for child in self.below[number].values() for n in self.reached(child))]
 
+    def remove(self, number, which):
+        """Remove "one", the node from its parent, "all" children of the parent, or "none"."""
+        key, parent = self.rows[number][:PAGES]
+        if which == "all":
+            self.below[parent].clear()
+        elif which == "one":
+            self.below[parent].pop(key, None)
+
     def told(self):
         return [(n, *self._row(n)) for n in sorted(self.reached())]
 
@@ -51,7 +59,7 @@ def evicted(
         while leaves or later:
             leaves, later = (leaves, later) if leaves else (later, [])
             number = min(leaves, key=lambda n: (order(tree, n), n))
-            key, parent, pages, _, _ = tree.rows[number]
+            _, parent, pages, _, _ = tree.rows[number]
             if enough(counts(freed) if counts is len else len(taken), amount, len(pages)):
                 break
             leaves.remove(number)
@@ -62,10 +70,7 @@ def evicted(
                 tree.rows[number][PAGES] = pages[: len(pages) - lacks]
                 break
             freed += pages
-            if removed == "all":
-                tree.below[parent].clear()
-            elif removed == "one":
-                tree.below[parent].pop(key, None)
+            tree.remove(number, removed)
             if inner:
                 leaves = [n for n in leaves if n in tree.reached()]
             may = parents == "locked" or unlocked(tree.rows[parent][LOCKS])
