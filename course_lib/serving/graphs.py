@@ -33,6 +33,7 @@ class StepGraphs:
     def __init__(self):
         self.graphs, self.pool = {}, None
 
+    # region: call
     def __call__(self, body, *key):
         """The first step of a key runs as it is, and is recorded for the others."""
         key = (body, *key)
@@ -47,6 +48,8 @@ class StepGraphs:
             recorded = body(*key[1:])
         self.graphs[key] = graph, recorded
         return result
+
+    # endregion
 
 
 def eager(body, *key):

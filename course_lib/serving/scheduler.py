@@ -92,12 +92,14 @@ class Scheduler:
         if len(self.in_flight) >= self.config.max_in_flight:
             raise ServingError(f"{len(self.in_flight)} steps are in flight; commit the oldest before the next one.")
         plan = Plan(self.config.max_num_tokens)
-        phases = (self._continue, self._admit) if self.config.chunked else (self._admit, self._continue)
-        if phases[0](plan):
-            phases[1](plan)
+        first, then = (self._continue, self._admit) if self.config.chunked else (self._admit, self._continue)
+        if first(plan):
+            then(plan)
         self._add_drafts(plan)
         return self._start(plan) if plan.pieces else None
 
+    # endregion
+    # region: continue
     def _continue(self, plan):
         """Those who run: one token or the rest of the prompt, in order. -> whether new ones may join them"""
         if self.in_flight and not self._running_fits():
@@ -112,6 +114,8 @@ class Scheduler:
                 self._add_piece(sequence, count, plan)
         return not plan.preempted
 
+    # endregion
+    # region: admit
     def _admit(self, plan):
         """Those who wait, in order, while budget, seats and pages last; no one is passed over. -> whether none came"""
         while self.waiting and len(self.running) < self.config.max_num_seqs and plan.budget > 0:

@@ -52,6 +52,8 @@ class TextOutput:
         text, self._held = self._split(self._held)
         return text
 
+    # endregion
+    # region: hold
     def _split(self, text):
         """(what may be given out, the longest end of `text` with which a stop string begins)."""
         longest = max(map(len, self.stop), default=1) - 1
