@@ -29,6 +29,7 @@ CASES = (
     "decode_splits", "decode_graphs", "page_sizes", "paged_prefill", "engine", "flash_attention", "flash_attention_3",
     "flash_attention_3_backward", "norm", "activation", "rope", "cross_entropy", "embedding",
     "sampling", "w4a16", "moe", "mla", "score_mods", "model", "serving",
+    "serving_grid",
     "scaling",
 )  # fmt: skip
 COUNTERS = (

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import serving as case
-from benchmarks.harness import children
+from benchmarks import serving_grid
+from benchmarks.harness import children, main
 from benchmarks.harness.step_times import recorder, store_steps
 from course_lib.serving import ServingConfig, load, traces
 from course_lib.serving.simulator import Line, SimulatedEngine, StepTimes, fit
@@ -112,3 +113,14 @@ def test_static_batching_runs_dry(scenario):
     spec = {"load": given, "device": "cpu", "dry": True, "runs": 1, "temperature": 0.6, "max_tokens": 64}
     row = case.run_variant("static_batching", spec)
     assert row["errors"] == 0 and row["requests"] == given["num_requests"] and float(row["tokens_per_s"]) > 0
+
+
+def test_the_grid_measures_and_simulates_a_cell(tmp_path):
+    out = tmp_path / "grid.csv"
+    given = ["--dry", "--out", str(out), "--commit", "abc", "--only", "trace=grid,turns", "batch=2"]
+    assert main(serving_grid.BENCHMARK, given) == 0
+    rows = list(csv.DictReader(line for line in out.read_text().splitlines() if not line.startswith("#")))
+    assert [row["trace"] for row in rows] == ["grid", "turns"] and not any(row["note"] for row in rows)
+    for row in rows:
+        error = float(row["sim_tokens_per_s"]) / float(row["tokens_per_s"]) - 1
+        assert float(row["sim_error"]) == pytest.approx(error, rel=0.02, abs=0.01) and row["model"] == "tiny"
