@@ -30,12 +30,12 @@ class recorder:
     Time in which the engine had no work belongs to no step.
     """
 
-    def __init__(self, engine):
-        self.engine, self.scheduler, self.steps = engine, engine.scheduler, []
+    def __init__(self, engine, clock=time.perf_counter):
+        self.engine, self.scheduler, self.steps, self.clock = engine, engine.scheduler, [], clock
         self.originals = engine.step, engine.scheduler.schedule
 
     def __enter__(self):
-        self.last = time.perf_counter()
+        self.last = self.clock()
         self.engine.step, self.scheduler.schedule = self.step, self.schedule
         return self.steps
 
@@ -51,7 +51,7 @@ class recorder:
 
     def schedule(self):
         self.close()
-        self.last = time.perf_counter()
+        self.last = self.clock()
         step = self.originals[1]()
         if step is not None:
             self.steps.append(sizes(step))
@@ -60,7 +60,7 @@ class recorder:
     def close(self):
         """Add the time since the last call to the newest step; a call that scheduled nothing belongs to it too."""
         if self.steps and self.last is not None:
-            self.steps[-1]["ms"] = self.steps[-1].get("ms", 0.0) + 1e3 * (time.perf_counter() - self.last)
+            self.steps[-1]["ms"] = self.steps[-1].get("ms", 0.0) + 1e3 * (self.clock() - self.last)
 
 
 def sizes(step):
