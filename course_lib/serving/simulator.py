@@ -8,7 +8,7 @@ A step takes base + token x its tokens + key x the keys that it reads, with one 
 with parts of prompts; `scaled` carries a line to another model by the formulas of `roof`. Simulated time passes only in
 steps and while no request is there, so that thousands of requests take seconds.
 
-May import: roof, scheduler, torch.
+May import: model, roof, scheduler, torch.
 """
 
 from collections import deque
@@ -16,9 +16,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from ..model import ModelConfig
 from .roof import Costs
 from .scheduler import Scheduler
 
+# A. Grattafiori and others, "The Llama 3 Herd of Models", 2024, table 3, https://arxiv.org/abs/2407.21783
+LLAMA_3_70B = ModelConfig("llama", 128256, 8192, 80, 64, 8, 128, 28672, 8192, 1e-5, 5e5, tie_embeddings=False)
 COMPARED = ("tokens_per_s", "seconds", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms", "itl_p50_ms")
 
 

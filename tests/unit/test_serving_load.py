@@ -7,7 +7,16 @@ import pytest
 from course_lib.model import SIZES, ModelConfig
 from course_lib.serving import Request, ServingConfig, load, traces
 from course_lib.serving.roof import Costs, card_rates, roof_seconds
-from course_lib.serving.simulator import Line, SimulatedEngine, StepTimes, deviations, fit, fit_error, scaled
+from course_lib.serving.simulator import (
+    LLAMA_3_70B,
+    Line,
+    SimulatedEngine,
+    StepTimes,
+    deviations,
+    fit,
+    fit_error,
+    scaled,
+)
 
 TIMES = StepTimes(Line(1e-3, 0.0, 0.0), Line(1e-3, 1e-5, 0.0))
 
@@ -171,6 +180,17 @@ def test_a_scaled_line_follows_the_formulas():
     assert four.key == pytest.approx(line.key / 4) and four.base < line.base
     same = scaled(times, old, old, rates)
     assert vars(same.decode) == pytest.approx(vars(times.decode))
+
+
+def test_thousands_of_requests_of_70_billion_weights_on_four_cards():
+    source, rates = SIZES["qwen3-0.6b-shape"], card_rates("NVIDIA H200")
+    times = StepTimes(Line(1.2e-3, 0.0, 2.9e-8), Line(1.2e-2, 1.6e-6, 3.6e-8))
+    assert Costs.of(LLAMA_3_70B).weight_bytes == pytest.approx(139e9, rel=0.01)
+    large = scaled(times, source, LLAMA_3_70B, rates, cards=4)
+    assert large.decode.base > 139e9 / 4 / rates[0]
+    requests = traces.arriving(traces.fixed_trace(2000, 100, 4), 30)
+    row = load.summary(simulated(load.OpenLoop(requests), times=large, num_pages=20_000, max_num_seqs=64))
+    assert row["requests"] == 2000 and row["errors"] == 0 and row["tpot_p50_ms"] > 1e3 * large.decode.base
 
 
 def test_the_sample_of_an_engine():
