@@ -15,12 +15,15 @@ ROOMS = {
     "course_lib.ops": "Launchers of the kernels",
     "course_lib.reference": "References in float64",
     "course_lib.kv": "The page pool",
+    "course_lib.model": "A language model",
+    "course_lib.serving": "A serving engine",
+    "course_lib.parallel": "Several ranks",
     "course_lib.measure": "Numbers: tables, roofline, timing, stored results",
     "course_lib.viz": "Pictures",
 }
 OTHERS = {  # room -> modules whose names its page lists too
     "course_lib": ("course_lib.device", "course_lib.errors"),
-    "course_lib.measure": ("course_lib.measure.decode",),
+    "course_lib.measure": ("course_lib.measure.decode", "course_lib.measure.serving_cost"),
 }
 
 
