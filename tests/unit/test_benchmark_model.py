@@ -35,7 +35,8 @@ def test_numbers_of_a_run():
     inputs = case.Case.__new__(case.Case)
     inputs.device, inputs.load, inputs.new_tokens = "cpu", {"batch_size": 2}, 50
     row = case.numbers(inputs, ([[1] * 5] * 2, 0.1, 0.5, 3e9), 2e9)
-    assert row["tokens_per_s"] == "20.0"  # 2 x 50 tokens in 0.1 + 49 x 0.1 s and row["step_ms"] == "100.0000" and row["step_gbps"] == "20"
+    # 2 x 50 tokens in 0.1 + 49 x 0.1 s
+    assert row["tokens_per_s"] == "20.0" and row["step_ms"] == "100.0000" and row["step_gbps"] == "20"
     assert case.agreement([[1, 2, 3, 4], [5, 6]], [[1, 2, 0, 4], [5, 6]]) == 4 / 6
 
 
