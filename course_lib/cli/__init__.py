@@ -92,11 +92,19 @@ def _parser():
         made.set_defaults(run=run)
         return made
 
+    _add_of_learners(command)
+    _add_of_teachers(command)
+    serve.add_arguments(command("serve", serve.run, serve.HELP))
+    bench_serve.add_arguments(command("bench-serve", bench_serve.run, bench_serve.HELP))
+    command("build", None, "notebooks from chapters/")
+    command("bench", None, "measure this machine; rows go to benchmarks/results")
+    return parser
+
+
+def _add_of_learners(command):
+    """The commands of those who work through the course."""
     doctor = command("doctor", _doctor, "what this machine can run")
     grade = command("grade", _grade, "judge the answer in a file")
-    every = command("grade-all", _grade_all, "judge every submission in a folder, each in a sandbox of its own")
-    every.add_argument("folder", type=Path, help="with files such as NAME/03.1.py or folders such as NAME/03.1/")
-    every.add_argument("--seed", type=int, help="fixed inputs, for tests; otherwise they are new every time")
     hint = command("hint", _hint, "open one more of the three hints")
     progress = command("progress", _progress, "how far you are, what comes next, and your predictions")
     reset = command("reset", _reset, "put the starter cell back; your cell is kept in work/")
@@ -111,8 +119,16 @@ def _parser():
     watch.add_argument("file", type=Path, help="the answer, in an editor of your own")
     watch.add_argument("--engine", choices=("cpu", "gpu"), help="default: what this machine has")
     _add_options_of_grade(grade)
-    for made in (doctor, grade, every, progress):
+    for made in (doctor, grade, progress):
         made.add_argument("--json", action="store_true", help="for programs")
+
+
+def _add_of_teachers(command):
+    """The commands of those who grade others or write exercises."""
+    every = command("grade-all", _grade_all, "judge every submission in a folder, each in a sandbox of its own")
+    every.add_argument("folder", type=Path, help="with files such as NAME/03.1.py or folders such as NAME/03.1/")
+    every.add_argument("--seed", type=int, help="fixed inputs, for tests; otherwise they are new every time")
+    every.add_argument("--json", action="store_true", help="for programs")
     own = command("exercises", _exercises, "check the exercises of a folder, or build their notebook")
     own.add_argument("action", choices=("check", "build"))
     own.add_argument("names", nargs="*", metavar="DIR", help="folders, or ids of the course's own exercises")
@@ -121,11 +137,6 @@ def _parser():
     many = command("cohort", cohort.run, cohort.HELP)
     cohort.add_arguments(many)
     every.epilog = many.epilog = _LIMITS
-    serve.add_arguments(command("serve", serve.run, serve.HELP))
-    bench_serve.add_arguments(command("bench-serve", bench_serve.run, bench_serve.HELP))
-    command("build", None, "notebooks from chapters/")
-    command("bench", None, "measure this machine; rows go to benchmarks/results")
-    return parser
 
 
 def _add_options_of_grade(grade):

@@ -58,15 +58,13 @@ def paged_attention(
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     variant : one of DECODE_VARIANTS
     max_seq_len : int or None, not below any of `seq_lens`; default max_pages * page_size. A tight one saves idle blocks
-    counters : tensor, (batch_size, num_kv_heads), int32, contiguous, of zeros, and zeros again afterwards: 04 alone
-        uses it; None: a new one each time
+    counters : tensor, (batch_size, num_kv_heads), int32, contiguous, zeros before and after, for 04; None: a new one
     deterministic : bool; 04 in CUDA alone: a sequence's bits depend neither on the batch nor on max_seq_len
     validate : bool; check the values of both on a GPU too, which waits for it; on the CPU always
 
     Returns
     -------
-    out : tensor, shape and dtype of `q`, contiguous; zero for a sequence without tokens
-    lse : tensor, (batch_size, num_heads), float32, natural log; -inf for a sequence without tokens
+    out, lse : tensors, like `q`, contiguous, and (batch_size, num_heads), float32, natural log; without tokens 0, -inf
 
     Raises
     ------
@@ -75,11 +73,9 @@ def paged_attention(
 
     Notes
     -----
-    Cost      bytes: 2 * sum(seq_lens) * num_kv_heads * head_dim * 2, read once by 04, num_heads / num_kv_heads times
-              (from L2 where it lasts) by 02 and 03
+    Cost      bytes: 2 * sum(seq_lens) * num_kv_heads * head_dim * 2, read once by 04, a time a head by 02 and 03
     Numerics  scores, m, l and sums in float32; 04 rounds the weights to the dtype of `q` before the second product
-    NaN       in a query, key or value that is read comes out where torch gives it, in lse too
-    Reads     no token at or past seq_lens: other slots, pages and table entries are undefined
+    NaN       in what is read comes out where torch gives it, in lse too; what is at or past seq_lens is not read
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
     options |= {"max_seq_len": max_seq_len, "counters": counters, "deterministic": deterministic, "validate": validate}

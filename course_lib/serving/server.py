@@ -46,6 +46,12 @@ def create_app(service, served):
 
     app = FastAPI(title="Attention, kernel by kernel", lifespan=lifespan, docs_url=None, redoc_url=None)
     _add_errors(app)
+    _add_routes(app, service, served, metrics)
+    return app
+
+
+def _add_routes(app, service, served, metrics):
+    """What clients ask, and those who watch the server."""
     model = {"id": served.name, "object": "model", "created": 0, "owned_by": "course", "max_model_len": served.max_len}
 
     @app.post("/v1/completions")
@@ -74,8 +80,6 @@ def create_app(service, served):
     @app.get("/metrics")
     async def read_metrics():
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    return app
 
 
 def serve(app, host, port, announce=print):

@@ -156,6 +156,17 @@ def test_of_several_answers_the_first_that_is_no_starter_is_graded(tmp_path, sol
     assert learner.problems == [f"{FIRST} is there 2 times: a.ipynb, cell 2 is graded, a.ipynb, cell 3 not"]
 
 
+def files(folder, name):
+    """Every output of a run."""
+    return [folder / f"{name}.csv", "--json", str(folder / f"{name}.json"), "--html", str(folder / name)]
+
+
+def written(folder, name):
+    """The bytes of every output of a run."""
+    paths = [folder / f"{name}.csv", folder / f"{name}.json", *sorted((folder / name).rglob("*.html"))]
+    return [path.read_bytes() for path in paths]
+
+
 def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path, solutions, shared, monkeypatch):
     """On one worker, on two, and after a stop with a torn journal; a judge is killed on the way."""
     one = solutions[FIRST]
@@ -169,13 +180,6 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path, s
             raise KeyboardInterrupt
         add(journal, key, verdict)
 
-    def files(name):
-        return [tmp_path / f"{name}.csv", "--json", str(tmp_path / f"{name}.json"), "--html", str(tmp_path / name)]
-
-    def written(name):
-        paths = [tmp_path / f"{name}.csv", tmp_path / f"{name}.json", *sorted((tmp_path / name).rglob("*.html"))]
-        return [path.read_bytes() for path in paths]
-
     def kills(worker, request, timeout, exchange=client.Worker._exchange):
         asked.append(request)
         if len(asked) == 2:
@@ -184,21 +188,23 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path, s
 
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "add", stops)
-        assert grade(folder, *files("one"))[0] == 130
+        assert grade(folder, *files(tmp_path, "one"))[0] == 130
     with (tmp_path / "one.csv.journal").open("ab") as journal:
         journal.write(b'{"key": "torn')
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "judged", lambda job: judged.append(job) or usual(job))
-        status, rows = grade(folder, *files("one"))
+        status, rows = grade(folder, *files(tmp_path, "one"))
     assert status == 0 and len(judged) == 2  # of four: the answers of ben and carl are one job
     assert states(rows) == dict(zip(answers, ["PASS", "FAIL", "FAIL", "FAIL", "PASS"], strict=True))
     judges = iter((shared, client.Judge()))
     monkeypatch.setattr(jobs, "new_judge", lambda: next(judges))
     monkeypatch.setattr(client.Worker, "_exchange", kills)
-    assert grade(folder, *files("two"), "--jobs", "2")[0] == 0 and len(asked) == 5  # the killed one was asked again
-    assert written("one") == written("two") and len(written("one")) == 8
+    assert (
+        grade(folder, *files(tmp_path, "two"), "--jobs", "2")[0] == 0 and len(asked) == 5
+    )  # the killed one was asked again
+    assert written(tmp_path, "one") == written(tmp_path, "two") and len(written(tmp_path, "one")) == 8
     monkeypatch.setattr(jobs, "judged", None)  # nothing is left to be judged
-    assert grade(folder, *files("one"))[0] == 0
+    assert grade(folder, *files(tmp_path, "one"))[0] == 0
 
 
 def test_an_answer_without_a_verdict_is_said_and_graded_next_time(tmp_path, solutions, monkeypatch):

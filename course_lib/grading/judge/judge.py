@@ -44,9 +44,7 @@ def judge(
     filename, first_line : where the text begins for the learner
     prepared : what `prepare(exercise, seed)` gave, to judge many answers on the same inputs
 
-    Returns
-    -------
-    Verdict
+    Returns a Verdict.
     """
     started, verdict = time.perf_counter(), Verdict(exercise=exercise.id, state=FAIL, engine="cpu")
     if not_started(exercise, answer_text):

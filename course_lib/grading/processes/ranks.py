@@ -79,8 +79,6 @@ class Hub:
 def call(function, num_ranks, arguments, constants, context=contextlib.nullcontext):
     """What `function(world, *arguments, **constants)` returned on each rank, and the calls that each one made.
 
-    Parameters
-    ----------
     context : callable; each rank runs inside ``with context():``
 
     Returns
