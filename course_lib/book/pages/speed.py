@@ -93,6 +93,35 @@ def _decode(page_size):
     )
 
 
+def _model():
+    caption = (
+        "Tokens a second of greedy generation, 256 new tokens, random weights, by model and prompts x tokens of each "
+        "(times the best of transformers' four ways; 01 and 02 keep nothing and make 4 tokens)"
+    )
+    size = ("model", "batch_size", "prompt_len")
+    cell = _beside("tokens_per_s", "ratio_to_best_peer")
+    head = "{}, {} x {:,}".format
+    return Shown("A language model", "model", size, cell, caption, head=head)
+
+
+def _serving():
+    caption = (
+        "Tokens a second of a serving engine, prompts and outputs uniform in 100 to 1,024 tokens, the shape of "
+        "Qwen3-0.6B with random weights, by requests that come at once (share of the card's roof)"
+    )
+    cell = _beside("tokens_per_s", "roof_percent", "{:.0f} %")
+    where = {"scenario": "offline", "model": "qwen3-0.6b-shape", "note": None}
+    return Shown("Serving", "serving", ("num_requests",), cell, caption, where)
+
+
+def _ranks():
+    caption = (
+        "TFLOP/s of each GPU in causal attention over two of them, 32 query heads and 8 key heads of 128 in bfloat16, by "
+        "tokens (times one GPU)"
+    )
+    return Shown("Several GPUs", "scaling", ("seq_len",), _beside("tflops", "speedup"), caption, {"part": "context"})
+
+
 LIBRARY_NAMES = {"sdpa_flash": "PyTorch SDPA, flash backend", "sdpa_cudnn": "PyTorch SDPA, cuDNN backend"}
 TABLES = (
     Shown(
@@ -113,6 +142,9 @@ TABLES = (
     *(_hopper_attention(head_dim, causal) for head_dim in (64, 128) for causal in (0, 1)),
     _decode(16),
     _decode(64),
+    _model(),
+    _serving(),
+    _ranks(),
 )
 
 
@@ -147,7 +179,7 @@ def _size(shown, row):
 
 def _line(shown, row):
     """The first cell of a row's line."""
-    name = f"{row['variant'].rpartition('/')[2]} ({row['language']})"
+    name = row["variant"].rpartition("/")[2] + (f" ({row['language']})" if row.get("language") else "")
     return f"{row[shown.prefix]}, {name}" if shown.prefix else name
 
 
