@@ -116,8 +116,8 @@ def _serving():
 
 def _ranks():
     caption = (
-        "TFLOP/s of each GPU in causal attention over two of them, 32 query heads and 8 key heads of 128 in bfloat16, by "
-        "tokens (times one GPU)"
+        "TFLOP/s of each GPU in causal attention over two of them, 32 query heads and 8 key heads of 128 in bfloat16, "
+        "by tokens (times one GPU)"
     )
     return Shown("Several GPUs", "scaling", ("seq_len",), _beside("tflops", "speedup"), caption, {"part": "context"})
 
