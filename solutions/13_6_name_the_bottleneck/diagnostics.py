@@ -117,10 +117,21 @@ def _busy(kernels, step):
     return step - _idle(kernels, step)
 
 
+def _ends_before(kernels):
+    return [min(one[LAUNCHED] for one in kernels), *_ends(kernels)[:-1]]
+
+
 def _neighbours(kernels, _step):
     """Gaps since the end of the kernel before, whatever else runs."""
-    ends = [min(one[LAUNCHED] for one in kernels), *_ends(kernels)]
-    return sum(max(one[START] - end, 0) for one, end in zip(kernels, ends, strict=False))
+    return sum(max(one[START] - end, 0) for one, end in zip(kernels, _ends_before(kernels), strict=True))
+
+
+def _neighbours_host(kernels, _step, _idle):
+    return sum(max(one[LAUNCHED] - end, 0) for one, end in zip(kernels, _ends_before(kernels), strict=True))
+
+
+def _last_span(kernels):
+    return _ends(kernels)[-1] - min(one[LAUNCHED] for one in kernels)
 
 
 def _whole_gaps(kernels, _step, _idle):
@@ -154,8 +165,10 @@ MISTAKES = (
      "step, and kernels that overlap take their time once", {"span": _sum}),
     ("from_first_start", "the step begins when the first kernel starts. It begins with the first launch",
      {"span": lambda kernels: max(_ends(kernels)) - min(one[START] for one in kernels)}),
+    ("from_zero", "the step begins at the clock's zero. It begins with the first launch",
+     {"span": lambda kernels: max(_ends(kernels))}),
     ("ends_with_last_start", "the step ends with the kernel that started last. One that started before may end later",
-     {"span": lambda kernels: _ends(kernels)[-1] - min(one[LAUNCHED] for one in kernels)}),
+     {"span": _last_span}),
     ("not_sorted", "the kernels are taken in the order of the list. A profile lists them stream by stream; sort them "
      "by their start", {"order": list}),
     ("sorted_by_launch", "the kernels are sorted by their launch. With two streams they start in another order",
@@ -166,6 +179,9 @@ MISTAKES = (
      "that takes the same time away twice", {"idle": lambda kernels, step: max(step - _sum(kernels), 0)}),
     ("gap_to_the_one_before", "a gap runs from the end of the kernel before. A longer one that began still earlier may "
      "run on: a gap begins at the latest end so far", {"idle": _neighbours}),
+    ("no_latest_end", "every kernel is taken to end after those that started before it. A short one on a second stream "
+     "ends while a longer one runs on: keep the latest end so far",
+     {"span": _last_span, "idle": _neighbours, "host": _neighbours_host}),
     ("first_wait_left_out", "the time from the first launch to the first start is not idle. The device waits there too",
      {"idle": lambda kernels, step: _idle(kernels, step) - kernels[0][START] + min(k[LAUNCHED] for k in kernels)}),
     ("all_idle_is_host", "all idle time waits for the host. Where the next kernel had been launched, the host was "
