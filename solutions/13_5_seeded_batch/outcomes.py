@@ -1,0 +1,195 @@
+"""What a row of 13.5 gives, which rows rounding may decide, and the usual mistakes as outcomes of their own.
+
+May import: torch.
+"""
+
+import functools
+
+import torch
+
+CLOSE = 1e-9  # of the whole: what a sum in float64 may be off by
+NAMES = ("logits", "temperatures", "seeds", "steps")
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def number(seed, step):
+    """The number `step` of a seed's stream, from 0."""
+    generator = torch.Generator().manual_seed(seed)
+    return float(torch.rand(step + 1, generator=generator, dtype=torch.float64)[step])
+
+
+def _own(t):
+    return [(seed, step) for seed, step in zip(t["seeds"].tolist(), t["steps"].tolist(), strict=True)]
+
+
+def noise_of(t, keys=_own):
+    """Noise (num_rows,) of the pairs (seed, step) that `keys` gives."""
+    return torch.tensor([number(seed, step) for seed, step in keys(t)], dtype=torch.float64)
+
+
+def probs_of(t, temperature=None):
+    temperature = t["temperatures"] if temperature is None else temperature
+    return torch.softmax(t["logits"].double() / torch.where(temperature == 0, 1.0, temperature.double())[:, None], 1)
+
+
+def _drawn(probs, noise):
+    cumulative = probs.cumsum(1)
+    return (cumulative <= (noise * cumulative[:, -1])[:, None]).sum(1)
+
+
+def _greedy(t):
+    return t["logits"].double().argmax(1)
+
+
+def batches(t):
+    """The tensors of each call of a case."""
+    whole = {name: t[name] for name in NAMES}
+    return [{name: one[rows] for name, one in whole.items()} if rows else whole for rows in t["calls"]]
+
+
+def outcome(t, *, keys=_own, probs=probs_of, drawn=_drawn, greedy=_greedy, cold=lambda temperature: temperature == 0):
+    """The tokens of all calls, int64; each option is a mistake."""
+    found = []
+    for batch in batches(t):
+        tokens = drawn(probs(batch), noise_of(batch, keys))
+        found.append(torch.where(cold(batch["temperatures"]), greedy(batch), tokens))
+    return torch.cat(found)
+
+
+def bordering(t, close=CLOSE):
+    """(tokens of all calls,) bool: those that a shift of the noise by `close` decides."""
+    return torch.cat([_bordering(batch, close) for batch in batches(t)])
+
+
+def _bordering(batch, close):
+    probs, noise = probs_of(batch), noise_of(batch)
+    return (batch["temperatures"] > 0) & (_drawn(probs, noise - close) != _drawn(probs, noise + close))
+
+
+def at_the_border(seeds, steps, temperatures):
+    """Logits (num_rows, 2), float32, whose first probability is the next one below or above the row's noise."""
+    noise = torch.tensor([number(*key) for key in zip(seeds.tolist(), steps.tolist(), strict=True)]).double()
+    nearest = (torch.logit(noise) * temperatures).float()
+    beyond = torch.where(torch.arange(len(seeds)) % 2 == 0, float("inf"), -float("inf"))
+    return torch.stack((torch.nextafter(nearest, beyond), torch.zeros_like(nearest)), dim=1)
+
+
+def _with_seeds(change):
+    """keys that change the pairs of (seed, step): (row, seed, step, pairs) -> (seed, step)."""
+
+    def keys(t):
+        pairs = _own(t)
+        return [change(row, *pair, pairs) for row, pair in enumerate(pairs)]
+
+    return keys
+
+
+def _unscaled(t):
+    return probs_of(t, torch.ones_like(t["temperatures"]))
+
+
+def _multiplied(t):
+    temperature = torch.where(t["temperatures"] == 0, 1.0, t["temperatures"].double())
+    return torch.softmax(t["logits"].double() * temperature[:, None], 1)
+
+
+def _of_row_0(t):
+    return probs_of(t, t["temperatures"][:1].expand_as(t["temperatures"]))
+
+
+def _at_least(least):
+    return lambda t: probs_of(t, t["temperatures"].double().clamp(min=least))
+
+
+def _without_maximum(t):
+    weights = (
+        t["logits"].double() / torch.where(t["temperatures"] == 0, 1.0, t["temperatures"].double())[:, None]
+    ).exp()
+    return weights / weights.sum(1, keepdim=True)
+
+
+def _scaled_afterwards(t):
+    """The sums are of softmax(logits) / temperature, and the noise is compared with them as it is."""
+    return _unscaled(t) / torch.where(t["temperatures"] == 0, 1.0, t["temperatures"].double())[:, None]
+
+
+def _as_it_is(beyond):
+    def drawn(probs, noise):
+        tokens = (probs.cumsum(1) <= noise[:, None]).sum(1)
+        last = probs.shape[1] - 1
+        return torch.where(tokens > last, {"last": last, "none": last + 1, "first": 0}[beyond], tokens)
+
+    return drawn
+
+
+def _from_the_end(probs, noise):
+    return probs.shape[1] - 1 - _drawn(probs.flip(1), noise)
+
+
+def _never(temperature):
+    return torch.zeros_like(temperature, dtype=torch.bool)
+
+
+def _always(temperature):
+    return torch.ones_like(temperature, dtype=torch.bool)
+
+
+def _last_of_equals(t):
+    return t["logits"].shape[1] - 1 - t["logits"].double().flip(1).argmax(1)
+
+
+def _by_rank(probs, noise):
+    order = probs.argsort(dim=1, descending=True, stable=True)
+    places = _drawn(probs.gather(1, order), noise).clamp(max=probs.shape[1] - 1)
+    return order.gather(1, places[:, None])[:, 0]
+
+
+# (code, words, what `outcome` does otherwise); each sentence goes on from "It is what comes when"
+MISTAKES = (
+    ("same_every_step", "a row has number 0 of its stream at every step. The noise of a step is number `step`",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (seed, 0))}),
+    ("next_number", "a row has number step + 1 of its stream. The first step is 0 and has number 0",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (seed, step + 1))}),
+    ("seed_plus_step", "a generator is seeded with seed + step. Seed 1 at step 2 and seed 2 at step 1 then have the "
+     "same noise: the seed stays, and the step counts in its stream",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (seed + step, 0))}),
+    ("seed_times_step", "a generator is seeded with seed * step. Every seed has the same noise at step 0",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (seed * step, 0))}),
+    ("seed_ignored", "a generator is seeded with the step. All seeds have the same noise",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (step, 0))}),
+    ("noise_by_row", "a row has number `row` of its seed's stream. In another place of the batch it gets another token",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (seed, row))}),
+    ("noise_by_row", "a row has number step + row of its stream. In another place of the batch it gets another token",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (seed, step + row))}),
+    ("noise_by_row", "the row's number is its seed. In another place of the batch it gets another token",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (row, step))}),
+    ("one_generator", "one generator, of row 0's seed, gives the batch its numbers, row by row",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (pairs[0][0], row))}),
+    ("one_generator", "one generator, of row 0's seed, gives the batch its numbers from row 0's step on",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (pairs[0][0], pairs[0][1] + row))}),
+    ("seed_of_row_0", "every row has the seed of row 0",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (pairs[0][0], step))}),
+    ("step_of_row_0", "every row has the step of row 0. Requests of a batch began at different times",
+     {"keys": _with_seeds(lambda row, seed, step, pairs: (seed, pairs[0][1]))}),
+    ("greedy_always", "the largest logit is taken at every temperature", {"cold": _always}),
+    ("temperature_ignored", "the temperature is ignored, or divides the probabilities: normalised, they are what they "
+     "were. It divides the logits", {"probs": _unscaled}),
+    *(("temperature_after_softmax", "the temperature divides the probabilities. They no longer sum to 1, and it is the "
+       "logits that it divides", {"probs": _scaled_afterwards, "drawn": _as_it_is(beyond)})
+      for beyond in ("last", "none", "first")),
+    ("temperature_multiplied", "the logits are multiplied by the temperature", {"probs": _multiplied}),
+    ("temperature_of_row_0", "every row has the temperature of row 0", {"probs": _of_row_0}),
+    *(("temperature_raised", "temperatures near 1e-30 become larger ones: by a smallest value, or by an epsilon "
+       "added. Only 0 needs a case of its own", {"probs": _at_least(least)}) for least in (0.1, 0.01, 1e-3, 1e-5)),
+    ("temperature_0_divides", "a temperature of 0 divides. Then 0 / 0 is NaN, no sum is at most the noise, and the "
+     "token is 0", {"greedy": lambda t: torch.zeros_like(t["seeds"])}),
+    ("temperature_0_drawn", "a row of temperature 0 is drawn as with temperature 1. It takes the largest logit",
+     {"cold": _never}),
+    ("last_of_equals", "of equal largest logits the last is taken at temperature 0. The contract says the first",
+     {"greedy": _last_of_equals}),
+    ("overflow", "exp runs without the maximum taken away. exp(710) is inf in float64, and inf / inf is NaN",
+     {"probs": _without_maximum}),
+    ("from_the_end", "the sums run from the last token down", {"drawn": _from_the_end}),
+    ("most_likely_first", "the sums run from the most likely token down. They run in order of the tokens' numbers",
+     {"drawn": _by_rank}),
+)  # fmt: skip
