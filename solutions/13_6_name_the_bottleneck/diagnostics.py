@@ -4,6 +4,7 @@ May import: subjects.plain_data.
 """
 
 import re
+from collections import Counter
 from math import ceil
 
 from course_lib.grading.subjects.plain_data import same
@@ -97,15 +98,14 @@ def bottleneck(
     for one, need in zip(kernels, needs, strict=True):
         name, own = family(one[NAME]), gain(one[DURATION], *need)
         gains[name] = gains.get(name, 0) + own if summed else max(gains.get(name, own), own)
-    best = pick(gains, kernels)
-    of = step if whole is None else whole(kernels, step)
+    best, of = pick(gains, kernels), whole(kernels, step) if whole else step
     return step, tuple(percent(part, of) for part in all_parts), decide(step, *all_parts), best, gains[best]
 
 
 def _longest(_gains, kernels):
-    times = {}
+    times = Counter()
     for one in kernels:
-        times[_family(one[NAME])] = times.get(_family(one[NAME]), 0) + one[DURATION]
+        times[_family(one[NAME])] += one[DURATION]
     return _first_by_name(times)
 
 
@@ -215,6 +215,9 @@ MISTAKES = (
      "more", {"divided": lambda amount, rate: amount // rate}),
     ("needs_not_whole", "the time of a kernel's bytes and FLOP is not rounded up to whole nanoseconds",
      {"divided": lambda amount, rate: amount / rate}),
+    ("needs_in_seconds", "the time of a kernel's bytes and FLOP is a float of seconds, made nanoseconds and then "
+     "rounded up. 61 ns are 61.00000000000001 by then, and become 62; whole numbers stay exact",
+     {"divided": lambda amount, rate: ceil(amount / (rate * 1e9) * 1e9)}),
     ("roof_as_sum", "the roof of a kernel is the sum of what its bytes and its FLOP need. Both run at the same time: "
      "it is the longer one", {"gain": lambda duration, b, f: max(duration - b - f, 0)}),
     ("roof_as_smaller", "the roof of a kernel is the shorter of what its bytes and its FLOP need. The slower of the "
@@ -233,6 +236,8 @@ MISTAKES = (
      "or (", {"family": str.strip}),
     ("spaces_kept", "the spaces around a name stay. They make two families of one",
      {"family": lambda name: re.split("[<(]", name)[0]}),
+    ("first_word", "a name ends at its first space. void before it is no family",
+     {"family": lambda name: _family(name).split()[0]}),
     ("cut_at_template", "a name is cut at < alone. Without template arguments its parameters begin at (",
      {"family": lambda name: name.split("<")[0].strip()}),
     ("negative_gain", "a kernel that ran faster than its roof takes gain away from its family. Its bytes came from the "
@@ -268,9 +273,8 @@ def say(call, got, right):
         f"{k[NAME]!r} launched {k[LAUNCHED]}, start {k[START]}, {k[DURATION]} ns, {k[BYTES]} bytes, {k[FLOP]} FLOP"
         for k in kernels[:3]
     )
-    verb = "are" if name.startswith("the percents") or name.endswith("nanoseconds") and "step" in name else "is"
-    many = f"{len(kernels)} kernel{'s' * (len(kernels) > 1)}"
+    verb = "are" if name in NAMES[:2] else "is"
     return (
-        f"{many} ({said}{'; …' * (len(kernels) > 3)}) at {read_gbps} GB/s and {peak_tflops} TFLOP/s: {name} {verb} "
+        f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} ({said}{'; …' * (len(kernels) > 3)}) at {read_gbps} GB/s and {peak_tflops} TFLOP/s: {name} {verb} "
         f"{mine!r} and should be {want!r}."
     )
