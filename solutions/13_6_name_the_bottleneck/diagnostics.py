@@ -273,8 +273,8 @@ def say(call, got, right):
         f"{k[NAME]!r} launched {k[LAUNCHED]}, start {k[START]}, {k[DURATION]} ns, {k[BYTES]} bytes, {k[FLOP]} FLOP"
         for k in kernels[:3]
     )
-    verb = "are" if name in NAMES[:2] else "is"
+    verb, more = "are" if name in NAMES[:2] else "is", "; …" * (len(kernels) > 3)
     return (
-        f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} ({said}{'; …' * (len(kernels) > 3)}) at {read_gbps} GB/s and {peak_tflops} TFLOP/s: {name} {verb} "
-        f"{mine!r} and should be {want!r}."
+        f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} ({said}{more}) at {read_gbps} GB/s and {peak_tflops} TFLOP/s"
+        f": {name} {verb} {mine!r} and should be {want!r}."
     )
