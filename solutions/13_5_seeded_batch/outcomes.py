@@ -101,6 +101,10 @@ def _at_least(least):
     return lambda t: probs_of(t, t["temperatures"].double().clamp(min=least))
 
 
+def _at_most(most):
+    return lambda t: probs_of(t, t["temperatures"].double().clamp(max=most))
+
+
 def _without_maximum(t):
     weights = (
         t["logits"].double() / torch.where(t["temperatures"] == 0, 1.0, t["temperatures"].double())[:, None]
@@ -181,6 +185,8 @@ MISTAKES = (
     ("temperature_of_row_0", "every row has the temperature of row 0", {"probs": _of_row_0}),
     *(("temperature_raised", "temperatures near 1e-30 become larger ones: by a smallest value, or by an epsilon "
        "added. Only 0 needs a case of its own", {"probs": _at_least(least)}) for least in (0.1, 0.01, 1e-3, 1e-5)),
+    *(("temperature_lowered", "a temperature of 1e30 becomes a smaller one. At 1e30 all tokens are equally likely",
+       {"probs": _at_most(most)}) for most in (1.0, 2.0, 10.0, 100.0, 1e3, 1e4)),
     ("temperature_0_divides", "a temperature of 0 divides. Then 0 / 0 is NaN, no sum is at most the noise, and the "
      "token is 0", {"greedy": lambda t: torch.zeros_like(t["seeds"])}),
     ("temperature_0_drawn", "a row of temperature 0 is drawn as with temperature 1. It takes the largest logit",

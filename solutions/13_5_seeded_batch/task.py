@@ -92,6 +92,7 @@ EXERCISE = exercise(
         _case("two largest, temperature 1e-30", 30, 30, "two largest", temperatures=(1e-30,)),
         _case("temperatures of 1e-30 and 1e30", 24, 9, "masked", temperatures=(1e-30, 1e30)),
         _case("logits and temperatures near 1e-30", 40, 9, size=1e-30, temperatures=(1e-30, 2e-30)),
+        _case("logits of thousands, temperature 1e30", 60, 20, size=800.0, temperatures=(1e30,)),
         _case("half of the logits -inf", 24, 40, "masked", temperatures=(1.0, 0.0, 3.0)),
         _case("logits near 10,000", 20, 30, level=1e4, temperatures=(1.0, 0.5)),
         _case("logits near -10,000", 20, 30, "masked", level=-1e4, temperatures=(1.0, 2.0, 1e30)),
