@@ -35,6 +35,7 @@ RESULTS = ALL_RESULTS / "cpu"
 WHAT = "every answer in solutions/ against the judge"
 CHUNK = 8  # wrong answers of one exercise that a process judges one after the other
 HEAD = f"{WHAT}; python -m benchmarks.grader.kill_table --write"
+KEPT_LETTERS = 200  # of each sentence in kill_table.csv
 
 
 def by_exercise(rows):
@@ -81,7 +82,7 @@ def _write(judged, seed):
     compiling += [row for exercise_id in chosen for row in _compiled(exercise_id, seed)]
     compiling.sort(key=lambda row: (row["exercise"], row["digest"]))
     tables = {
-        "kill_table": [vars(row) for row in rows],
+        "kill_table": [vars(row) | {"sentence": _beginning(row.sentence)} for row in rows],
         "kills": by_exercise(rows),
         compiled.SHIPPED.stem: compiling,
     }
@@ -89,6 +90,11 @@ def _write(judged, seed):
         with stored(RESULTS / f"{name}.csv", [HEAD], list(table[0])) as write:
             for row in table:
                 write(row)
+
+
+def _beginning(sentence):
+    """What is kept of a sentence: enough to know it by; the file stays small enough to be read and kept."""
+    return sentence if len(sentence) <= KEPT_LETTERS else sentence[: KEPT_LETTERS - 1] + "…"
 
 
 def _write_card(judged):
