@@ -7,7 +7,7 @@ import torch
 
 from course_lib.grading.report.verdict import Diagnosis
 
-from .outcomes import MISTAKES, bordering, noise_of, number, outcome, probs_of
+from .outcomes import MISTAKES, bordering, calls_of, noise_of, number, outcome, probs_of
 
 FEW_DIGITS = 0.02  # of the whole: what sums in half precision are off by in short rows; in float32 it is far less
 SHORT = 100  # tokens of a short row
@@ -56,7 +56,7 @@ def _global(failing, wrong):
 def _places(t):
     """(call, row of the inputs) of each token."""
     num_rows = len(t["seeds"])
-    return [(call, row) for call, rows in enumerate(t["calls"]) for row in rows or range(num_rows)]
+    return [(call, row) for call, rows in enumerate(calls_of(t)) for row in rows or range(num_rows)]
 
 
 def _say(one):
@@ -67,7 +67,7 @@ def _say(one):
     got, want = (int(tokens[index]) for tokens in (one.first.outputs["tokens"], outcome(t)))
     wrong = one.comparisons["tokens"].wrong
     return (
-        f"Case {one.case.name!r}, call {call} with {len(t['calls'][call]) or len(t['seeds'])} rows: the row of seed "
+        f"Case {one.case.name!r}, call {call} with {len(calls_of(t)[call]) or len(t['seeds'])} rows: the row of seed "
         f"{seed}, step {step}, temperature {float(t['temperatures'][row]):.3g} and so noise {number(seed, step):.4f} "
         f"gives token {got} and should give {want}; {int(wrong.sum())} of {wrong.numel()} tokens are wrong."
     )

@@ -41,10 +41,17 @@ def _greedy(t):
     return t["logits"].double().argmax(1)
 
 
+def calls_of(t):
+    """Lists of rows, [] for all: the batch, the batch permuted, rows alone, a few among others, the batch again."""
+    order = t["order"].tolist()
+    alone = [[row] for row in order[:12]]
+    return [[], order, *alone, order[: len(order) // 2 + 1], order[len(order) // 3 :][::-1], []]
+
+
 def batches(t):
     """The tensors of each call of a case."""
     whole = {name: t[name] for name in NAMES}
-    return [{name: one[rows] for name, one in whole.items()} if rows else whole for rows in t["calls"]]
+    return [{name: one[rows] for name, one in whole.items()} if rows else whole for rows in calls_of(t)]
 
 
 def outcome(t, *, keys=_own, probs=probs_of, drawn=_drawn, greedy=_greedy, cold=lambda temperature: temperature == 0):

@@ -48,22 +48,14 @@ def _logits(case, gen, temperatures, seeds, steps):
     return logits.to(getattr(torch, case.dtype))
 
 
-def _calls(case, gen):
-    """Lists of rows, [] for all: the batch, the batch permuted, rows alone, a few among others, the batch again."""
-    num_rows = case.sizes["num_rows"]
-    order = torch.randperm(num_rows, generator=gen).tolist()
-    alone = [[row] for row in order[:12]]
-    return [[], order, *alone, order[: num_rows // 2 + 1], order[num_rows // 3 :][::-1], []]
-
-
 def _inputs(case, gen):
     numbers = _numbers(case, gen)
     tensors = (_logits(case, gen, *numbers), *numbers)
-    return {**dict(zip(NAMES, tensors, strict=True)), "calls": _calls(case, gen)}
+    return {**dict(zip(NAMES, tensors, strict=True)), "order": torch.randperm(case.sizes["num_rows"], generator=gen)}
 
 
 def _run(case, tensors):
-    calls = tensors["calls"]
+    calls = outcomes.calls_of(tensors)
     num_tokens = sum(len(rows) or case.sizes["num_rows"] for rows in calls)
     outputs = {"tokens": ((num_tokens,), "int64"), "changed": ((len(calls),), "bool")}
     given = {name: tensors[name] for name in NAMES}
@@ -71,7 +63,10 @@ def _run(case, tensors):
 
 
 def _right(tensors):
-    return {"tokens": outcomes.outcome(tensors), "changed": torch.zeros(len(tensors["calls"]), dtype=torch.bool)}
+    return {
+        "tokens": outcomes.outcome(tensors),
+        "changed": torch.zeros(len(outcomes.calls_of(tensors)), dtype=torch.bool),
+    }
 
 
 def _unread(_case, tensors):

@@ -1,4 +1,3 @@
-import re
 from collections import Counter
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ def bottleneck(kernels, read_gbps, peak_tflops):
         by_flop = -(-kernel.num_flop // (1000 * peak_tflops))
         memory += by_bytes if by_bytes >= by_flop else 0
         compute += by_flop if by_bytes < by_flop else 0
-        gains[re.split("[<(]", kernel.name)[0].strip()] += max(kernel.duration - max(by_bytes, by_flop), 0)
+        gains[kernel.name.split("<")[0].split("(")[0].strip()] += max(kernel.duration - max(by_bytes, by_flop), 0)
     step = end - begin
     if 2 * host >= step:
         verdict = "host"
