@@ -143,8 +143,7 @@ class SimulatedEngine:
     """What a ServingEngine does, on a clock of its own; every token is 0."""
 
     def __init__(self, config, times):
-        self.scheduler, self.times, self.now, self.num_preemptions = Scheduler(config), times, 0.0, 0
-        self.in_flight = deque()
+        self.scheduler, self.times, self.now, self.in_flight = Scheduler(config), times, 0.0, deque()
 
     def clock(self):
         """Seconds that have passed."""
@@ -178,7 +177,6 @@ class SimulatedEngine:
         if step is not None:
             self.in_flight.append(step)
             self.now += self.times.seconds(step)
-            self.num_preemptions += len(step.preempted)
         if not self.in_flight or (step is not None and len(self.in_flight) < most):
             return []
         oldest = self.in_flight.popleft()
@@ -186,6 +184,5 @@ class SimulatedEngine:
 
     def stats(self):
         """The gauges and counters that a load reads, under the names of ServingEngine.stats."""
-        scheduler = self.scheduler
-        usage = 1 - scheduler.cache.num_available / scheduler.config.num_pages
-        return Gauges(len(scheduler.running), len(scheduler.waiting), usage, self.num_preemptions)
+        scheduler, counters = self.scheduler, self.scheduler.stats
+        return Gauges(len(scheduler.running), len(scheduler.waiting), scheduler.kv_usage, counters.num_preempted)
