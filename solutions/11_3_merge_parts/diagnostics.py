@@ -55,8 +55,8 @@ def _without_keys(case):
 
 def _by_kept(evidence):
     """Only tokens without parts are wrong."""
-    failing = [case for case in evidence.failing() if case.ran]
-    if not failing or len(failing) < len(evidence.failing()):
+    failing = evidence.failing_by_values()
+    if not failing:
         return None
     for case in failing:
         kept = torch.tensor(case.case.options["counts"]) == 0

@@ -154,8 +154,8 @@ def bordering(tensors):
 
 def diagnose(evidence):
     """Diagnosis of wrong tokens."""
-    failing = [case for case in evidence.failing() if case.ran]
-    if not failing or len(failing) < len(evidence.failing()):
+    failing = evidence.failing_by_values()
+    if not failing:
         return None
     start = _say(failing[0])
     for code, words, guess in _TABLE:

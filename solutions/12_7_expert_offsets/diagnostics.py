@@ -94,8 +94,8 @@ _TABLE = (
 
 def diagnose(evidence):
     """Diagnosis of wrong numbers, or None."""
-    failing = [case for case in evidence.failing() if case.ran]
-    if not failing or len(failing) < len(evidence.failing()):
+    failing = evidence.failing_by_values()
+    if not failing:
         return None
     wrong = [name for name in NAMES if any(not case.comparisons[name].passed for case in failing)]
     start = _say(failing[0])

@@ -80,8 +80,8 @@ _MISTAKES = (
 
 def diagnose(evidence):
     """Diagnosis of a wrong output or part, or None."""
-    failing = [case for case in evidence.failing() if case.ran]
-    if not failing or len(failing) < len(evidence.failing()):
+    failing = evidence.failing_by_values()
+    if not failing:
         return None
     case = failing[0]
     wrong = next((name for name in PARTS if not case.comparisons[name].passed), None)

@@ -200,8 +200,8 @@ def _options(case, options):
 
 def diagnose(evidence):
     """Diagnosis of wrong values, or None."""
-    failing = [case for case in evidence.failing() if case.ran]
-    if not failing or len(failing) < len(evidence.failing()):
+    failing = evidence.failing_by_values()
+    if not failing:
         return None
     case = failing[0]
     name, one = case.first_wrong

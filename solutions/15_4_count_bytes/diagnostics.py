@@ -126,8 +126,8 @@ _MISTAKES = {
 
 def diagnose(evidence):
     """Diagnosis of wrong counts, or None."""
-    failing = [case for case in evidence.failing() if case.ran]
-    if not failing or len(failing) < len(evidence.failing()):
+    failing = evidence.failing_by_values()
+    if not failing:
         return None
     case = failing[0]
     name, one = case.first_wrong

@@ -141,8 +141,8 @@ _MISTAKES = (
 
 def diagnose(evidence):
     """Diagnosis of wrong choices, or None."""
-    failing = [case for case in evidence.failing() if case.ran]
-    if not failing or len(failing) < len(evidence.failing()):
+    failing = evidence.failing_by_values()
+    if not failing:
         return None
     code, start = _first_broken(failing[0])
     if code == "no_such_worker":

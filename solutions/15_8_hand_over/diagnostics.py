@@ -102,8 +102,8 @@ _MISTAKES = (
 
 def diagnose(evidence):
     """Diagnosis of wrong pools, tables or lengths, or None."""
-    failing = [case for case in evidence.failing() if case.ran]
-    if not failing or len(failing) < len(evidence.failing()):
+    failing = evidence.failing_by_values()
+    if not failing:
         return None
     case = failing[0]
     name, one = case.first_wrong

@@ -104,6 +104,11 @@ class Evidence:
         chosen = [c for c in self.cases if not c.passed and (not values or c.case.values in values)]
         return sorted(chosen, key=lambda c: c.elements)
 
+    def failing_by_values(self):
+        """Failing cases, smallest first, where every one of them ran to its end; else none: a fault says more."""
+        failing = self.failing()
+        return failing if all(case.ran for case in failing) else []
+
     def passing(self, *values):
         """Passing cases, of the named distributions only when some are named."""
         return [c for c in self.cases if c.passed and (not values or c.case.values in values)]
