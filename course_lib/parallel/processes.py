@@ -154,7 +154,7 @@ def joined(backend=None, *, init_method="env://", seconds=600.0, stream_times=Fa
     device = torch.device("cuda", local) if backend == "nccl" else torch.device("cpu")
     if backend == "nccl":
         torch.cuda.set_device(device)
-    options = {"device_id": device} if backend == "nccl" else {}
+    options = {"device_id": device, "pg_options": _first_on_the_card()} if backend == "nccl" else {}
     timeout = datetime.timedelta(seconds=seconds)
     dist.init_process_group(backend, init_method, timeout, num_ranks, rank, **options)
     world = Processes(rank, num_ranks, device, stream_times=stream_times, status=status)
@@ -164,3 +164,10 @@ def joined(backend=None, *, init_method="env://", seconds=600.0, stream_times=Fa
         dist.barrier(**({"device_ids": [local]} if backend == "nccl" else {}))
     finally:
         dist.destroy_process_group()
+
+
+def _first_on_the_card():
+    """Options of NCCL: blocks of a transfer are placed before those of a kernel that is meant to run beside it."""
+    options = dist.ProcessGroupNCCL.Options()
+    options.is_high_priority_stream = True
+    return options
