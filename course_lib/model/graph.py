@@ -3,7 +3,26 @@
 May import: torch.
 """
 
+import contextlib
+import gc
+
 import torch
+
+
+@contextlib.contextmanager
+def recorded(graph, pool=None):
+    """Record what the block launches into a CUDAGraph.
+
+    The cyclic garbage collector waits: a dead graph that it destroys while another is recorded spoils the record.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, pool=pool):
+            yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class Graph:
@@ -23,7 +42,7 @@ class Graph:
             return
         if self.graph is None:
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            with recorded(graph):
                 self.function()
             self.graph = graph
         self.graph.replay()

@@ -12,32 +12,34 @@ ENOUGH = 1.0 - 1e-6  # of top_p: what the rounding of floats may take from a sum
 def kept_probabilities(logits, temperature, *, top_k=None, top_p=None, min_p=None):
     """(num_rows, num_cols) float64: the probabilities after the filters, normalised; 0 for what is dropped.
 
-    Each row has its own numbers; equal logits stay or go together. A row of temperature 0 has 1 at its first maximum.
+    Each row has its own numbers, tensors (num_rows,); equal logits stay or go together. A row of temperature 0 has 1 at
+    its first maximum. Nothing comes to the host, so that a CUDA graph can record it.
     """
-    result = torch.zeros(logits.shape, dtype=torch.float64, device=logits.device)
-    for row, x in enumerate(logits.double()):
-        numbers = [None if each is None else each[row].item() for each in (temperature, top_k, top_p, min_p)]
-        result[row] = _of_row(x, *numbers)
-    return result
-
-
-def _of_row(x, temperature, top_k, top_p, min_p):
-    if temperature < GREEDY:
-        return torch.zeros_like(x).index_fill_(0, x.argmax(), 1.0)
-    probs = torch.softmax(x / temperature, dim=-1)
+    x, num_cols = logits.double(), logits.shape[-1]
+    first = torch.zeros_like(x).scatter_(-1, x.argmax(-1, keepdim=True), 1.0)
+    greedy = _column(temperature, x) < GREEDY
+    temperature = torch.where(greedy, 1.0, _column(temperature, x))
     order = torch.sort(x, descending=True).values
-    least = -torch.inf
-    if top_k is not None and 0 < top_k < len(x):
-        least = order[top_k - 1]
-    if top_p is not None and top_p < 1.0:
+    least = torch.full_like(x[:, :1], -torch.inf)
+    if top_k is not None:
+        top_k = _column(top_k, x).long()
+        last = order.gather(-1, (top_k - 1).clamp(0, num_cols - 1))
+        least = torch.where((top_k > 0) & (top_k < num_cols), last, least)
+    if top_p is not None:
+        top_p = _column(top_p, x)
         kept = torch.softmax(torch.where(order >= least, order, -torch.inf) / temperature, dim=-1)
         reached = torch.cumsum(kept, dim=-1) >= top_p * ENOUGH
-        least = torch.maximum(torch.as_tensor(least, device=x.device), order[reached.int().argmax()])
-    keep = x >= least
+        last = order.gather(-1, reached.int().argmax(-1, keepdim=True))
+        least = torch.where(top_p < 1.0, torch.maximum(least, last), least)
+    probs, keep = torch.softmax(x / temperature, dim=-1), x >= least
     if min_p is not None:
-        keep &= probs >= min(min_p, 1.0) * probs.max()
+        keep &= probs >= _column(min_p, x).clamp(max=1.0) * probs.amax(-1, keepdim=True)
     probs = torch.where(keep, probs, 0.0)
-    return probs / probs.sum()
+    return torch.where(greedy, first, probs / probs.sum(-1, keepdim=True))
+
+
+def _column(numbers, like):
+    return torch.as_tensor(numbers, device=like.device).double()[:, None]
 
 
 def sample(probabilities, noise):

@@ -1,9 +1,11 @@
 """Steps of fixed sizes, recorded as CUDA graphs, which share one memory pool.
 
-May import: torch.
+May import: model.graph, torch.
 """
 
 import torch
+
+from ..model.graph import recorded
 
 LEAST_TOKENS = 64  # of a ragged step: a smaller one is padded to it
 
@@ -44,9 +46,9 @@ class StepGraphs:
         result = body(*key[1:])  # compiles and loads the kernels, and is this step
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
-            recorded = body(*key[1:])
-        self.graphs[key] = graph, recorded
+        with recorded(graph, self.pool):
+            again = body(*key[1:])
+        self.graphs[key] = graph, again
         return result
 
     # endregion
