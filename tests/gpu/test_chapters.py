@@ -16,7 +16,10 @@ PREAMBLE = """import importlib.util, sys, types, unittest.mock
 if importlib.util.find_spec("ipywidgets") is None:
     class StandIn:
         def __init__(self, *parts, **options):
-            self.value, self.children = options.get("value", parts[0] if parts else options.get("min")), parts
+            first = next(iter(options.get("options", ())), None)  # of a choice; (label, value) or the value
+            first = first[1] if isinstance(first, tuple) else first
+            self.value = options.get("value", parts[0] if parts else options.get("min", first))
+            self.children = parts
             self.__dict__.update(options)
         def __getattr__(self, name):
             return unittest.mock.MagicMock()
@@ -58,7 +61,8 @@ def test_there_are_notebooks():
 def test_notebook_runs_as_a_script(path, tmp_path):
     script = tmp_path / f"{path.stem}.py"
     script.write_text(as_script(path), encoding="utf-8")
-    environment = {**os.environ, "COURSE_STRICT": "1", "PYTHONPATH": str(ROOT), "COURSE_WORK_DIR": str(tmp_path)}
+    found = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "COURSE_STRICT": "1", "PYTHONPATH": found, "COURSE_WORK_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, str(script)],
         cwd=ROOT,
