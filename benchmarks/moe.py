@@ -83,7 +83,8 @@ def grouped(load, options, logits, x):
     moved = (experts.numel() * (size_k + size_n) + w.numel()) * x.itemsize
     layer = Layer(options, moved, lambda outputs: relative_error([outputs[0][places]], [want]), TOLERANCE)
     for language in ("cuda", "triton"):
-        call = partial(ops.grouped, x, w, pairs, gather=True, language=language)
+        tiled = ops.sort(experts, num_experts, block_m=ops.tile_rows(experts.numel(), num_experts, language))
+        call = partial(ops.grouped, x, w, tiled, gather=True, language=language)
         layer.ours("03_grouped", language, lambda call=call: lambda: (call(),))
     ordered = x[pairs.order.long() // top_k]
     ends = pairs.offsets[1:].contiguous()

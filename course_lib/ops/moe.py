@@ -9,13 +9,24 @@ import torch
 
 from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_capability, require_language, require_tensor
-from ._foundation.launch import cuda_launch, ran, triton_launch
+from ._foundation.launch import cuda_launch, is_hopper, ran, triton_launch
 from ._foundation.rows import ROW_ELEMENTS, access_width
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
 from ._foundation.typed import typed
 from .activation import swiglu
 
-BLOCK_M = 64  # rows of a tile of the grouped product
+BLOCK_M = 64  # rows of a tile of the grouped product; the only ones of its CUDA kernel
+BLOCKS_M = (16, 64, 128)  # of its Triton twin
+TRITON_HOPPER = {  # rows of a tile -> the rest of its shape; the fastest of 36 on an H200
+    16: {"BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4, "num_stages": 4},
+    64: {"BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4, "num_stages": 4},
+    128: {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 4},
+}
+TRITON_GENERAL = {  # other cards, never timed: larger ones spill on sm_80
+    16: {"BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4, "num_stages": 3},
+    64: {"BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 3},
+    128: {"BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 8, "num_stages": 3},
+}
 MAX_TOP_K, MAX_EXPERTS = 32, 512
 
 
@@ -27,13 +38,15 @@ class Sorted(NamedTuple):
     offsets : (num_experts + 1,); the pairs of expert e are at places offsets[e] to offsets[e + 1] - 1
     order : (num_pairs,), the pair at a place; pair token * top_k + choice
     places : (num_tokens, top_k), the place of a pair
-    tiles : (max_tiles, 2), expert and first place of every tile of 64 rows; expert -1 after the last
+    tiles : (max_tiles, 2), expert and first place of every tile of rows; expert -1 after the last
+    block_m : int, rows of a tile
     """
 
     offsets: torch.Tensor
     order: torch.Tensor
     places: torch.Tensor
     tiles: torch.Tensor
+    block_m: int = BLOCK_M
 
 
 def moe(x, router_logits, w_up, w_down, *, top_k, renormalise=True, language="cuda"):
@@ -54,7 +67,8 @@ def moe(x, router_logits, w_up, w_down, *, top_k, renormalise=True, language="cu
     out : tensor like `x`; sum of weight * w_down (silu(gate x) * (up x)) over the experts of a token
     """
     experts, weights = route(router_logits, top_k, renormalise=renormalise)
-    pairs = sort(experts, router_logits.shape[1])
+    num_experts = router_logits.shape[1]
+    pairs = sort(experts, num_experts, block_m=tile_rows(experts.numel(), num_experts, language))
     both = grouped(x, w_up, pairs, gather=True, language=language)
     width = w_down.shape[2]
     rows = swiglu(both[:, :width], both[:, width:], language=language)
@@ -79,20 +93,28 @@ def route(logits, top_k, *, renormalise=True):
     return launch.outputs
 
 
-def sort(experts, num_experts):
+def tile_rows(num_pairs, num_experts, language):
+    """Rows of a tile that suit so many pairs: what an expert has on average decides, since a tile has one expert."""
+    if language == "cuda":
+        return BLOCK_M
+    return next((rows for rows in BLOCKS_M if num_pairs <= rows * num_experts), BLOCKS_M[-1])
+
+
+def sort(experts, num_experts, *, block_m=BLOCK_M):
     """The pairs of token and expert in the order of the experts, stable, one launch of 02_sort.
 
     Parameters
     ----------
     experts : tensor, (num_tokens, top_k), int32, 0 to num_experts - 1, contiguous
+    block_m : int, rows of a tile of the grouped product; see `tile_rows`
 
     Returns
     -------
     Sorted
     """
-    launch = plan_sort(experts, num_experts)
+    launch = plan_sort(experts, num_experts, block_m=block_m)
     launch.run()
-    return Sorted(*launch.outputs)
+    return Sorted(*launch.outputs, block_m)
 
 
 def grouped(x, w, pairs, *, gather=False, out=None, language="cuda"):
@@ -146,18 +168,19 @@ def plan_route(logits, top_k, *, renormalise=True):
 
 
 @typed
-def plan_sort(experts, num_experts):
-    """The launch of 02_sort, not yet run; its outputs are those of `Sorted`."""
+def plan_sort(experts, num_experts, *, block_m=BLOCK_M):
+    """The launch of 02_sort, not yet run; its outputs are the tensors of `Sorted`."""
     require_tensor(experts, "experts", 2, torch.int32)
+    _require_block_m(block_m, "triton")
     if not 1 <= num_experts <= MAX_EXPERTS:
         raise UnsupportedError(f"num_experts={num_experts}; expected 1 to {MAX_EXPERTS}.")
     if not experts.is_cuda and bool(((experts < 0) | (experts >= num_experts)).any()):
         raise ShapeError(f"experts holds {experts.min()} to {experts.max()}; there are 0 to {num_experts - 1}.")
     num_pairs = experts.numel()
-    max_tiles = min(num_pairs, ceil_div(num_pairs, BLOCK_M) + num_experts)
+    max_tiles = min(num_pairs, ceil_div(num_pairs, block_m) + num_experts)
     shapes = ((num_experts + 1,), (num_pairs,), experts.shape, (max_tiles, 2))
     outputs = tuple(experts.new_empty(shape) for shape in shapes)
-    defines = {"NUM_EXPERTS": num_experts, "BLOCK_M": BLOCK_M}
+    defines = {"NUM_EXPERTS": num_experts, "BLOCK_M": block_m}
     return cuda_launch("moe/02_sort", (1,), 512, (experts, *outputs, num_pairs, max_tiles), outputs, defines=defines)
 
 
@@ -170,6 +193,7 @@ def plan_grouped(x, w, pairs, *, gather=False, out=None, language="cuda"):
     require_tensor(x, "x", 2, x.dtype)
     require_tensor(w, "w", 3, x.dtype)
     require_capability(x, "03_grouped needs")
+    _require_block_m(pairs.block_m, language)
     num_pairs, top_k = len(pairs.order), pairs.places.shape[1] if gather else 0
     rows, (num_experts, size_n, size_k) = num_pairs // max(1, top_k), w.shape
     if x.shape != (rows, size_k) or num_experts != len(pairs.offsets) - 1:
@@ -181,12 +205,23 @@ def plan_grouped(x, w, pairs, *, gather=False, out=None, language="cuda"):
         raise ShapeError(f"w is {tuple(w.shape)}; 8 must divide size_k and 2 size_n, and x and w start at 16 bytes.")
     out = x.new_empty(num_pairs, size_n) if out is None else out
     arguments = (x, w, pairs.order, pairs.offsets, pairs.tiles, out, size_n, size_k, top_k)
-    grid = (ceil_div(size_n, 64), len(pairs.tiles))
     if language == "triton":
-        constants = {"BLOCK_M": BLOCK_M, "BLOCK_N": 64, "BLOCK_K": 32}
+        shapes = TRITON_HOPPER if is_hopper(x) else TRITON_GENERAL
+        constants = {"BLOCK_M": pairs.block_m, **shapes[pairs.block_m]}
+        grid = (len(pairs.tiles), ceil_div(size_n, constants["BLOCK_N"]))
         return triton_launch("moe/03_grouped", grid, arguments, constants, (out,))
     defines = {"ELEMENT": ELEMENTS[x.dtype], "BLOCK_M": BLOCK_M}
+    grid = (len(pairs.tiles), ceil_div(size_n, 64))
     return cuda_launch("moe/03_grouped", grid, 128, arguments, (out,), defines=defines)
+
+
+def _require_block_m(block_m, language):
+    allowed = (BLOCK_M,) if language == "cuda" else BLOCKS_M
+    if block_m not in allowed:
+        rows = " or ".join(map(str, allowed))
+        raise UnsupportedError(
+            f"block_m={block_m}: tiles of the grouped product in {language} have {rows} rows; sort the pairs with that."
+        )
 
 
 @typed

@@ -122,9 +122,11 @@ def _experts_kernel(rows, theirs, w_up, w_down):
         return rows
     own = torch.arange(theirs.shape[1], device=rows.device, dtype=torch.int32).repeat(len(theirs))
     expert = own.repeat_interleave(theirs.flatten(), output_size=len(rows))
-    pairs, width = kernels.sort(expert[:, None].contiguous(), len(w_up)), w_down.shape[2]
-    both = kernels.grouped(rows, w_up, pairs, gather=True)
-    done = kernels.grouped(swiglu(both[:, :width], both[:, width:]), w_down, pairs)
+    language = "triton" if rows.is_cuda else "cuda"
+    block_m = kernels.tile_rows(len(rows), len(w_up), language)
+    pairs = kernels.sort(expert[:, None].contiguous(), len(w_up), block_m=block_m)
+    both, width = kernels.grouped(rows, w_up, pairs, gather=True, language=language), w_down.shape[2]
+    done = kernels.grouped(swiglu(both[:, :width], both[:, width:]), w_down, pairs, language=language)
     return done[pairs.places[:, 0].long()]
 
 

@@ -20,15 +20,15 @@ def grouped_kernel(
     BLOCK_N: tl.constexpr,  # columns of a tile
     BLOCK_K: tl.constexpr,  # k of one product
 ):  # fmt: skip
-    """03_grouped. Grid (ceil(size_n / BLOCK_N), max_tiles)."""
-    expert = tl.load(tiles_ptr + 2 * tl.program_id(1))
+    """03_grouped. Grid (max_tiles, ceil(size_n / BLOCK_N))."""
+    expert = tl.load(tiles_ptr + 2 * tl.program_id(0))
     if expert >= 0:
-        places = tl.load(tiles_ptr + 2 * tl.program_id(1) + 1) + tl.arange(0, BLOCK_M)
+        places = tl.load(tiles_ptr + 2 * tl.program_id(0) + 1) + tl.arange(0, BLOCK_M)
         row_mask = places < tl.load(offsets_ptr + expert + 1)
         rows = places
         if top_k > 0:
             rows = tl.load(order_ptr + places, mask=row_mask, other=0) // top_k
-        cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+        cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
         col_mask = cols < size_n
         w_rows = w_ptr + (expert.to(tl.int64) * size_n + cols) * size_k
         acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)

@@ -5,7 +5,7 @@
 //           order (num_pairs,) int, offsets, tiles (max_tiles, 2) int as 02_sort leaves them, with this BLOCK_M
 //           out[place] = x[row] w[expert of the place]^T, in float, rounded once; row = order[place] / top_k, or the place itself
 //           where top_k is 0 · x, w, out contiguous and 16-byte aligned, 8 divides size_k and 2 size_n, any sizes >= 1
-// Launch    grid (ceil(size_n / 64), max_tiles) · block 128 · static shared memory of 8192 bytes
+// Launch    grid (max_tiles, ceil(size_n / 64)): neighbours share the expert's columns, which L2 keeps · block 128 · static shared memory of 8192 bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
 // Twin      triton_kernels/moe.py: grouped_kernel
 // gate: -DELEMENT=__nv_bfloat16 -DBLOCK_M=64
@@ -31,9 +31,9 @@ grouped_kernel(const ELEMENT* x, const ELEMENT* w, const int* order, const int* 
                int size_n, int size_k, int top_k) {
     __shared__ __align__(128) unsigned char x_smem[BLOCK_M * ROW_BYTES];  // (row, k), rows of 64 bytes, swizzled
     __shared__ __align__(128) unsigned char w_smem[BLOCK_N * ROW_BYTES];  // (column, k), the same
-    const int expert = tiles[2 * blockIdx.y], first_row = tiles[2 * blockIdx.y + 1];
+    const int expert = tiles[2 * blockIdx.x], first_row = tiles[2 * blockIdx.x + 1];
     if (expert < 0) return;  // the whole block: there are fewer tiles than the grid allows for
-    const int end_row = min(first_row + BLOCK_M, offsets[expert + 1]), block_col = blockIdx.x * BLOCK_N;
+    const int end_row = min(first_row + BLOCK_M, offsets[expert + 1]), block_col = blockIdx.y * BLOCK_N;
     const int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x / WARP_SIZE;
     const int warp_row = warp / 2 * WARP_M, warp_col = warp % 2 * WARP_N;  // in the block's tile
     const ELEMENT* w_expert = w + static_cast<size_t>(expert) * size_n * size_k;

@@ -8,10 +8,10 @@ from course_lib.ops import moe as ops
 from course_lib.reference import moe as reference
 
 
-@pytest.mark.parametrize("language", ["cuda", "triton"])
+@pytest.mark.parametrize(("language", "block_m"), [("cuda", 64), ("triton", 16), ("triton", 64), ("triton", 128)])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("size", [(1, 8, 2), (300, 8, 2), (3000, 128, 8), (50, 512, 4)], ids=str)
-def test_mixture(size, dtype, language):
+def test_mixture(size, dtype, language, block_m):
     num_tokens, num_experts, top_k = size
     torch.manual_seed(num_tokens)
     logits = torch.randn(num_tokens, num_experts, device="cuda")
@@ -19,7 +19,7 @@ def test_mixture(size, dtype, language):
     want, want_weights = reference.route(logits, top_k)
     assert torch.equal(experts.long(), want)
     assert_near(weights, want_weights, torch.float32)
-    pairs = ops.sort(experts, num_experts)
+    pairs = ops.sort(experts, num_experts, block_m=block_m)
     order = torch.sort(experts.flatten(), stable=True).indices
     assert torch.equal(pairs.order.long(), order)
     x = torch.randn(num_tokens, 200, device="cuda").to(dtype)

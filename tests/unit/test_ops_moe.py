@@ -31,12 +31,16 @@ def test_routes(size, dtype, renormalise):
     assert_near(weights, want_weights, torch.float32)
 
 
-@pytest.mark.parametrize(("num_tokens", "top_k", "num_experts"), [(1, 1, 1), (3, 2, 8), (300, 2, 5), (101, 8, 128)])
-def test_sort_is_stable_and_its_tiles_cover_every_place_once(num_tokens, top_k, num_experts):
+@pytest.mark.parametrize(
+    ("num_tokens", "top_k", "num_experts", "block_m"),
+    [(1, 1, 1, 64), (3, 2, 8, 16), (300, 2, 5, 128), (300, 2, 5, 64), (101, 8, 128, 16)],
+)
+def test_sort_is_stable_and_its_tiles_cover_every_place_once(num_tokens, top_k, num_experts, block_m):
     generator = torch.Generator().manual_seed(num_tokens)
     experts = torch.randint(0, num_experts, (num_tokens, top_k), generator=generator).int().to(WHERE)
     experts[experts == num_experts // 2] = 0  # an expert without tokens
-    pairs = ops.sort(experts, num_experts)
+    pairs = ops.sort(experts, num_experts, block_m=block_m)
+    assert pairs.block_m == block_m
     want = torch.sort(experts.flatten(), stable=True).indices
     assert torch.equal(pairs.order.long(), want)
     assert torch.equal(pairs.places.flatten()[want].cpu(), torch.arange(len(want)).int())
@@ -44,19 +48,22 @@ def test_sort_is_stable_and_its_tiles_cover_every_place_once(num_tokens, top_k, 
     assert pairs.offsets.tolist() == [0, *torch.cumsum(counts, 0).tolist()]
     covered = []
     for expert, first in pairs.tiles.tolist():
-        end = first if expert < 0 else min(first + ops.BLOCK_M, int(pairs.offsets[expert + 1]))
+        end = first if expert < 0 else min(first + block_m, int(pairs.offsets[expert + 1]))
         assert expert < 0 or pairs.offsets[expert] <= first < end
         covered += range(first, end)
     assert covered == list(range(num_tokens * top_k))
 
 
-@pytest.mark.parametrize("language", ["cuda", "triton"])
+LANGUAGES = [("cuda", 64), *(("triton", block_m) for block_m in ops.BLOCKS_M)]
+
+
+@pytest.mark.parametrize(("language", "block_m"), LANGUAGES)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("size", [(1, 1, 1, 2, 8), (70, 3, 2, 66, 40), (5, 6, 2, 18, 72)], ids=str)
-def test_grouped_products(size, dtype, language):
+def test_grouped_products(size, dtype, language, block_m):
     num_tokens, num_experts, top_k, size_n, size_k = size
     experts = reference.route(draw(num_tokens, num_experts), top_k)[0].int()
-    pairs = ops.sort(experts, num_experts)
+    pairs = ops.sort(experts, num_experts, block_m=block_m)
     x, w = draw(num_tokens, size_k, dtype=dtype), draw(num_experts, size_n, size_k, dtype=dtype, seed=1)
     out = torch.full((num_tokens * top_k, size_n), torch.nan, dtype=dtype, device=WHERE)
     assert ops.grouped(x, w, pairs, gather=True, out=out, language=language) is out
@@ -107,6 +114,8 @@ def test_what_does_not_fit_is_refused_in_words():
         (UnsupportedError, lambda: ops.route(draw(2, 4), 5), "top_k=5 of 4 experts"),
         (ShapeError, lambda: ops.route(draw(2, 4).double(), 2), "float32, float16 or bfloat16"),
         (ShapeError, lambda: ops.sort(experts.long(), 3), "experts is torch.int64"),
+        (UnsupportedError, lambda: ops.sort(experts, 3, block_m=48), "block_m=48: tiles of .* 16 or 64 or 128 rows"),
+        (UnsupportedError, lambda: ops.grouped(x, w, ops.sort(experts, 3, block_m=16), gather=True), "in cuda have 64"),
         (ShapeError, lambda: ops.grouped(x, w, pairs), r"expected x \(4, 16\) and 3 experts"),
         (
             ShapeError,
@@ -127,8 +136,13 @@ def test_an_expert_is_read_once_for_each_tile_of_its_rows():
     pairs = ops.sort(experts, 4)
     size_n, size_k = 64, 48
     launch = ops.plan_grouped(draw(73, size_k).half(), draw(4, size_n, size_k).half(), pairs, gather=True)
-    tiles, grid_tiles = 3, launch.grid[1]  # two of expert 0, one of expert 2
+    tiles, grid_tiles = 3, launch.grid[0]  # two of expert 0, one of expert 2
     numbers = 4 * (
         128 * (2 * grid_tiles + tiles) + 73 * 8
     )  # a tile's expert, place and end; order for 8 accesses of a row
     assert launch.traffic() == ((73 + tiles * size_n) * size_k * 2 + numbers, 73 * size_n * 2)
+
+
+def test_tiles_have_the_rows_that_an_expert_has_on_average():
+    assert [ops.tile_rows(pairs, 8, "triton") for pairs in (1, 128, 129, 512, 513, 10**6)] == [16, 16, 64, 64, 128, 128]
+    assert ops.tile_rows(1, 8, "cuda") == 64
