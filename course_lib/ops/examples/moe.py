@@ -24,7 +24,8 @@ def examples(device):
         yield Example("moe/04_combine", "cuda", partial(ops.plan_combine, y, pairs.places, weights), case)
         yield Example("moe/03_grouped", "cuda", partial(ops.plan_grouped, x, w, pairs, gather=True), case)
         for block_m in ops.BLOCKS_M:
-            product = partial(ops.plan_grouped, x, w, _sorted(experts, num_experts, block_m), gather=True, language="triton")
+            tiled = _sorted(experts, num_experts, block_m)
+            product = partial(ops.plan_grouped, x, w, tiled, gather=True, language="triton")
             yield Example("moe/03_grouped", "triton", product, ", ".join(filter(None, (case, f"{block_m} rows"))))
 
 
