@@ -83,10 +83,13 @@ def _by_balance(blocks, seq_lens, step):
         f"block {busiest} has {most} keys, the mean is {mean:.5g} and the limit {limit:.5g}, and the least busy block "
         f"has {min(keys)}"
     )
-    if sum(map(len, blocks)) == sum(seq_len > 0 for seq_len in seq_lens):
+    uncut = sum(map(len, blocks)) == sum(seq_len > 0 for seq_len in seq_lens)
+    if uncut and max(seq_lens) > limit:
         return "never_cut", f"{start}. No request was cut; one that is longer than the limit must be"
     if busiest == num_blocks - 1 and all(num_blocks * (n - step) <= total for n in keys[:-1]):
         return "rest_to_the_last", f"{start}. What the others left over went to the last block"
+    if uncut:
+        return "never_cut", f"{start}. No request was cut, and whole requests are not even enough here"
     return "uneven", start
 
 

@@ -24,6 +24,7 @@ REQUESTS = {
     "prefill beside decode": [(50, 200), (1, 700), (1, 3), (20, 0), (1, 255)],
     "chunks of one key": [(2, 3), (1, 5)],
     "one long request": [(1, 20_000), (1, 10)],
+    "tiles of 512 tokens": [(700, 3397)],
 }
 
 
@@ -73,6 +74,7 @@ EXERCISE = exercise(
         _case("chunks of one key", 7, 8, 1),
         _case("prefill beside decode", 4, 128, 256),
         _case("one long request", 8, 128, 256),
+        _case("tiles of 512 tokens", 1, 512, 4096),
         _case("drawn, groups of 4", 4, 128, 64, 12),
         _case("drawn, groups of 7", 7, 128, 256, 9),
         _case("drawn, groups of 1", 1, 8, 16, 6),

@@ -4,6 +4,7 @@ May import: verdict, decode.combine, decode.limits.
 """
 
 import math
+from dataclasses import replace
 
 import torch
 
@@ -27,8 +28,7 @@ def diagnose(evidence):
     looks = (
         _by_kept,
         _by_layout,
-        combine.by_weights,
-        combine.by_lse,
+        _by_weights,
         _by_faint,
         _by_low,
         _by_bounds,
@@ -36,6 +36,14 @@ def diagnose(evidence):
         _by_empty,
     )
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
+
+
+def _by_weights(evidence):
+    """Two parts, or one, with weights or an lse of their own: the diagnoses of `combine`, in this exercise's words."""
+    found = combine.by_weights(evidence) or combine.by_lse(evidence)
+    if found is None:
+        return None
+    return replace(found, sentence=found.sentence.replace("partial_lse", "part_lse").replace("split", "part"))
 
 
 def _wrong_rows(case):

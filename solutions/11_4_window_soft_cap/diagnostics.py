@@ -1,14 +1,17 @@
 """Diagnoses of a window and a soft cap, from two probes: the first and last key of each query, and two capped scores.
 
-May import: verdict, attention.diagnostics, flash_attention.masks, flash_attention_2.diagnostics.
+May import: verdict, reference.attention, attention.cases, attention.diagnostics, flash_attention.masks,
+flash_attention_2.diagnostics.
 """
 
 import math
 
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.attention.cases import scale_of
 from course_lib.grading.subjects.attention.diagnostics import near
 from course_lib.grading.subjects.flash_attention.masks import by_masked_rows
 from course_lib.grading.subjects.flash_attention_2.diagnostics import by_parameters
+from course_lib.reference import attention as reference
 
 SEEN, SEEN_WINDOW = (56, 73), 20  # queries and keys of the probe "seen"
 CAP, CAP_SCALE, CAP_SCORE = 2.0, 0.6, 3.0  # of the probe "cap": scores 3 and -3, which are 5 and -5 before the scale
@@ -17,7 +20,7 @@ PADDED = 30  # keys of its tile that do not exist
 
 def diagnose(evidence):
     """Diagnosis of a failing kernel, or None."""
-    looks = (_by_cap, _by_lse, _by_seen, by_parameters, _by_window, by_masked_rows, _other_keys)
+    looks = (_by_cap, _by_lse, _by_seen, _by_overflow, by_parameters, _by_window, by_masked_rows, _other_keys)
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
@@ -48,7 +51,16 @@ def _by_cap(evidence):
     for value, code, words in table:
         if near(got, value, 1e-4):
             return Diagnosis(code, f"{start}: {words}.")
-    return Diagnosis("cap_wrong", f"{start}.")
+    return _by_padding(half, got, start) or Diagnosis("cap_wrong", f"{start}.")
+
+
+def _by_padding(half, got, start):
+    """Capped scores are right, and keys past the last one, loaded as 0, have the weight exp(0) beside them."""
+    keys = math.exp(half - got) - math.exp(-half)
+    if not 0.5 < keys < PADDED + 0.5 or not near(keys, round(keys), 1e-3):
+        return None
+    words = f"{round(keys)} keys past the last one, loaded as 0, counted with the score 0"
+    return Diagnosis("padding_counted", f"{start}: {words}. A query sees no key after its own.")
 
 
 def _rules():
@@ -139,6 +151,30 @@ def _other_keys(evidence):
 
 def _same(row, wanted):
     return all(abs(got - key) < 1e-2 for got, key in zip(row[:2], wanted, strict=True))
+
+
+def _ratio(one):
+    """The largest score over soft_cap of a case."""
+    q, k = one.inputs["q"].double(), one.inputs["k"].double()
+    scores = reference.rounded_scores(q, k, softmax_scale=scale_of(one.case, q.shape[-1]))
+    return scores.max().item() / one.case.options["cap"]
+
+
+def _by_overflow(evidence):
+    """NaN where exp(2 score / soft_cap) overflows, and nothing else wrong."""
+    failing = evidence.failing_by_values()
+    if not failing or len(failing) != len(evidence.failing()):
+        return None
+    if not all(bool(one.first.outputs["out"].isnan().any()) and _ratio(one) > 44.4 for one in failing):
+        return None
+    if any(_ratio(one) > 44.4 for one in evidence.passing()):
+        return None
+    power = f"{2 * _ratio(failing[0]):.0f}"
+    return Diagnosis(
+        "exp_overflows",
+        f"NaN in the case {failing[0].case.name!r}, where 2 * score / soft_cap is up to {power}, and right wherever it "
+        f"is below 88: exp({power}) is more than float32 holds, and inf / inf is NaN. tl.sigmoid does not overflow.",
+    )
 
 
 def _by_window(evidence):

@@ -21,7 +21,7 @@ def mla(tensors, dtype=torch.float64, **mistake):
     rope = mistake.get("rope", lambda q, k, c: q @ k.T)(q_rope, rope_keys, latents)
     scores = absorbed @ latents.T * nope_scale + rope * rope_scale
     axis = mistake.get("axis", 1)
-    m = torch.zeros_like(scores[:, :1]) if mistake.get("no_max") else scores.amax(axis, keepdim=True)
+    m = mistake.get("m", lambda scores: scores.amax(axis, keepdim=True))(scores)
     weights = torch.exp(scores - m)
     l = weights.sum(axis, keepdim=True)
     probs = mistake.get("probs", lambda weights, l: weights / l)(weights, l)
@@ -89,6 +89,8 @@ _TABLE = (
      {"keys": lambda x: torch.cat([x, torch.zeros_like(x[:1])])}),
     ("lse_base_2", "lse is in base 2; natural log is asked for.",
      {"lse": lambda m, l: (m + torch.log(l)) * 1.4426950408889634}),
+    ("lse_base_2", "lse is m + log2(l): a natural maximum and a logarithm in base 2; natural log is asked for.",
+     {"lse": lambda m, l: m + torch.log2(l)}),
     ("lse_without_max", "lse lacks the maximum that was subtracted from the scores.",
      {"lse": lambda m, l: torch.log(l)}),
     ("no_division", "out was never divided by l, the sum of the weights.", {"probs": lambda weights, l: weights}),
@@ -98,10 +100,6 @@ _TABLE = (
      {"absorbed": lambda x: x.bfloat16().double()}),
     ("rounded", "The absorbed query was rounded to half; float32 is asked for.",
      {"absorbed": lambda x: x.half().double()}),
-    ("rounded", "The weights were rounded to half; float32 is asked for.",
-     {"probs": lambda weights, l: (weights / l).half().double()}),
-    ("rounded", "The weights were rounded to bfloat16; float32 is asked for.",
-     {"probs": lambda weights, l: (weights / l).bfloat16().double()}),
 )  # fmt: skip
 
 
@@ -112,9 +110,21 @@ def diagnose(evidence):
         "no_max",
         "That is exp of the scores as they are, which overflows above 88 and loses digits below -87. Subtract each "
         "head's largest score first.",
-        lambda case, t: mla(t, torch.float32, no_max=True),
+        lambda case, t: mla(t, torch.float32, m=lambda scores: torch.zeros_like(scores[:, :1])),
     )
-    return by_guess(evidence, [*guesses, no_max])
+    from_0 = (
+        "max_from_0",
+        "That is a maximum that begins at 0: scores that are all below it lose their digits or vanish. It begins at "
+        "-inf.",
+        lambda case, t: mla(t, torch.float32, m=lambda scores: scores.amax(1, keepdim=True).clamp(min=0.0)),
+    )
+    of_all = (
+        "max_of_all_heads",
+        "That is one maximum for all heads: beside a head 100 higher, exp of another's scores is 0 or has no digits "
+        "left. Each head has a maximum of its own.",
+        lambda case, t: mla(t, torch.float32, m=lambda scores: scores.amax().expand(len(scores), 1)),
+    )
+    return by_guess(evidence, [*guesses, no_max, from_0, of_all])
 
 
 def absorbed_way(case, ledger):
@@ -122,10 +132,17 @@ def absorbed_way(case, ledger):
     heads, num_keys, dim, dim_v, rope, latent = case.sizes.values()
     most = 2 * heads * (latent * (dim + dim_v) + num_keys * (2 * latent + rope))
     start = f"Every value is right, but in the case {case.name!r} ({heads} heads, {num_keys} keys)"
-    if ledger["multiply_adds"] > most:
+    if ledger["left"]:
+        return Diagnosis(
+            "left_torch",
+            f"{start} {ledger['left']:,} numbers left torch for a numpy array or a list. The contract asks for torch's "
+            "operators, whose multiply-adds are counted.",
+        )
+    made = ledger["multiply_adds"] + ledger["multiplied"]
+    if made > most:
         return Diagnosis(
             "not_absorbed",
-            f"{start} the matrix products have {ledger['multiply_adds']:,} multiply-adds, and the contract allows "
+            f"{start} the products have {made:,} multiply-adds, and the contract allows "
             f"{most:,}: twice those of the absorbed form. Were keys or values of the heads formed?",
         )
     limit = 8 * (heads + num_keys) * (latent + rope) + 8 * heads * (num_keys + dim + dim_v)

@@ -9,11 +9,11 @@ from course_lib.grading.subjects.softmax.library import LIBRARY_SOFTMAX
 from . import diagnostics
 
 
-def _case(name, num_heads, num_keys, head_dim, head_dim_v, rope_dim, latent_dim, *, level=1.0, shift=0.0):
-    """`level`: about the standard deviation of the scores; `shift`: what is added to all of them."""
+def _case(name, num_heads, num_keys, head_dim, head_dim_v, rope_dim, latent_dim, *, level=1.0, shift=0.0, step=0.0):
+    """`level`: about the standard deviation of the scores; `shift` is added to all of them, `step` for each head."""
     sizes = {"num_heads": num_heads, "num_keys": num_keys, "head_dim": head_dim, "head_dim_v": head_dim_v}
     sizes |= {"rope_dim": rope_dim, "latent_dim": latent_dim}
-    return Case(name, sizes, "normal", options={"level": level, "shift": shift})
+    return Case(name, sizes, "normal", options={"level": level, "shift": shift, "step": step})
 
 
 def _inputs(case, gen):
@@ -23,9 +23,10 @@ def _inputs(case, gen):
     def normal(*shape, scale=1.0):
         return scale * torch.randn(shape, generator=gen)
 
-    level, shift = case.options["level"], case.options["shift"]
+    level = case.options["level"]
+    shift = case.options["shift"] + case.options["step"] * torch.arange(heads)
     q_rope, rope_keys = normal(heads, rope_dim, scale=level), normal(num_keys, rope_dim)
-    if shift:  # the first rope numbers are the same for all keys
+    if shift.any():  # the first rope numbers are the same for all keys
         q_rope[:, 0], rope_keys[:, 0] = shift * (dim + rope_dim) ** 0.5, 1.0
     return {
         "q_nope": normal(heads, dim, scale=level), "q_rope": q_rope,
@@ -57,6 +58,7 @@ EXERCISE = exercise(
         _case("DeepSeek's head", 2, 40, 128, 128, 64, 512),
         _case("scores near -100", 3, 30, 8, 6, 4, 16, shift=-100.0),
         _case("scores near +100", 3, 30, 8, 6, 4, 16, shift=100.0),
+        _case("heads 140 apart", 2, 30, 8, 6, 4, 16, shift=-70.0, step=140.0),
         _case("scores spread over hundreds", 3, 30, 8, 6, 4, 16, level=60.0),
     ),
     make_inputs=_inputs,

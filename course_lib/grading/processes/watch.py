@@ -34,6 +34,8 @@ class Watch(TorchDispatchMode):
     added : the same of a sum, a mean or a convolution
     doubles : most numbers of a float64 tensor that an operator made
     multiply_adds : of all matrix products together
+    multiplied : numbers that all other multiplications made together
+    left : numbers that left torch for numpy arrays and lists
     overwritten : numbers of a tensor's memory -> most numbers that operators wrote into one such memory in place
     tensor_bytes : most bytes that tensors made by operators held at one time
     object_bytes : the same of Python objects and numpy arrays, from the first number on that left torch: counting them
@@ -44,6 +46,7 @@ class Watch(TorchDispatchMode):
         super().__init__()
         self.exponentials, self.longest, self.terms, self.multiply_adds = 0, 0, 0, 0
         self.added, self.doubles = 0, 0
+        self.multiplied, self.left = 0, 0
         self.overwritten = {}
         self.tensor_bytes, self.object_bytes = 0, 0
         self._alive = 0
@@ -57,7 +60,7 @@ class Watch(TorchDispatchMode):
     def __enter__(self):
         self._doors = {name: getattr(Tensor, name) for name in _DOORS}
         for name, door in self._doors.items():
-            setattr(Tensor, name, _counting(door))
+            setattr(Tensor, name, self._counting(door))
         return super().__enter__()
 
     def __exit__(self, *error):
@@ -84,6 +87,8 @@ class Watch(TorchDispatchMode):
             terms = args[_PRODUCTS[name]].shape[-1]
             self.terms = max(self.terms, terms)
             self.multiply_adds += made.numel() * terms
+        if name == "mul":
+            self.multiplied += made.numel()
         if name in _SUMS and isinstance(made, Tensor):
             self.added = max(self.added, args[0].numel() // max(made.numel(), 1))
         if name == "convolution":
@@ -93,6 +98,17 @@ class Watch(TorchDispatchMode):
         if full_name.endswith("_") and name not in _FILLS:
             self._write(made)
         return made
+
+    def _counting(self, door):
+        """A method of Tensor that begins to count the memory of Python objects and numpy arrays."""
+
+        @functools.wraps(door)
+        def through(tensor, *args, **kwargs):
+            tracemalloc.start()
+            self.left += tensor.numel()
+            return door(tensor, *args, **kwargs)
+
+        return through
 
     def _write(self, tensor):
         """Count what an operator wrote in place: `tensor` is a view of the memory, or all of it."""
@@ -120,20 +136,9 @@ class Watch(TorchDispatchMode):
 
     def ledger(self):
         """The counts, as a dict for RunResult.ledger."""
-        counts = ("exponentials", "longest", "terms", "multiply_adds", "added", "doubles")
+        counts = ("exponentials", "longest", "terms", "multiply_adds", "multiplied", "left", "added", "doubles")
         found = {name: getattr(self, name) for name in (*counts, "tensor_bytes", "object_bytes")}
         return found | {"overwritten": {str(size): written for size, written in self.overwritten.items()}}
-
-
-def _counting(door):
-    """A method of Tensor that begins to count the memory of Python objects and numpy arrays."""
-
-    @functools.wraps(door)
-    def through(*args, **kwargs):
-        tracemalloc.start()
-        return door(*args, **kwargs)
-
-    return through
 
 
 def _tensors(values):
