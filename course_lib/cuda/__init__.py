@@ -23,6 +23,7 @@ __all__ = [
     "TensorMap",
     "compare",
     "compile",
+    "is_newest",
     "launch_count",
     "load",
     "tensor_map",
@@ -131,7 +132,14 @@ def load(path, name=None, *, defines=None):
         stamps = {file: stamp(file) for file in (KERNELS_ROOT / path, *included_files(text, filename=shown))}
         kernel = _kernel(text, name, defines, shown, 1)
     _keep(_loaded, key, (kernel, stamps, now))
+    kernel.origin = path, name, defines
     return kernel
+
+
+def is_newest(kernel):
+    """Whether a kernel that `load` returned is what it would return now, for the engine that would run it."""
+    path, name, defines = kernel.origin
+    return load(path, name, defines=defines) is kernel
 
 
 def _kernel(source, name, defines, filename, first_line, checked=False):

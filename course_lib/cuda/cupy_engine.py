@@ -3,7 +3,7 @@
 Imported only on a machine with a GPU; no other module imports cupy. Machine code is cached on disk, so a notebook that
 is run again does not compile again.
 
-May import: errors, device, notes, nvrtc, tensor_map.
+May import: errors, device, notes, nvrtc, packed, tensor_map.
 """
 
 import functools
@@ -15,13 +15,13 @@ import warnings
 from contextlib import nullcontext
 from pathlib import Path
 
-import numpy
 import torch
 
 from .. import device
 from ..errors import KernelFault, LaunchError, ToolchainError
 from . import nvrtc
 from .notes import explained
+from .packed import PackedLaunch, memory_of, pack, scalar_types
 from .tensor_map import TensorMap
 
 _HOW = Path(nvrtc.__file__).read_text(encoding="utf-8")  # options, and what of the log is kept
@@ -91,9 +91,9 @@ class CupyModule:
         """
         if (block, shared_bytes) not in self._fitting:
             self._check_resources(block, shared_bytes)
-        tensors = [value if isinstance(value, torch.Tensor) else value.tensor for value in values if _has_memory(value)]
-        index = tensors[0].device.index if tensors else torch.cuda.current_device()
-        packed = tuple(map(_pack, self._types, values))
+        tensor = next((x for x in map(memory_of, values) if x is not None), None)
+        index = torch.cuda.current_device() if tensor is None else tensor.device.index
+        packed = tuple(map(pack, self._types, values))
         stream = torch.cuda.current_stream(index)
         try:
             with _on_device(index), self._stream(stream.cuda_stream):
@@ -103,6 +103,21 @@ class CupyModule:
                 self._seen.add(_configuration(grid, block, values, shared_bytes))
         except _driver_errors() as error:
             raise self._fault(error, grid, block, shared_bytes) from error
+
+    def packed(self, grid, block, values, shared_bytes, count):
+        """A PackedLaunch, or None: as long as the host waits for such launches, and where there are several GPUs."""
+        if self._wants_wait(grid, block, values, shared_bytes) or _several_gpus():
+            return None
+        function, launch = self.function.kernel.ptr, _cupy().cuda.driver.launchKernel
+
+        def run(stream, parameters):
+            count()
+            try:
+                launch(function, *grid, *block, shared_bytes, stream, parameters, 0)
+            except _driver_errors() as error:
+                raise self._fault(error, grid, block, shared_bytes) from error
+
+        return PackedLaunch(run, self._types, values)
 
     def _wants_wait(self, grid, block, values, shared_bytes):
         """Whether the host waits for this launch; a kernel that has been watched enough costs nothing here."""
@@ -157,35 +172,11 @@ class _TorchStream:
         return 0, self._pointer
 
 
-def _has_memory(value):
-    """True for an argument with memory on the GPU: a tensor or a map of one."""
-    return isinstance(value, (torch.Tensor, TensorMap))
-
-
 def _key(value):
     """What of an argument makes another configuration: a tensor's shape, a map without its address, or the value."""
     if isinstance(value, torch.Tensor):
         return tuple(value.shape)
     return value.key if isinstance(value, TensorMap) else value
-
-
-def scalar_types(parameters):
-    """The numpy type of each parameter that is a number of C, else None."""
-    return [numpy.dtype(parameter.format).type if parameter.format else None for parameter in parameters]
-
-
-def _pack(scalar_type, value):
-    """Return one argument as a numpy scalar of exactly its bytes, which CuPy passes unchanged."""
-    if isinstance(value, torch.Tensor):
-        return numpy.uint64(value.data_ptr())
-    if isinstance(value, TensorMap):
-        value = value.driver_bytes()  # the driver copies them at the launch
-    if value is None:
-        return numpy.uint64(0)
-    if isinstance(value, bytes):
-        # CuPy passes a structured scalar of one field as its bytes
-        return numpy.frombuffer(value, dtype=numpy.dtype([("bytes", numpy.uint8, (len(value),))]))[0]
-    return scalar_type(value)
 
 
 def _cubin(source, defines, filename, first_line):

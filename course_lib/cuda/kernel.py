@@ -38,7 +38,10 @@ class Kernel:
     first_line : int, the line of `filename` on which `source` starts
     defines : dict of macro name to text
     parameters : list of Parameter
+    origin : (path, name, defines) of `cuda.load`, or None
     """
+
+    origin = None
 
     def __init__(self, source, name=None, *, defines=None, filename="<cell>", first_line=1, checked=False):
         self.source, self.filename, self.first_line = source, filename, first_line
@@ -75,6 +78,24 @@ class Kernel:
         _count()
         values = values if engine == "gpu" else _for_simt(values)
         self._engine_module(engine).launch(grid, block, values, shared_bytes)
+
+    def packed(self, grid, block, *args, shared_bytes=0):
+        """This launch with its arguments packed, not yet run; a loop may run it with other addresses.
+
+        Parameters
+        ----------
+        grid, block, args, shared_bytes : as in a launch
+
+        Returns
+        -------
+        packed.PackedLaunch; None where a launch is more than that: on the SIMT machine, on a machine of several
+            GPUs, and as long as the host still waits for this one
+        """
+        if device.engine() != "gpu":
+            return None
+        grid, block = check_configuration(self.name, grid, block, shared_bytes)
+        values = arguments.check(self.name, self.parameters, args, device="cuda")
+        return self._engine_module("gpu").packed(grid, block, values, shared_bytes, count=_count)
 
     def __getitem__(self, configuration):
         """Refuse Triton's launch syntax ``kernel[grid](…)``.

@@ -83,9 +83,13 @@ class TensorMap:
         ------
         ToolchainError   no cuda-bindings, or a driver that is too old
         """
+        return self.encoder()(self.tensor.data_ptr())
+
+    def encoder(self):
+        """Return the function (address) -> the 128 bytes for a GPU of such a tensor there; it keeps no tensor alive."""
         sizes, strides = _innermost_first(self.tensor)
-        name = _DTYPES[self.tensor.dtype]
-        return _encode(self.tensor.data_ptr(), name, sizes, strides, self.box[::-1], self.swizzle)
+        name, box, swizzle = _DTYPES[self.tensor.dtype], self.box[::-1], self.swizzle
+        return lambda address: _encode(address, name, sizes, strides, box, swizzle)
 
     def simt_bytes(self):
         """Return the 128 bytes for the SIMT machine, with the tensor's own address; the launch rebases it."""

@@ -9,6 +9,7 @@ from ..errors import ShapeError
 from . import _paged_triton as triton_launches
 from ._foundation.checks import require_language, require_rows
 from ._foundation.launch import cuda_launch
+from ._foundation.plans import planned
 from ._foundation.sizes import ELEMENTS
 from ._foundation.typed import typed
 from ._foundation.values import require_copies, require_slots
@@ -53,7 +54,7 @@ def copy_pages(k_pages, v_pages, copies, *, language="cuda", validate=False):
     plan_copy_pages(k_pages, v_pages, copies, language=language, validate=validate).run()
 
 
-@typed
+@planned
 def plan_reshape_and_cache(k, v, k_pages, v_pages, slot_mapping, *, layout="NHD", language="cuda", validate=False):
     """The launch of 01_reshape_and_cache, not yet run."""
     require_language(language)

@@ -8,6 +8,7 @@ import torch
 from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_language
 from ._foundation.launch import cuda_launch, ran, triton_launch
+from ._foundation.plans import planned
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, element_grid, element_shape, row_stride
 from ._foundation.sizes import ceil_div, power_of_two
 from ._foundation.typed import typed
@@ -78,14 +79,14 @@ def swiglu_backward(d_out, gate, up=None, *, activation="silu", out=None, langua
     return launch.outputs if up is not None else launch.outputs[0]
 
 
-@typed
+@planned
 def plan_gelu_tanh(x, *, out=None, language="cuda"):
     """The launch of 01_gelu_tanh, not yet run."""
     out = _new(x) if out is None else out
     return _launch("01_gelu_tanh", language, {"x": x, "out": out}, 1, (out,))
 
 
-@typed
+@planned
 def plan_swiglu(gate, up=None, *, activation="silu", out=None, language="cuda"):
     """The launch of 02_swiglu, not yet run."""
     _require_gate(activation)

@@ -8,6 +8,7 @@ import torch
 from ..errors import ShapeError
 from ._foundation.checks import require_language
 from ._foundation.launch import Launches, cuda_launch, ran, triton_launch
+from ._foundation.plans import planned
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, element_grid, element_shape, row_stride
 from ._foundation.sizes import ceil_div, power_of_two
 from ._foundation.typed import typed
@@ -62,7 +63,7 @@ def embedding_backward(d_out, ids, num_ids, *, out=None, language="cuda"):
     return ran(plan_backward(d_out, ids, num_ids, out=out, language=language))
 
 
-@typed
+@planned
 def plan(ids, table, *, positions=None, position_table=None, out=None, language="cuda"):
     """The launch of 01_lookup, not yet run."""
     require_language(language)

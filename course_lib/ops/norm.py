@@ -8,9 +8,9 @@ import torch
 from ..errors import UnsupportedError
 from ._foundation.checks import require_language
 from ._foundation.launch import cuda_launch, ran, triton_launch
+from ._foundation.plans import planned
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, require_vector, row_grid, row_shape, row_stride
 from ._foundation.sizes import ceil_div, power_of_two
-from ._foundation.typed import typed
 
 TILE = 4096  # numbers of a Triton tile that holds several narrow rows
 MAX_TILE = 1 << 16  # columns of the widest row that a Triton program holds
@@ -74,7 +74,7 @@ def add_rms_norm(x, residual, weight, *, eps=1e-6, out=None, language="cuda"):
     return launch.outputs
 
 
-@typed
+@planned
 def plan_rms_norm(x, weight, *, eps=1e-6, out=None, language="cuda"):
     """The launch of 01_rms_norm, not yet run."""
     out = _new(x) if out is None else out
@@ -84,7 +84,7 @@ def plan_rms_norm(x, weight, *, eps=1e-6, out=None, language="cuda"):
     return _launch("01_rms_norm", language, (rows, weight, out_rows), sizes, (out,))
 
 
-@typed
+@planned
 def plan_layer_norm(x, weight, bias=None, *, eps=1e-5, out=None, language="cuda"):
     """The launch of 02_layer_norm, not yet run."""
     out = _new(x) if out is None else out
@@ -99,7 +99,7 @@ def plan_layer_norm(x, weight, bias=None, *, eps=1e-5, out=None, language="cuda"
     return _launch("02_layer_norm", language, (rows, weight, bias, out_rows), sizes, (out,), more)
 
 
-@typed
+@planned
 def plan_add_rms_norm(x, residual, weight, *, eps=1e-6, out=None, language="cuda"):
     """The launch of 03_add_rms_norm, not yet run; its outputs are (out, residual)."""
     out = x if out is None else out

@@ -10,10 +10,10 @@ import torch
 from ..errors import ShapeError
 from ._foundation.checks import require_language
 from ._foundation.launch import cuda_launch, triton_launch
+from ._foundation.plans import planned
 from ._foundation.rows import ROW_ELEMENTS
 from ._foundation.sizes import ceil_div, power_of_two
 from ._foundation.splits import slots
-from ._foundation.typed import typed
 
 MAX_THREADS, BLOCK_THREADS = 256, 128
 HEADS = 2  # of a thread at once
@@ -76,7 +76,7 @@ def rope(q, k, positions, cos_sin, *, interleaved=False, inverse=False, out=None
     return launch.outputs if k is not None else (launch.outputs[0], None)
 
 
-@typed
+@planned
 def plan(q, k, positions, cos_sin, *, interleaved=False, inverse=False, out=None, language="cuda"):
     """The launch of 01_rope, not yet run."""
     require_language(language)

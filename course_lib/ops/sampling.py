@@ -7,9 +7,9 @@ import torch
 
 from ..errors import ShapeError
 from ._foundation.launch import cuda_launch, ran
+from ._foundation.plans import planned
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, row_stride
 from ._foundation.sizes import ceil_div
-from ._foundation.typed import typed
 
 MAX_WARPS = 16  # 128 registers a thread; 64 do not hold the values of three thresholds
 
@@ -49,7 +49,7 @@ def sample(logits, temperature, noise, *, top_k=None, top_p=None, min_p=None, ou
     return ran(plan(logits, temperature, noise, top_k=top_k, top_p=top_p, min_p=min_p, out=out))
 
 
-@typed
+@planned
 def plan(logits, temperature, noise, *, top_k=None, top_p=None, min_p=None, out=None):
     """The launch of 01_pivots, not yet run."""
     if logits.ndim != 2:

@@ -8,6 +8,7 @@ import torch
 from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_capability, require_tensor
 from ._foundation.launch import cuda_launch, ran
+from ._foundation.plans import planned
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
 from ._foundation.splits import slots
 from ._foundation.typed import typed
@@ -88,7 +89,7 @@ def gemm(x, packed, scales, zeros, *, out=None):
     return ran(plan_gemm(x, packed, scales, zeros, out=out))
 
 
-@typed
+@planned
 def plan(x, packed, scales, zeros, *, out=None):
     """The launch of 01_gemv, not yet run."""
     if x.ndim == 2 and len(x) > MAX_TOKENS:

@@ -10,7 +10,7 @@ import torch
 pytest.importorskip("cupy")
 
 from course_lib import device  # noqa: E402
-from course_lib.cuda import cupy_engine, signature  # noqa: E402
+from course_lib.cuda import cupy_engine, packed, signature  # noqa: E402
 from course_lib.errors import KernelFault, LaunchError  # noqa: E402
 
 SOURCE = 'extern "C" __global__ void k(float* x, int n, __half h, float4 v) { int unused; x[n] = (float)h + v.x; }'
@@ -39,11 +39,11 @@ def test_arguments_become_exactly_their_bytes():
     x = torch.zeros(4)
     parameters = signature.parse(SOURCE, "k")
     values = [x, 7, struct.pack("<e", 1.5), struct.pack("<4f", 1, 2, 3, 4)]
-    types = cupy_engine.scalar_types(parameters)
-    packed = [cupy_engine._pack(scalar_type, value) for scalar_type, value in zip(types, values, strict=True)]
-    assert [item.nbytes for item in packed] == [8, 4, 2, 16]
-    assert int(packed[0]) == x.data_ptr() and packed[3].tobytes() == values[3]
-    assert int(cupy_engine._pack(types[0], None)) == 0
+    types = packed.scalar_types(parameters)
+    items = [packed.pack(scalar_type, value) for scalar_type, value in zip(types, values, strict=True)]
+    assert [item.nbytes for item in items] == [8, 4, 2, 16]
+    assert int(items[0]) == x.data_ptr() and items[3].tobytes() == values[3]
+    assert int(packed.pack(types[0], None)) == 0
 
 
 def test_machine_code_is_kept_and_notes_with_it(hopper, monkeypatch):

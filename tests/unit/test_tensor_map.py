@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from course_lib import cuda, device
-from course_lib.cuda import arguments, cupy_engine, signature
+from course_lib.cuda import arguments, cupy_engine, packed, signature
 from course_lib.errors import ArgumentError, ShapeError, ToolchainError, UnsupportedError
 
 MAPS = sys.modules["course_lib.cuda.tensor_map"]  # the package's attribute of that name is the function
@@ -222,8 +222,8 @@ def test_a_gpu_without_tma(monkeypatch):
 def test_the_gpu_engine_passes_the_128_bytes(driver):
     pytest.importorskip("cupy")
     [parameter] = signature.parse(DECLARATION, "k")
-    packed = cupy_engine._pack(parameter, cuda.tensor_map(torch.zeros(8, 8), (8, 8)))
-    assert packed.nbytes == 128 and packed.tobytes() == struct.pack("<16Q", *range(16))
+    made = packed.pack(parameter, cuda.tensor_map(torch.zeros(8, 8), (8, 8)))
+    assert made.nbytes == 128 and made.tobytes() == struct.pack("<16Q", *range(16))
 
 
 def test_another_address_is_no_other_configuration():

@@ -35,8 +35,7 @@ class Launch:
         return (self,)
 
     def run(self):
-        if _watched is not None:
-            _watched.append(self)
+        report(self)
         if self.language == "cuda":
             self.function(self.grid, self.block, *self.arguments, shared_bytes=self.shared_bytes)
         else:
@@ -118,6 +117,12 @@ def watched():
         yield _watched
     finally:
         _watched = before
+
+
+def report(launch):
+    """Add a launch that runs to the list of `watched`."""
+    if _watched is not None:
+        _watched.append(launch)
 
 
 def ran(launch):

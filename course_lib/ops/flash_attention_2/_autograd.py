@@ -8,6 +8,7 @@ import torch
 from ...errors import UnsupportedError
 from .. import flash_attention_3
 from .._foundation.checks import require_attention
+from .._foundation.plans import planned
 from .._foundation.typed import typed
 from . import _torch as plain
 from . import _triton as kernels
@@ -57,7 +58,6 @@ def flash_attention(q, k, v, *, causal=False, softmax_scale=None, backend=None):
     return flash_attention_lse(q, k, v, causal=causal, softmax_scale=softmax_scale, backend=backend)[0]
 
 
-@typed
 def flash_attention_lse(q, k, v, *, causal=False, softmax_scale=None, backend=None):
     """`flash_attention` and the log-sum-exp of each row of scaled scores.
 
@@ -67,6 +67,18 @@ def flash_attention_lse(q, k, v, *, causal=False, softmax_scale=None, backend=No
     lse : tensor, (batch_size, num_heads, seq_len_q), float32 (float64 from float64 inputs), natural log; -inf for a
         fully masked row. No gradient flows through it
     """
+    options = {"causal": causal, "softmax_scale": softmax_scale, "backend": backend}
+    launch = None if torch.is_grad_enabled() else _plan(q, k, v, **options)
+    if launch is None:
+        backend, scale = _checked(q, k, v, softmax_scale, backend)
+        return _FlashAttention.apply(q, k, v, bool(causal), scale, backend)
+    launch.run()
+    return launch.outputs
+
+
+@typed
+def _checked(q, k, v, softmax_scale=None, backend=None):
+    """(backend, scale) of arguments that fit together."""
     require_attention(q, k, v)
     if backend is None:
         backend = _fastest(q, k, v)
@@ -74,8 +86,14 @@ def flash_attention_lse(q, k, v, *, causal=False, softmax_scale=None, backend=No
         raise UnsupportedError(f'backend={backend!r} is unknown; choose "hopper", "triton", "torch" or None.')
     if backend != "torch":
         kernels.require_kernel(q)
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
-    return _FlashAttention.apply(q, k, v, bool(causal), scale, backend)
+    return backend, q.shape[-1] ** -0.5 if softmax_scale is None else float(softmax_scale)
+
+
+@planned
+def _plan(q, k, v, *, causal=False, softmax_scale=None, backend=None):
+    """The forward launch by itself, which is all where no gradient is recorded; None where plain torch runs."""
+    backend, scale = _checked(q, k, v, softmax_scale, backend)
+    return None if backend == "torch" else _launch(backend, q, k, v, causal=bool(causal), softmax_scale=scale)
 
 
 def _fastest(q, k, v):
@@ -89,8 +107,7 @@ class _FlashAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, causal, softmax_scale, backend):
         options = {"causal": causal, "softmax_scale": softmax_scale}
-        forward = {"hopper": _hopper_forward, "triton": _triton_forward, "torch": plain.forward}[backend]
-        out, lse = forward(q, k, v, **options)
+        out, lse = _forward(q, k, v, backend, **options)
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.options, ctx.backend = options, backend
         ctx.mark_non_differentiable(lse)
@@ -121,19 +138,18 @@ def backward(q, k, v, out, lse, d_out, *, causal=False, softmax_scale=None, back
     return gradients(q, k, v, out, lse, d_out, causal=bool(causal), softmax_scale=scale)
 
 
-def _hopper_forward(q, k, v, *, causal, softmax_scale):
-    return _run(flash_attention_3.plan, q, k, v, causal, softmax_scale)
-
-
-def _triton_forward(q, k, v, *, causal, softmax_scale):
-    return _run(kernels.plan_forward, q, k, v, causal, softmax_scale)
-
-
-def _run(plan, q, k, v, causal, softmax_scale):
-    sign, scale = _positive(softmax_scale)
-    launch = plan(q if sign == 1 else q * sign, k, v, causal=causal, softmax_scale=scale)
+def _forward(q, k, v, backend, **options):
+    if backend == "torch":
+        return plain.forward(q, k, v, **options)
+    launch = _launch(backend, q, k, v, **options)
     launch.run()
     return launch.outputs
+
+
+def _launch(backend, q, k, v, *, causal, softmax_scale):
+    plan = {"hopper": flash_attention_3.plan, "triton": kernels.plan_forward}[backend]
+    sign, scale = _positive(softmax_scale)
+    return plan(q if sign == 1 else q * sign, k, v, causal=causal, softmax_scale=scale)
 
 
 def _hopper_backward(q, k, v, out, lse, d_out, **options):

@@ -13,6 +13,7 @@ from ...cuda.steps import names
 from ...errors import CourseError, ShapeError, UnsupportedError
 from .._foundation.checks import positive_scale, require_attention, require_hopper, require_step
 from .._foundation.launch import cuda_launch, is_hopper
+from .._foundation.plans import lasting, planned
 from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
 from .._foundation.typed import typed
 
@@ -68,7 +69,7 @@ def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=None
     return launch.outputs
 
 
-@typed
+@planned
 def plan(
     q, k, v, *, causal=False, softmax_scale=None, variant=None, language="cuda", block_n=None, heads_together=None,
     num_blocks=None,
@@ -176,7 +177,7 @@ def _counters(q):
 
 @cache
 def _stream_counters(on_device, _stream):
-    return torch.zeros(2, dtype=torch.int32, device=on_device)
+    return lasting(torch.zeros(2, dtype=torch.int32, device=on_device))
 
 
 def _num_slots(q):
