@@ -4,9 +4,13 @@
     python3 -m benchmarks.model --dry      tiny shapes on a CPU, to try the script
 
 Random weights, greedy, 256 new tokens; GPT-2's context of 1,024 takes prompts of 128 and 768. The prompts of a batch
-are of one length. A run is `generate`, prompt to last token, timed by the host after a warm one; prefill_ms is a run of
-one token, step_ms the rest of the time for each further token. What launches its kernels one by one makes 32 tokens in
+are of one length. A run is `generate`, prompt to last token, timed by the host after two warm ones, of all tokens and
+of one: kernels are compiled then, and graphs recorded, of the course and of the peers alike. prefill_ms is a run of one
+token, step_ms the rest of the time for each further token. What launches its kernels one by one makes 32 tokens in
 place of 256, what has no cache 4 (column made): a step costs them the same, token after token.
+
+A variant has LIMIT_S seconds for its timed runs; fewer runs are made where they take longer. A rung whose float32
+attention needs more by its FLOPs alone is a row without numbers, whose note says so.
 
 tokens_per_s   256 new tokens of all rows in the time prefill_ms + 255 step_ms; without a cache, whose steps grow, of
                the 4 tokens that were made
@@ -42,6 +46,9 @@ DRY = {
     "gpt2": ModelConfig("gpt2", 211, 128, 2, 2, 2, 64, 128, 96),
     "llama-1.1b": ModelConfig("llama", 211, 128, 2, 2, 1, 64, 128, 96, tie_embeddings=False),
 }
+LIMIT_S = 6.0
+FLOAT32_FLOPS = 1e12  # of attention in float32 a second, plain torch on an H200: 0.4e12 to 1e12, by the batch
+REFERENCE = "06_fused_kernels"  # whose tokens the others are compared with
 TOLERANCE = {torch.float32: 0.01, torch.bfloat16: 0.25}  # of max_error; four bits round the weights: not judged
 
 
@@ -140,7 +147,7 @@ def course_run(case, model, more):
 
 
 def timed(run, count, runs, device):
-    """(tokens, seconds of a run of one token, seconds of a run of `count`, highest bytes), medians after a warm one."""
+    """(tokens, seconds of a run of one token, seconds of a run of `count`, highest bytes), medians after warm runs."""
     on_gpu = device == "cuda"
 
     def once(count):
@@ -152,14 +159,28 @@ def timed(run, count, runs, device):
             torch.cuda.synchronize()
         return tokens, time.perf_counter() - start
 
-    once(count)
+    runs = max(1, min(runs, int(LIMIT_S / (once(count)[1] + once(1)[1]))))
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     whole = [once(count) for _ in range(runs)]
     peak = torch.cuda.max_memory_allocated() if on_gpu else 0
-    once(1)
     first = [once(1)[1] for _ in range(runs)]
     return whole[0][0], statistics.median(first), statistics.median(seconds for _, seconds in whole), peak
+
+
+def too_long(case, rung):
+    """Why a rung is not run, a sentence; None where it is."""
+    config, load = case.config, case.load
+    if LADDER[rung][0] != torch.float32 or case.device == "cpu":
+        return None
+    pairs = load["batch_size"] * load["prompt_len"] ** 2 / 2  # of a query and a key that it sees
+    flops = 4 * config.num_layers * config.q_size * pairs
+    if flops < LIMIT_S * FLOAT32_FLOPS:
+        return None
+    return (
+        f"not run: {flops:.1e} FLOP of float32 attention in a prompt take {flops / FLOAT32_FLOPS:.0f} s or more; "
+        f"a variant has {LIMIT_S:g} s"
+    )
 
 
 def numbers(case, taken, step_bytes):
@@ -199,6 +220,9 @@ def agreement(tokens, wanted):
 def measured(case, rung, options):
     """(row, tokens, seconds of the run) of a rung of the course."""
     dtype, _, _, more = LADDER[rung]
+    why = too_long(case, rung)
+    if why:
+        return {"variant": rung, "note": why}, None, None
     model = case.model(rung)
     error = float((case.probed(model) - case.right).abs().max() / case.right.std())
     most = {"no_cache": NO_CACHE_TOKENS, "": EAGER_TOKENS}.get(more, NEW_TOKENS)
@@ -214,26 +238,35 @@ def measured(case, rung, options):
 
 def rows_of(load, options):
     """The rows of one load: the ladder, then transformers."""
-    case = Case(load, options)
-    found = {}
-    for rung in LADDER:
-        if rung in ONE_REQUEST and load["batch_size"] > 1:
-            continue
-        found[rung] = attempt(rung, lambda rung=rung: measured(case, rung, options))
-        clear(case)
+    case, found = Case(load, options), {}
     peers = {name: peer for name, peer in PEERS.items() if not options.dry or name in DRY_PEERS}
-    for name, peer in peers.items():
-        found[name] = attempt(name, lambda name=name, peer=peer: of_peer(case, name, peer, options))
+    rungs = [rung for rung in LADDER if load["batch_size"] == 1 or rung not in ONE_REQUEST]
+
+    def run(name):
+        if name in peers:
+            found[name] = attempt(name, lambda: of_peer(case, name, peers[name], options))
+        else:
+            found[name] = attempt(name, lambda: measured(case, name, options))
+        print(f"          measured: {found[name].row}", file=sys.stderr, flush=True)  # should a later one never end
         clear(case)
-    times = [found[name].seconds for name in peers if found[name].seconds]
-    wanted = found["06_fused_kernels"].tokens
-    for result in found.values():
-        row = load | result.row
-        if result.tokens and wanted:
-            row["agreement"] = f"{agreement(result.tokens, wanted):.3f}"
-        if times and result.seconds and row.get("made") != NO_CACHE_TOKENS:
-            row["ratio_to_best_peer"] = f"{min(times) / result.seconds:.3f}"
-        yield row
+
+    for name in (*peers, REFERENCE):  # what the other rows are compared with
+        run(name)
+    for name in (*rungs, *peers):
+        if name not in found:
+            run(name)
+        yield load | compared(found, name, peers)
+
+
+def compared(found, name, peers):
+    """A row with its comparisons: to the best peer's time, and to the tokens of REFERENCE."""
+    result, wanted = found[name], found[REFERENCE].tokens
+    row, times = dict(result.row), [found[peer].seconds for peer in peers if found[peer].seconds]
+    if result.tokens and wanted:
+        row["agreement"] = f"{agreement(result.tokens, wanted):.3f}"
+    if times and result.seconds and row.get("made") != NO_CACHE_TOKENS:
+        row["ratio_to_best_peer"] = f"{min(times) / result.seconds:.3f}"
+    return row
 
 
 def of_peer(case, name, peer, options):
@@ -271,7 +304,7 @@ def clear(case):
 BENCHMARK = Benchmark(
     __doc__,
     __file__,
-    "host clock from the prompts to the last token, medians after a warm run",
+    "host clock from the prompts to the last token, medians after warm runs",
     keys=("variant", "model", "batch_size", "prompt_len", "new_tokens"),
     values=(
         "tokens_per_s", "prefill_ms", "step_ms", "step_gbps", "roof_percent", "ratio_to_best_peer", "peak_gb", "made",

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import ModelError
-from .graph import Graph
+from .graph import Graph, Graphs
 from .transformer import check_tokens
 
+MOST_PREFILLS = 4  # shapes of prompts of a decoder whose prefill is kept as a CUDA graph
+MOST_TOKENS = 1 << 15  # of such a shape, all rows together: with more the host is never what the GPU waits for
 CHECK_EVERY = 16  # tokens between two looks of the host at a GPU's tokens, where only EOS needs them
 
 
@@ -85,7 +87,9 @@ class Decoder:
     """A cache and the buffers of a batch that is generated: everything that a step touches keeps its address.
 
     On a GPU the second step runs as it is and the third is recorded as a CUDA graph, the token's choice included; all
-    later ones, and those of further batches, replay it.
+    later ones, and those of further batches, replay it. So does a prefill: prompts are padded to one of `prompt_len`'s
+    lengths, the first of a length run as they are, the second are recorded, all later ones replay that. A single call
+    of `generate` gains nothing from it, and what is to be timed comes after two.
     """
 
     def __init__(self, model, batch_size, capacity, max_new_tokens, *, graph=None):
@@ -98,7 +102,10 @@ class Decoder:
         self.index = torch.zeros(1, dtype=torch.int64, device=device)
         kinds = {"temperature": torch.float32, "top_k": torch.int32, "top_p": torch.float32, "min_p": torch.float32}
         self.options = {name: torch.zeros(batch_size, dtype=dtype, device=device) for name, dtype in kinds.items()}
+        self.prompts = torch.zeros(batch_size, capacity, dtype=torch.int64, device=device)
+        self.lengths = torch.ones(batch_size, dtype=torch.int64, device=device)
         self._graphs, self._wants_graph = {}, model.device.type == "cuda" if graph is None else graph
+        self._prefills = Graphs(self._prefill, MOST_PREFILLS)
 
     def start(self, prompts, rows, max_new_tokens):
         """Prefill the cache with prompts (lists of int) and choose the first token of each row; rows: of Sampling."""
@@ -109,14 +116,30 @@ class Decoder:
         used = self._choice(rows)
         if used:
             self.noise[:max_new_tokens].copy_(torch.stack([row.noise(max_new_tokens) for row in rows], dim=1))
-        self.graph = self._graphs.setdefault(used, Graph(self._step) if self._wants_graph else None)
+        self.graph = self._step_graph(used)
         ids = torch.zeros(len(prompts), max(lengths), dtype=torch.int64)
         for row, prompt in zip(ids, prompts, strict=True):
             row[: len(prompt)] = torch.tensor(prompt)
+        self.prompts[:, : max(lengths)].copy_(ids)
+        self.lengths.copy_(torch.tensor(lengths))
         self.index.zero_()
-        logits = self.model.prefill(ids.to(self.model.device), lengths, self.cache)
-        self._take(logits)
-        self.made = 1
+        padded = min(prompt_len(max(lengths)), self.cache.capacity, self.model.config.max_positions)
+        if self._wants_graph and len(prompts) * padded <= MOST_TOKENS:
+            self._prefills(padded, used)
+        else:
+            self._prefill(max(lengths), used)
+        self.cache.longest, self.made = max(lengths), 1
+
+    def _prefill(self, seq_len, used):
+        """The first `seq_len` tokens of `prompts` into the cache, and the first new token of each row.
+
+        used : as `_choice` returns it; a record holds one choice
+        """
+        self._take(self.model.prefill(self.prompts[:, :seq_len], self.lengths, self.cache))
+
+    def _step_graph(self, used):
+        """The record of a step that chooses so, None where none is wanted."""
+        return self._graphs.setdefault(used, Graph(self._step)) if self._wants_graph else None
 
     def advance(self):
         """One more token of each row."""
@@ -162,6 +185,12 @@ class Decoder:
                 f"{capacity} tokens a row are to be kept and the cache has room for {self.cache.capacity}; "
                 "make the decoder larger or generate fewer."
             )
+
+
+def prompt_len(longest):
+    """The length to which a recorded prefill pads its prompts: four for each doubling, so that few are recorded."""
+    quarter = max(8, 1 << max(0, (longest - 1).bit_length() - 3))
+    return quarter * -(-longest // quarter)
 
 
 class _Result:

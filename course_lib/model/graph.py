@@ -4,6 +4,7 @@ May import: torch.
 """
 
 import contextlib
+import functools
 import gc
 
 import torch
@@ -32,8 +33,9 @@ class Graph:
     record, and so do all later ones.
     """
 
-    def __init__(self, function):
-        self.function, self.calls, self.graph = function, 0, None
+    def __init__(self, function, pool=None):
+        """pool : of memory, shared with other graphs of which none runs while another's results are used; or None"""
+        self.function, self.pool, self.calls, self.graph = function, pool, 0, None
 
     def __call__(self):
         self.calls += 1
@@ -42,7 +44,25 @@ class Graph:
             return
         if self.graph is None:
             graph = torch.cuda.CUDAGraph()
-            with recorded(graph):
+            with recorded(graph, self.pool):
                 self.function()
             self.graph = graph
         self.graph.replay()
+
+
+class Graphs:
+    """Call it like the function, whose arguments are whole numbers or other keys: a Graph for each key.
+
+    At most `most` are kept; the one that was not used for the longest time goes first. They share their memory.
+    """
+
+    def __init__(self, function, most):
+        self.function, self.most, self.graphs, self.pool = function, most, {}, None
+
+    def __call__(self, *key):
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
+        graph = self.graphs.pop(key, None) or Graph(functools.partial(self.function, *key), self.pool)
+        self.graphs[key] = graph  # the latest is the last
+        if len(self.graphs) > self.most:
+            self.graphs.pop(next(iter(self.graphs)))
+        graph()

@@ -44,3 +44,38 @@ def test_what_is_refused_is_a_note():
     result = case.attempt("a peer", lambda: 1 / 0)
     assert result.row == {"variant": "a peer", "note": "ZeroDivisionError: division by zero"} and result.tokens is None
     assert case.attempt("07_cuda_graph", lambda: 1 / 0).row["note"].startswith("wrong: ZeroDivisionError")
+
+
+def test_a_rung_that_takes_too_long_is_a_row_that_says_why():
+    inputs = case.Case.__new__(case.Case)
+    inputs.device, inputs.config = "cuda", ModelConfig.named("llama-1.1b")
+    inputs.load = {"batch_size": 32, "prompt_len": 2048}
+    row, tokens, seconds = case.measured(inputs, "03_kv_cache", DRY)
+    # 4 FLOP for each of 22 x 2048 numbers and of 32 x 2048^2 / 2 pairs
+    assert row["note"] == "not run: 1.2e+13 FLOP of float32 attention in a prompt take 12 s or more; a variant has 6 s"
+    assert tokens is seconds is None and case.too_long(inputs, "04_half_precision") is None
+    inputs.load = {"batch_size": 1, "prompt_len": 2048}
+    assert case.too_long(inputs, "03_kv_cache") is None
+
+
+def test_runs_are_as_many_as_fit_into_the_limit(monkeypatch):
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr(case.time, "perf_counter", lambda: next(clock))  # each run takes 2 s
+    asked = []
+    taken = case.timed(lambda count: asked.append(count) or [[0] * count], 9, 5, "cpu")
+    assert asked == [9, 1, 9, 1] and taken == ([[0] * 9], 2, 2, 0)
+
+
+def test_rows_come_in_the_ladders_order_with_their_comparisons(monkeypatch, capsys):
+    seconds = {name: 1.0 + index for index, name in enumerate((*case.LADDER, *case.PEERS))}
+    made = lambda name: ({"variant": name}, [[1, 2, len(name)]], seconds[name])  # noqa: E731
+    monkeypatch.setattr(case, "Case", lambda load, options: None)
+    monkeypatch.setattr(case, "clear", lambda inputs: None)
+    monkeypatch.setattr(case, "measured", lambda inputs, name, options: made(name))
+    monkeypatch.setattr(case, "of_peer", lambda inputs, name, peer, options: made(name))
+    rows = list(case.rows_of({"batch_size": 32}, DRY))
+    assert [row["variant"] for row in rows] == [*list(case.LADDER)[2:8], *case.DRY_PEERS]
+    best = seconds[case.DRY_PEERS[0]]
+    assert [row["ratio_to_best_peer"] for row in rows[:2]] == [f"{best / 3:.3f}", f"{best / 4:.3f}"]
+    assert rows[3]["agreement"] == "1.000" and rows[0]["agreement"] == "0.667"
+    assert capsys.readouterr().err.count("measured: ") == len(rows)

@@ -1,10 +1,13 @@
 """The model against transformers: logits, the cache, tokens; random checkpoints that transformers wrote."""
 
+import sys
+
 import pytest
 import torch
 
 from course_lib.errors import ModelError
-from course_lib.model import Decoder, KVCache, ModelConfig, Sampling, Transformer, generate
+from course_lib.model import Decoder, KVCache, ModelConfig, Sampling, Transformer, generate, graph
+from course_lib.model.generate import prompt_len
 
 transformers = pytest.importorskip("transformers")
 
@@ -157,6 +160,55 @@ def test_steps_as_a_graph_would_record_them(model):
     with pytest.raises(ModelError, match="3 rows of at most 9 new tokens; 3 rows of 10"):
         for _ in range(30):
             decoder.advance()
+
+
+class Replayed:
+    """In place of Graph: `recorded` has each function that runs, with its arguments."""
+
+    recorded = []
+
+    def __init__(self, function, pool=None):
+        self.function = function
+
+    def __call__(self):
+        self.recorded.append(self.function)
+        self.function()
+
+
+def test_prefills_as_graphs_would_record_them(model, monkeypatch):
+    """Every prompt comes through the same buffers, padded; the latest lengths are kept, and how tokens are chosen."""
+    monkeypatch.setattr(graph, "Graph", Replayed)
+    monkeypatch.setattr(graph.torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(Replayed, "recorded", [])
+    decoder = Decoder(model, 3, 40, 9, graph=True)
+    monkeypatch.setattr(decoder, "_step_graph", lambda used: None)
+    buffers = [decoder.prompts, decoder.lengths, decoder.ids, decoder.tokens, decoder.cache.k]
+    addresses = [x.data_ptr() for x in buffers]
+    rows = [Sampling(0.8, seed=2), Sampling(), Sampling(1.1, top_p=0.9, seed=3)]
+    for lengths, samplings in (((5, 1, 3), rows), ((20, 2, 9), rows), ((6, 8, 1), None), ((30, 1, 1), rows)):
+        prompts = [[(7 * i + n) % 50 for i in range(n)] for n in lengths]
+        options = {"max_new_tokens": 9, "sampling": samplings}
+        assert generate(model, prompts, decoder=decoder, **options) == generate(model, prompts, **options)
+        assert decoder.cache.longest == max(lengths) + 8
+    assert [each.args[0] for each in Replayed.recorded] == [8, 24, 8, 32]
+    assert [x.data_ptr() for x in buffers] == addresses
+    records = graph.Graphs(lambda key: None, most=2)
+    for key in (1, 2, 1, 3):
+        records(key)
+    assert [*records.graphs] == [(1,), (3,)], "2 was not used for the longest time"
+
+
+def test_prompts_of_many_tokens_are_not_recorded(model, monkeypatch):
+    monkeypatch.setattr(sys.modules["course_lib.model.generate"], "MOST_TOKENS", 3 * 7)
+    decoder = Decoder(model, 3, 24, 2, graph=True)
+    monkeypatch.setattr(decoder, "_step_graph", lambda used: None)
+    assert generate(model, PROMPTS, max_new_tokens=2, decoder=decoder) == generate(model, PROMPTS, max_new_tokens=2)
+
+
+def test_a_prompt_is_padded_to_one_of_four_lengths_a_doubling():
+    padded = [prompt_len(length) for length in range(1, 2049)]
+    assert all(length <= most <= max(8, 1.25 * length + 8) for length, most in enumerate(padded, 1))
+    assert sorted({n for n in padded if 64 <= n <= 128}) == [64, 80, 96, 112, 128] and len(set(padded)) == 28
 
 
 def test_a_stream_of_noise_does_not_depend_on_how_much_is_drawn():
