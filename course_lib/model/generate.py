@@ -5,6 +5,7 @@ All chance of a request comes from its own seed, so its tokens depend neither on
 May import: errors, model.graph, model.transformer, torch.
 """
 
+import hashlib
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +14,7 @@ from ..errors import ModelError
 from .graph import Graph, Graphs
 from .transformer import check_tokens
 
+SEEDS = 1 << 32  # that torch's generator on a CPU tells apart
 MOST_PREFILLS = 4  # shapes of prompts of a decoder whose prefill is kept as a CUDA graph
 MOST_TOKENS = 1 << 15  # of such a shape, all rows together: with more the host is never what the GPU waits for
 CHECK_EVERY = 16  # tokens between two looks of the host at a GPU's tokens, where only EOS needs them
@@ -27,7 +29,12 @@ class Sampling:
     temperature : float; 0 takes the largest logit
     top_k : int, 0 for all
     top_p, min_p : float; 1 and 0 keep all
-    seed : int; two requests of one seed and one prompt get the same tokens
+    seed : int, any; two requests of one seed and one prompt get the same tokens. torch's generator on a CPU reads 32
+        bits: a seed outside 0 to 2^32 - 1 is folded to them by SHA-256, so that no bit of it is without effect
+
+    Raises
+    ------
+    ModelError  a seed that is no whole number
     """
 
     temperature: float = 0.0
@@ -36,9 +43,20 @@ class Sampling:
     min_p: float = 0.0
     seed: int = 0
 
+    def __post_init__(self):
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
+            raise ModelError(f"seed is {self.seed!r}; expected a whole number.")
+
+    def generator(self):
+        """A torch.Generator at the beginning of the stream that the seed decides."""
+        seed = self.seed
+        if not 0 <= seed < SEEDS:
+            seed = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()[:4], "little")
+        return torch.Generator().manual_seed(seed)
+
     def noise(self, num_tokens):
         """(num_tokens,) float32 from 0 to below 1, the first of a stream that only the seed decides."""
-        return torch.rand(num_tokens, generator=torch.Generator().manual_seed(self.seed), device="cpu")
+        return torch.rand(num_tokens, generator=self.generator(), device="cpu")
 
 
 @torch.no_grad()

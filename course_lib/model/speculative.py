@@ -128,7 +128,7 @@ class _Rule:
     """How tokens are chosen and proposals judged: greedily, or by accepting and rejecting."""
 
     def __init__(self, sampling):
-        self.sampling, self.generator = sampling, torch.Generator().manual_seed(sampling.seed)
+        self.sampling, self.generator = sampling, sampling.generator()
 
     def choose(self, logits):
         """(token, its row of probabilities or None): from logits (1, vocab_size)."""

@@ -216,6 +216,20 @@ def test_a_stream_of_noise_does_not_depend_on_how_much_is_drawn():
     assert not torch.equal(Sampling(seed=4).noise(3), Sampling(seed=5).noise(3))
 
 
+def test_every_bit_of_a_seed_counts():
+    """torch's CPU generator reads 32 bits alone: 3 and 3 + 2^32 would be one stream."""
+    plain = torch.rand(5, generator=torch.Generator().manual_seed(2**32 - 1))
+    assert torch.equal(Sampling(seed=2**32 - 1).noise(5), plain), "as exercise 13.5 has it"
+    seeds = (3, 3 + 2**32, 3 - 2**32, 3 + 2**62, -3, 3 + 2**200)
+    streams = {tuple(Sampling(seed=seed).noise(5).tolist()) for seed in seeds}
+    assert len(streams) == len(seeds) and torch.equal(
+        Sampling(seed=seeds[1]).noise(5), Sampling(seed=seeds[1]).noise(5)
+    )
+    for seed in (1.0, "1", None, True):
+        with pytest.raises(ModelError, match="seed is .*; expected a whole number"):
+            Sampling(seed=seed)
+
+
 def test_padding_is_not_stored(model):
     cache = KVCache(model.config, 2, 4)
     positions = torch.arange(3).expand(2, -1)
