@@ -141,6 +141,9 @@ def _has_short_lines(notebook):
     assert max(lengths) <= 105 and max(lengths) > 60, lengths
     code = notebook.page.locator(".jp-Notebook .jp-CodeCell .jp-InputArea-editor").first
     assert code.bounding_box()["width"] > 1200
+    excerpts = notebook.page.locator(".jp-RenderedMarkdown pre")
+    looks = excerpts.evaluate_all("all => all.map(one => getComputedStyle(one.firstElementChild ?? one).whiteSpace)")
+    assert len(looks) > 5 and set(looks) == {"pre"}  # a line of code is never broken, in folded text neither
 
 
 _LINE_LENGTHS = """() => [...document.querySelectorAll('.jp-MarkdownCell .jp-RenderedMarkdown > p')].map(text => {

@@ -199,12 +199,20 @@
     new MutationObserver(() => makeButtons(panel)).observe(panel.content.node, { childList: true, subtree: true });
   }
 
-  // short-lines. Tables, code and pictures keep the room that they need.
+  // short-lines. Tables, code and pictures keep the room that they need; a line of code is never broken.
 
-  const TEXT = "p, ul, ol, dl, blockquote, details";
+  const TEXT = "p, ul, ol, dl, blockquote, summary";
   const LINES_STYLE = `
-    .course-notebook .jp-MarkdownCell .jp-RenderedMarkdown > :is(${TEXT}) { max-width: 46em; }
-    .course-notebook .jp-MarkdownCell .jp-RenderedMarkdown > table { margin-left: 0; }`;
+    .course-notebook .jp-MarkdownCell .jp-RenderedMarkdown > :is(${TEXT}),
+    .course-notebook .jp-MarkdownCell .jp-RenderedMarkdown details > :is(${TEXT}),
+    .course-notebook .jp-RenderedHTML > p { max-width: 46em; }
+    .course-notebook .jp-MarkdownCell .jp-RenderedMarkdown > table { margin-left: 0; }
+    .course-notebook .jp-MarkdownCell .jp-RenderedMarkdown pre { margin: 1em 0 1em 1.5em; overflow-x: auto; }
+    .course-notebook .jp-MarkdownCell .jp-RenderedMarkdown :is(pre, pre code) { white-space: pre;
+      font-size: var(--jp-code-font-size); }
+    .course-notebook .jp-RenderedText[data-mime-type^="application/vnd.jupyter.std"] pre { max-width: 110ch;
+      word-break: normal; overflow-wrap: anywhere; }
+    [data-jp-theme-light="false"] .course-notebook { --jp-mirror-editor-comment-color: #6fb3b3; }`;
 
   function shortLines(panel) {
     panel.context.ready.then(() => panel.toggleClass("course-notebook", panel.model.getMetadata("course") === NAME));
