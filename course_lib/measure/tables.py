@@ -3,17 +3,21 @@
 May import: the standard library, notation.
 """
 
+import re
 from dataclasses import dataclass
 from html import escape
 
 from ..notation import ITEMSIZE
 
+_NUMBER = re.compile(r"[-+−]?[\d,]*\.?\d+(e[-+]?\d+)?( ?%)?")
 WIDE = 90  # characters in a line: what fits beside the cell's number in a window of 1280 pixels
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows; numbers are right-aligned and grouped by thousands, None is shown as a dash.
+    """Columns and rows; columns of numbers are right-aligned, None is shown as a dash.
+
+    Numbers are grouped by thousands; texts that read as numbers ("1.30") are shown as they are.
 
     Attributes
     ----------
@@ -72,8 +76,14 @@ class Table:
         return escape(text).replace("_", "_<wbr>").replace("/", "/<wbr>")
 
     def _is_numeric(self, column):
-        values = [row[column] for row in self.rows if row[column] is not None]
-        return bool(values) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        cells = (row[column] for row in self.rows)
+        return bool(self.rows) and all(cell is None or _is_number(cell) for cell in cells)
+
+
+def _is_number(value):
+    if isinstance(value, str):
+        return bool(_NUMBER.fullmatch(value))
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def format_cell(value):

@@ -1,6 +1,7 @@
 """Tables, roofline, results files, timing: small facts that the notebooks rely on."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -29,6 +30,13 @@ def test_table_html_escapes_and_names_columns_as_headers():
     html = measure.Table(("a < b",), (("<script>",),), note="1 & 2")._repr_html_()
     assert "<script>" not in html and "&lt;script&gt;" in html
     assert '<th style="text-align:left">a &lt; b</th>' in html and "1 &amp; 2" in html
+
+
+def test_table_aligns_columns_of_numbers_whatever_their_type_to_the_right():
+    columns = ("a number", "its text", "a percentage", "unknown", "a word", "a shape")
+    rows = ((1, "1.30", "9 %", None, "x", "2"), (None, "1.4e-02", "12%", None, "3", "2 x 8"))
+    sides = re.findall(r'<th style="text-align:(\w+)">', measure.Table(columns, rows)._repr_html_())
+    assert sides == ["right"] * 4 + ["left"] * 2
 
 
 def test_table_refuses_a_short_row():
