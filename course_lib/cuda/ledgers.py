@@ -33,12 +33,13 @@ class Comparison:
         return "\n".join([self.head, *lines])
 
     def _repr_html_(self):
-        head = " ".join(f"<th scope='col'>{html.escape(cell)}</th>" for cell in self.HEADER)
+        head = " ".join(f"<th scope='col' style='text-align:left'>{html.escape(cell)}</th>" for cell in self.HEADER)
         body = "\n".join(
             "<tr>" + " ".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows
         )
-        return f"<table><caption>{html.escape(self.head)}</caption>\n<tr>{head}</tr>\n{body}</table>"
+        caption = f"<caption style='text-align:left'>{html.escape(self.head)}</caption>"
+        return f"<table>{caption}\n<tr>{head}</tr>\n{body}</table>"
 
 
 def compare(report, compiled):
@@ -97,7 +98,7 @@ def _machine(compiled):
 
 def _written_text(traffic):
     """Requests and bytes of one line."""
-    return f"{traffic.requests:,} requests, {traffic.bytes:,} bytes" if traffic else "-"
+    return f"{traffic.requests:,} request{'s' * (traffic.requests != 1)}, {traffic.bytes:,} bytes" if traffic else "-"
 
 
 def _machine_text(accesses):

@@ -241,7 +241,7 @@ class TritonReport:
         )
         notes = "\n".join(f"<li>{html.escape(note)}</li>" for note in self._notes())
         return (
-            f"<div><p><b>{html.escape(self._title())}</b></p>\n<table><caption>Global memory traffic; ideal: the "
-            f"fewest sectors of {SECTOR_BYTES} bytes that hold the bytes</caption>\n<thead><tr>{head}</tr></thead>\n"
-            f"<tbody>{body}</tbody></table>\n<ul>{notes}</ul></div>"
+            f"<div><p><b>{html.escape(self._title())}</b></p>\n<table><caption style='text-align:left'>"
+            f"Global memory traffic; ideal: the fewest sectors of {SECTOR_BYTES} bytes that hold the bytes</caption>\n"
+            f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>\n<ul>{notes}</ul></div>"
         )

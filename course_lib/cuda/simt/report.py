@@ -239,11 +239,8 @@ class Report(Line):
 
     def _repr_html_(self):
         rows = self.rows()
-        head = " ".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
-        body = "\n".join(
-            "<tr>" + " ".join(f"<td style='text-align:right'>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in rows[1:]
-        )
+        head = " ".join(_aligned("th", rows[0]))
+        body = "\n".join(f"<tr>{' '.join(_aligned('td', row))}</tr>" for row in rows[1:])
         findings = "\n".join(
             f"<li><b>{finding.kind.replace('_', ' ')}</b>: {html.escape(finding.message)}</li>"
             for finding in self.findings
@@ -253,3 +250,10 @@ class Report(Line):
             f"<div><b>{html.escape(self.kernel)}</b>, schedule {self.schedule}. {verdict}\n"
             f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
         )
+
+
+def _aligned(tag, row):
+    """The cells of a row as HTML: line and access on the left, numbers on the right."""
+    sides = ["left", "left", *["right"] * (len(row) - 2)]
+    cells = zip(row, sides, strict=True)
+    return [f"<{tag} style='text-align:{side}'>{html.escape(cell)}</{tag}>" for cell, side in cells]
