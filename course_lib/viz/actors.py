@@ -62,15 +62,16 @@ def actors_panels(panels, *, unit="", between=None):
     alt_text = " ".join(actors_sentence(spans, unit, title) for title, spans in drawn.items())
     figure = Picture(_WIDTH, _LANE * sum(heights) + 0.35 * len(panels) + 0.75, f"Who waits for whom. {alt_text}")
     column = figure.subplots(len(panels), 1, squeeze=False, sharex=True, height_ratios=heights)[:, 0]
+    arrows = 0
     for axes, (title, spans), height in zip(column, panels.items(), heights, strict=True):
-        _draw_lanes(axes, spans, lanes[title], start, end)
+        arrows += _draw_lanes(axes, spans, lanes[title], start, end)
         axes.set(xlim=(start, end if between else 1.01 * end), ylim=(height - 0.45, -0.55))
         finish = max(span.end for span in spans)
         if start < finish < end:
             axes.axvline(finish, color=INK, linewidth=1, linestyle=":")
         name_axes(axes, "", "", title)
     axes.set_xlabel(f"time{f', {unit}' * bool(unit)}", fontsize=9, color=INK)
-    _legend(figure, {span.kind for spans in panels.values() for span in spans})
+    _legend(figure, {span.kind for spans in panels.values() for span in spans}, arrows)
     return figure
 
 
@@ -122,7 +123,7 @@ def _levels(spans):
 
 
 def _draw_lanes(axes, spans, lanes, start, end):
-    """All bars, triangles and arrows of one panel; an arrow passes behind the bars of the lanes between."""
+    """All bars, triangles and arrows of one panel, arrows behind the bars of other lanes; the number of arrows."""
     length, placed, most = end - start, _levels(spans), {}
     for centre, height in list(lanes.values())[1:]:
         axes.axhline(centre - height / 2, color=PALE, linewidth=0.6, zorder=0)
@@ -137,15 +138,17 @@ def _draw_lanes(axes, spans, lanes, start, end):
                 stacked = most[part.actor] if part.kind != "wait" else 1
                 offset = _BAR * height * ((level + 0.5) / stacked - 0.5)
                 _draw_bar(axes, part, centre + offset, height / stacked if stacked > 1 else 1, length)
-    for wait, cause in releases(spans, least=_LEAST_WAIT * length):
-        if start <= cause.end and wait.end <= end:
-            (here, size), (there, other) = lanes[cause.actor], lanes[wait.actor]
-            side = _BAR / 2 if there > here else -_BAR / 2
-            ends = ((cause.end, here + size * side), (wait.end, there - other * side))
-            arrow(axes, *ends, size=7, linewidth=0.9, color=INK, shrinkA=0, shrinkB=0, zorder=0.5)
+    pairs = releases(spans, least=_LEAST_WAIT * length)
+    ended = [(wait, cause) for wait, cause in pairs if start <= cause.end and wait.end <= end]
+    for wait, cause in ended:
+        (here, size), (there, other) = lanes[cause.actor], lanes[wait.actor]
+        side = _BAR / 2 if there > here else -_BAR / 2
+        ends = ((cause.end, here + size * side), (wait.end, there - other * side))
+        arrow(axes, *ends, size=7, linewidth=0.9, color=INK, shrinkA=0, shrinkB=0, zorder=0.5)
     clean(axes)
     axes.set_yticks([centre for centre, _ in lanes.values()], list(lanes))
     axes.tick_params(axis="y", length=0, labelsize=8)
+    return len(ended)
 
 
 def _draw_bar(axes, span, row, scale, length):
@@ -166,10 +169,12 @@ def _draw_bar(axes, span, row, scale, length):
         label(axes, ((span.start + span.end) / 2, row), text, size=_TEXT, pad=pad)
 
 
-def _legend(figure, kinds):
-    """The kinds that are drawn, by name."""
+def _legend(figure, kinds, arrows):
+    """The kinds that are drawn, by name, and what an arrow is if there are any."""
     entries = [Patch(edgecolor=INK, label=words, **look) for kind, (words, look, _) in _LOOKS.items() if kind in kinds]
     if "arrive" in kinds:
         entries.append(Line2D([], [], label="arrival at a barrier", **_ARRIVAL))
-    look = {"fontsize": 8, "frameon": False, "ncols": len(entries), "labelcolor": INK}
+    if arrows:
+        entries.append(Line2D([], [], label="what ended a wait", color=INK, linewidth=0.9, marker=">", markersize=4))
+    look = {"fontsize": 8, "frameon": False, "ncols": len(entries) if len(entries) < 6 else 3, "labelcolor": INK}
     figure.legend(handles=entries, loc="outside lower center", **look)

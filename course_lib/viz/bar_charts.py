@@ -7,6 +7,7 @@ from .drawing import clean, empty_picture, grid_lines, legend_below, name_axes
 from .style import BLUE, HATCHES, INK, ORANGE, SERIES, VERMILION, Picture
 
 _OUTLINE = {"edgecolor": INK, "linewidth": 0.7}
+_KINDS = "kernels of the course", "for comparison"  # bars that are plain, and marked ones
 _CEILING_DASHES = ("--", ":", "-.")
 
 
@@ -87,13 +88,14 @@ def count_bars(counts, *, title="", unit=""):
     return figure
 
 
-def rate_bars(rates, *, marked=(), lines=None, title="", unit="TFLOP/s"):
+def rate_bars(rates, *, marked=(), kinds=_KINDS, lines=None, title="", unit="TFLOP/s"):
     """Bars of rates in the order given, with ceilings as dashed lines; an empty picture without rates.
 
     Parameters
     ----------
     rates : dict, name -> rate in `unit`, or None where nothing was measured (left out)
     marked : names of what is there for comparison, such as libraries; drawn in another colour and hatch
+    kinds : (str, str), what the legend calls the other bars and the marked ones, if there are marked ones
     lines : dict, name -> rate of a ceiling, at most three
     """
     rates, lines = {name: rate for name, rate in rates.items() if rate is not None}, lines or {}
@@ -102,11 +104,12 @@ def rate_bars(rates, *, marked=(), lines=None, title="", unit="TFLOP/s"):
     alt_text = "; ".join(f"{name} {rate:.3g}" for name, rate in [*rates.items(), *lines.items()])
     figure = Picture(7.8, 0.36 * len(rates) + 1.2, f"{unit}, higher is better: {alt_text}.")
     axes = figure.subplots()
+    entries = list(kinds) if set(marked) & set(rates) else [None, None]
     for row, (name, rate) in enumerate(rates.items()):
         series = int(name in marked)
-        entry = "for comparison" if series and not axes.get_legend_handles_labels()[0] else None
         look = {"color": SERIES[series], "hatch": HATCHES[series], "height": 0.66}
-        axes.barh(name, rate, label=entry, **look, **_OUTLINE)
+        axes.barh(name, rate, label=entries[series], **look, **_OUTLINE)
+        entries[series] = None  # one entry of the legend for each kind
         _value(axes, rate, row, f"{rate:.0f}")
     for dashes, (name, rate) in zip(_CEILING_DASHES, lines.items(), strict=False):
         _ceiling(axes, rate, name, dashes)

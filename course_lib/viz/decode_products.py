@@ -90,7 +90,7 @@ def movmatrix_picture(lane=6):
             ("after movmatrix: two keys of a head", owners_after, GREEN))  # fmt: skip
     for axes, (title, owners, colour) in zip(figure.subplots(1, 2), ways, strict=True):
         _draw_owners(axes, owners, lane, colour)
-        canvas(axes, (-1.9, _SIZE + 0.2), (_SIZE + 0.2, -1.5), title=title)
+        canvas(axes, (-1.9, _SIZE + 0.2), (_SIZE + 0.9, -1.5), title=title)
     return figure
 
 
@@ -114,4 +114,5 @@ def _draw_owners(axes, owners, marked, colour):
         label(axes, (i + 0.5, -0.3), f"{i}", size=8, color=GREY)
         label(axes, (-0.3, i + 0.5), f"{i}", size=8, color=GREY)
     label(axes, (_SIZE / 2, -0.95), "head", size=8.5)
+    label(axes, (_SIZE / 2, _SIZE + 0.5), f"a number is the lane that holds the two; filled: lane {marked}", size=8.5)
     label(axes, (-1.3, _SIZE / 2), "key", size=8.5)

@@ -12,7 +12,7 @@ _LANES = 8  # drawn of 32
 _SECTOR_BYTES = 32
 
 
-def row_lanes_picture(own="q", walked=("K", "V"), result="acc", *, lane=2):
+def row_lanes_picture(own="q", walked=("K", "V"), result="acc", *, weights="weights", lane=2):
     """A row of scores and a row of a sum in fp32: a lane goes along a row of one tile, then down a column of another.
 
     Parameters
@@ -20,6 +20,7 @@ def row_lanes_picture(own="q", walked=("K", "V"), result="acc", *, lane=2):
     own : str, whose row the warp has: "q" in the forward pass and for dQ, "k" for dK and dV
     walked : (str, str), the tile whose rows give the scores, and the tile whose columns are added up
     result : str, what the sum is called
+    weights : str, what the scores have become when they are multiplied with the tile of the sum
     lane : int, 0 to 7; its numbers are filled
     """
     what = "key" if own == "q" else "query"
@@ -27,13 +28,13 @@ def row_lanes_picture(own="q", walked=("K", "V"), result="acc", *, lane=2):
         8.4,
         3.5,
         f"One row of {own} in a warp, drawn with {_LANES} of 32 lanes. Scores: lane {lane} multiplies it with row "
-        f"{lane} of the tile of {walked[0]} and gets the score of {what} {lane}. The weights of all lanes meet in a "
-        f"row of shared memory. Sum: lane {lane} multiplies all weights with column {lane} of the tile of {walked[1]} "
-        f"and gets column {lane} of {result}.",
+        f"{lane} of the tile of {walked[0]} and gets the score of {what} {lane}. The {weights} of all lanes meet in "
+        f"a row of shared memory. Sum: lane {lane} multiplies all {weights} with column {lane} of the tile of "
+        f"{walked[1]} and gets column {lane} of {result}.",
     )
     scores, sums = figure.subplots(1, 2)
     _draw_score_lanes(scores, lane, own, walked[0], what)
-    _draw_sum_lanes(sums, lane, walked[1], result)
+    _draw_sum_lanes(sums, lane, walked[1], result, weights)
     return figure
 
 
@@ -68,10 +69,10 @@ def _draw_score_lanes(axes, lane, own, walked, what):
     canvas(axes, (-0.3, 12.6), (11.8, -0.3), title=f"scores: lane {lane} goes along row {lane} of {walked}")
 
 
-def _draw_sum_lanes(axes, lane, walked, result):
+def _draw_sum_lanes(axes, lane, walked, result, weights):
     """Weights beside the tile, and the result below, one column a lane."""
     _strip(axes, (0, 0), None, LIGHT_BLUE, down=True)
-    label(axes, (0.6, 9.0), "weights, in shared\nmemory: read\nby all lanes", size=8, va="top")
+    label(axes, (0.6, 9.0), f"{weights}, in shared\nmemory: read\nby all lanes", size=8, va="top")
     _grid(axes, (3.4, 0), lane, rows=False)
     label(axes, (11.7, 4), f"tile of {walked}", size=8.5, ha="left")
     _strip(axes, (3.4, 10), lane, LIGHT_ORANGE)

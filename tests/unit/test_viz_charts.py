@@ -91,7 +91,7 @@ def test_the_legend_names_what_is_there_for_comparison():
         figure = viz.rate_bars({"a": 1, "b": 2, "c": 3}, marked=marked)
         return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
-    assert entries(("b", "c")) == ["for comparison"] and entries(()) == []
+    assert entries(("b", "c")) == ["kernels of the course", "for comparison"] and entries(()) == []
 
 
 def test_a_loss_curve_says_where_it_begins_and_what_is_its_best():

@@ -104,6 +104,7 @@ def test_the_timeline_draws_a_bar_for_each_span_and_an_arrow_for_each_ended_wait
     texts = {text.get_text() for text in axes.texts}
     assert {"QK 2", "PV 1", "K 2"} <= texts and any(text.startswith("v_empty[0]") for text in texts)
     assert lanes_of(axes)[:4] == ["producer", "TMA copies", "consumer 0", "products of 0"]
+    assert "what ended a wait" in [text.get_text() for text in picture.legends[0].get_texts()]
 
 
 def test_the_timeline_in_words_and_its_part():

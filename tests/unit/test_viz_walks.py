@@ -83,6 +83,8 @@ def test_the_lanes_of_a_row_are_named_after_the_kernel():
     forward, backward = viz.row_lanes_picture(), viz.row_lanes_picture("k", ("Q", "dO"), "dV")
     assert "row 2 of the tile of K and gets the score of key 2" in forward.alt_text
     assert "score of query 2" in backward.alt_text and "column 2 of dV" in backward.alt_text
+    gradient = viz.row_lanes_picture("q", ("K", "K"), "dQ", weights="d_scores")
+    assert "all d_scores with column 2 of the tile of K" in gradient.alt_text and "weights" not in gradient.alt_text
 
 
 @pytest.mark.parametrize("num_stages", [2, 3, 4])
