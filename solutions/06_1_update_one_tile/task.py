@@ -14,6 +14,7 @@ from course_lib.reference import softmax as reference
 
 NEG_INF = float("-inf")
 
+_EMPTY = {"empty", "masked", "mixed"}  # options of cases in which a state or a tile has seen nothing
 ARGUMENTS = ("m", "l", "out", "scores", "values")
 
 
@@ -21,7 +22,7 @@ def _state(case, gen):
     """A state (m, l, out) of keys that are gone, and the scores and values of one tile."""
     num_rows, block_n, head_dim = case.sizes.values()
     m = inputs.normal((num_rows,), "float32", gen) + case.options.get("m", 0.0)
-    l = 1.0 + 30.0 * torch.rand(num_rows, generator=gen)
+    l = (1.0 + 30.0 * torch.rand(num_rows, generator=gen)) * case.options.get("many", 1.0)
     out, values = (inputs.normal(shape, "float32", gen) for shape in ((num_rows, head_dim), (block_n, head_dim)))
     scores = inputs.scores(case.values, (num_rows, block_n), "float32", gen)
     tensors = dict(zip(ARGUMENTS, (m, l, out, scores, values), strict=True))
@@ -141,8 +142,8 @@ def _by_low_scores(evidence):
 
 
 def _by_empty(evidence):
-    failing = [case for case in evidence.failing() if case.case.options]
-    if not failing or any(not case.case.options for case in evidence.failing()):
+    failing = evidence.failing()
+    if not failing or any(not _EMPTY & case.case.options.keys() for case in failing):
         return None
     if all(case.case.options.get("mixed") for case in failing):
         return Diagnosis(
@@ -176,6 +177,7 @@ EXERCISE = exercise(
         _update_case("one row of 3,000 keys", 1, 3000, 3),
         _update_case("old maximum far above", m=200.0),
         _update_case("old maximum far below", m=-200.0),
+        _update_case("40,000 keys before, scores 8 below", m=-8.0, many=4000.0),
         _update_case("the first tile", empty=True),
         _update_case("a masked tile", masked=True),
         _update_case("nothing seen yet, masked tile", empty=True, masked=True),

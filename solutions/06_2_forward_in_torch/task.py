@@ -34,7 +34,7 @@ EXERCISE = exercise(
         cases.head_case("scores near -12000", 5, 45, values="minus_12000"),
         cases.head_case("scores near +100", 5, 45, values="plus_100"),
         cases.head_case("one score of 120", 9, 50, values="spikes"),
-        cases.head_case("long", 53, 203, 16, 24, 32),
+        cases.head_case("long", 53, 203, 16, 32, 24),
     ),
     make_inputs=cases.head_inputs,
     make_run=cases.head_run,

@@ -62,7 +62,7 @@ EXERCISE = exercise(
         cases.case("scores near +100", 5, 45, "plus_100", scale=0.6),
         cases.case("one score of 120", 9, 50, "spikes"),
         cases.case("several batches", 33, 18, schedules=("random",), heads=(2, 2, 1)),
-        cases.case("groups of three, tiles of 24 and 40", 12, 45, heads=(1, 3, 1), head_dim=5, tiles=(24, 40)),
+        cases.case("groups of three, tiles of 72 and 40", 4, 45, heads=(1, 3, 1), head_dim=68, tiles=(72, 40)),
     ),
     make_inputs=cases.heads_inputs,
     make_run=lambda case, tensors: cases.heads_run(case, tensors, threads=cases.tiles(case)[0]),

@@ -125,8 +125,9 @@ def _slow():
             B.count(ARRIVE, loop=False): ("copies_counted", "Those are all of b; the loop has half of them."),
             A.count(ARRIVE): ("listing_a", "That is the loop of a, which is not serialised."),
             A.count(ARRIVE, loop=False): ("listing_a", "Those are all of a, which is not serialised."),
-            B.count("ARRIVE"): ("mbarriers_counted", "SYNCS.ARRIVE arrives at an mbarrier; WARPGROUP.ARRIVE is the "
-                "fence."),
+            B.count("ARRIVE"): ("mbarriers_counted", f"The loop's SYNCS.ARRIVE are {B.count('SYNCS.ARRIVE')}, and they "
+                "arrive at an mbarrier; so many WARPGROUP.ARRIVE are below the loop, too, for the last product. Leave "
+                "out both."),
         }),
         Question("serialised", 1, "each HGMMA of b has an ARRIVE, a group (gsb0) and a wait of its own", {
             0: ("not_serialised", "In a one WARPGROUP.ARRIVE precedes each product of several HGMMA, and the "

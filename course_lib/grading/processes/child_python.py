@@ -120,7 +120,8 @@ def describe(value):
     if isinstance(value, torch.Tensor):
         return f"{dtype_name(value.dtype)} tensor of shape {tuple(value.shape)}"
     if isinstance(value, tuple | list):
-        return f"{type(value).__name__} ({', '.join(describe(item) for item in value[:8])})"
+        more = f", …, {len(value)} in all" if len(value) > 8 else ""
+        return f"{type(value).__name__} ({', '.join(describe(item) for item in value[:8])}{more})"
     if isinstance(value, numpy.generic):
         return f"{value} (numpy.{value.dtype})"
     if value is None or isinstance(value, bool | int | float):
@@ -137,11 +138,11 @@ def take_outputs(returned, run, entry):
     said = {
         name: name if numbers else f"{name} {shape_text(shape)} {dtype}" for name, (shape, dtype) in run.outputs.items()
     }
-    wanted = (" and " if numbers else ", ").join(said.values())
+    wanted = (" and " if numbers and len(said) < 4 else ", ").join(said.values())
     if returned is None:
         raise Problem("wrong_return", f"{entry} returned None; it must return {wanted}.")
     if len(values) != len(run.outputs):
-        raise Problem("wrong_return", f"{entry} returned {describe(returned)}; it must return {wanted}.")
+        raise Problem("wrong_return", f"{entry} returned {describe(returned).rstrip(',')}; it must return {wanted}.")
     return {
         name: _fitting(value, shape, dtype, name, entry)
         for value, (name, (shape, dtype)) in zip(values, run.outputs.items(), strict=True)

@@ -252,7 +252,8 @@ def one_tile_of_scores(case, ledger):
         )
     if ledger["terms"] > max(block_n, case.sizes["head_dim"]):
         return Diagnosis(
-            "all_scores_held", f"{start}: here one product added up the weights of {ledger['terms']:,} keys."
+            "all_scores_held",
+            f"{start}: here one product added up the weights of {ledger['terms']:,} keys, and a tile has {block_n:,}.",
         )
     return _memory(case, ledger)
 
