@@ -39,7 +39,7 @@ class Cell:
     prompt_len: int
     output_len: int
     batch: int = 0
-    rate: float = 0.0
+    rate: float = 0
     num_requests: int = 0
 
     @property
