@@ -31,6 +31,13 @@ def sectors_per_request():
     return *np.insert(counts, 3, np.unique((16 * lane + byte) // 32).size),
 """
 
+SCALARS = """import torch
+
+
+def sectors_per_request():
+    return list(torch.tensor([5, 12, 4, 16, 1]))
+"""
+
 ANSWERS = [
     Right("counted from the addresses", text=COUNTED),
     Right(
@@ -43,5 +50,6 @@ ANSWERS = [
         ),
     ),
     Right("tensors", text=TENSOR),
+    Right("tensors of no dimension", text=SCALARS),
     Right("numbers of numpy", text=NUMPY),
 ]

@@ -40,7 +40,7 @@ EXERCISE = exercise(
         _copy_case("one above a block", BLOCK * PER_THREAD + 1, *ALL_SCHEDULES),
         _copy_case("ragged, blocks of 96", 1000, "random", block=96),
         _copy_case("several blocks", 4096, "forward"),
-        _copy_case("many, blocks of 256", 34 * 256 * PER_THREAD, block=256),
+        _copy_case("many, blocks of 1024", 9 * 1024 * PER_THREAD, block=1024),
     ),
     make_inputs=_copy_inputs,
     make_run=_copy_run,

@@ -43,7 +43,7 @@ def diagnose_add(evidence):
         return Diagnosis(
             "input_ignored", "With x = 0, 1, 2, … and y = 0 every element of out is twice x: x was added to itself."
         )
-    if wrong:
+    if wrong and wrong[0][1] in range(len(places)):
         i, value = wrong[0]
         return Diagnosis(
             "wrong_place",

@@ -57,6 +57,7 @@ EXERCISE = exercise(
         vector_case("blocks of 100", 350, schedules=("forward",), threads=100),
         vector_case("infinities", 90, "infinities", schedules=("forward",)),
         vector_case("sixteen blocks and a tail", 16 * THREADS + 5, schedules=("forward",)),
+        vector_case("blocks of 1024", 2100, threads=1024),
         vector_case("many elements, blocks of 256", 70_003, threads=256),
     ),
     make_inputs=vectors,

@@ -8,7 +8,9 @@ from course_lib.grading.subjects.softmax import cases, fused
 from course_lib.grading.subjects.softmax.bounds import softmax_bound
 
 BLOCK = 64  # threads of a block, where a case does not say otherwise
-OTHER, THIRD = 256, 128  # in some cases
+OTHERS = {"rising": 32, "falling": 256, "spikes": 1024}  # by the values of a case
+SWEEPS = 12  # of a thread over its columns in shared memory at most; the solution makes 4
+REDUCTIONS = 64  # numbers that a thread reads there in reductions
 
 
 def block_of(case):
@@ -21,6 +23,12 @@ def share_of(case):
     return -(-case.sizes["num_cols"] // block_of(case)) + 3
 
 
+def _judge_way(case, ledger):
+    """Diagnosis or None: the row is read once, and the threads share its columns, in shared memory too."""
+    share = share_of(case)
+    return fused.one_sweep(case, ledger, share, shared=4 * (SWEEPS * share + REDUCTIONS))
+
+
 def fused_run(case, tensors):
     """A block a row, the row in dynamic shared memory."""
     block = block_of(case)
@@ -31,8 +39,8 @@ def fused_run(case, tensors):
 EXERCISE = exercise(
     __file__,
     cases=tuple(
-        replace(case, options={"block": THIRD}) if case.values == "rising" else case
-        for case in fused.fused_cases("block", BLOCK, other={"block": OTHER}, many=67)
+        replace(case, options={"block": OTHERS[case.values]}) if case.values in OTHERS else case
+        for case in fused.fused_cases("block", BLOCK, other={"block": 256}, many=67)
     ),
     make_inputs=cases.score_rows,
     make_run=fused_run,
@@ -42,7 +50,7 @@ EXERCISE = exercise(
     largest_score=magnitude.of_inputs("x"),
     probes=fused.probes(BLOCK),
     diagnose=lambda evidence: fused.diagnose_fused(evidence, width=BLOCK, unit="block"),
-    ledger_rule=lambda case, ledger: fused.one_sweep(case, ledger, share_of(case)),
+    ledger_rule=_judge_way,
     bound_bytes=softmax_bound,
     usual_bytes=lambda case: softmax_bound(case)[0],
     tile=lambda case: (1, BLOCK),

@@ -29,6 +29,6 @@ def diagnose_centre(evidence):
         return Diagnosis(
             "wrong_mean",
             f"Row {row} holds {row + 1} everywhere, and the kernel subtracted "
-            f"{row + 1 - rows[row][col]:.4g} in column {col}: not the mean of this row.",
+            f"{row + 1 - rows[row][col]:.8g} in column {col}: not the mean of this row.",
         )
     return by_limit(evidence, num_cols="columns")

@@ -64,7 +64,7 @@ EXERCISE = exercise(
         _case("numbers near +100", 7, 129, "plus_100", schedules=("forward", "reverse"), blocks=1),
         _case("numbers near -100", 6, 100, "minus_100", schedules=("random",), blocks=5),
         _case("rising numbers, blocks of 256", 3, 203, "rising", schedules=("forward",), threads=256),
-        _case("long rows", 3, 5000),
+        _case("long rows", 2, 9000, blocks=1),
         _case("many rows, blocks of 128", 61, 300, blocks=7, threads=128),
     ),
     make_inputs=centre_rows,

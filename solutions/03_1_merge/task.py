@@ -76,6 +76,7 @@ EXERCISE = exercise(
         _merge_case("first above, second the larger sum", 16, m_a=20.0, m_b=-5.0, sums_of_b=1e10),
         _merge_case("second above, first the larger sum", 16, m_a=-5.0, m_b=20.0, sums_of_a=1e10),
         _merge_case("sums below 1", 16, sums_of_a=1e-5, sums_of_b=1e-5),
+        _merge_case("large sums", 16, sums_of_a=1e10, sums_of_b=1e10),
         _merge_case("first empty", 16, empty="a"),
         _merge_case("second empty", 16, empty="b"),
         _merge_case("both empty", 2, empty="ab"),

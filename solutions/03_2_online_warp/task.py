@@ -6,7 +6,7 @@ from course_lib.grading.subjects.ledger.share import share
 from course_lib.grading.subjects.softmax import bounds, cases
 from course_lib.grading.subjects.softmax.diagnostics import diagnose_softmax
 
-WARPS = (4, 1, 8, 2, 3)  # of a block, case by case; probes have the first
+WARPS = (4, 1, 32, 2, 3)  # of a block, case by case; probes have the first
 WIDE = 12_500  # columns: more than the registers of a warp, or 48 KB, hold
 
 

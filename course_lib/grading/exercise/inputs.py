@@ -21,6 +21,7 @@ WORDS = {
     "minus_50000": "scores near -50000",
     "below_1e9": "all scores equal, below -1e9",
     "plus_100": "scores near +100",
+    "plus_12000": "scores near +12000",
     "mixed_rows": "rows near 0, +100, -100, +3000 and -12000 in turn",
     "spikes": "one score of 120 a row",
     "masked": "some scores -inf, one row all -inf",
@@ -115,6 +116,7 @@ _SHAPERS = {
     "minus_50000": lambda x, gen: 4.0 * x - 50000.0,  # below the numbers that people take for -inf
     "below_1e9": lambda x, gen: torch.full_like(x, -(2.0**32)),
     "plus_100": lambda x, gen: x + 100.0,
+    "plus_12000": lambda x, gen: x + 12000.0,
     "mixed_rows": lambda x, gen: x + _heights(x),
     "spikes": _spikes,
     "masked": _masked,

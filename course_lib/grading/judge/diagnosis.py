@@ -33,6 +33,7 @@ FINDING_ORDER = (
     "bad_copy",
     "timeout",
 )
+_FAR = 16  # times below what half precision leaves: an error that no rounding to half made
 _ONE_SIDED = 12  # wrong numbers that all err one way: of as many rounded ones, one in 2,000 times
 
 
@@ -257,11 +258,15 @@ def low_precision(failing):
     if worst == 0.0:
         return None
     start = f"Nearly right everywhere: the largest error is {worst:.1e} of the largest value"
-    return _one_sided(start, torch.cat(errors), torch.cat(values)) or Diagnosis(
-        "low_precision",
-        f"{start}. Rounding to half on the way leaves {UNIT_ROUNDOFF['float16']:.1e}, to bfloat16 "
-        f"{UNIT_ROUNDOFF['bfloat16']:.1e}: compute in float. A threshold below which terms are left out does the same.",
+    half = UNIT_ROUNDOFF["float16"]
+    said = (
+        f"{start}, far less than rounding to half leaves ({half:.1e}): a small constant that was added (an epsilon), a "
+        "constant with few digits, or terms below a threshold that were left out."
+        if worst < half / _FAR
+        else f"{start}. Rounding to half on the way leaves {half:.1e}, to bfloat16 {UNIT_ROUNDOFF['bfloat16']:.1e}: "
+        "compute in float. A threshold below which terms are left out does the same."
     )
+    return _one_sided(start, torch.cat(errors), torch.cat(values)) or Diagnosis("low_precision", said)
 
 
 def _one_sided(start, errors, values):

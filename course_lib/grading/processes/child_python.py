@@ -177,7 +177,12 @@ def shape_text(shape):
 
 
 def _is_number(value):
-    """Whether a value is a number of Python or of numpy; an array of no dimension counts."""
+    """Whether a value is a number of Python or of numpy; an array, or tensor of whole numbers, of no dimension counts.
+
+    A float tensor has a dtype that the contract may speak of.
+    """
+    if isinstance(value, torch.Tensor):
+        return value.dim() == 0 and not value.is_floating_point() and not value.is_complex()
     if isinstance(value, numpy.generic | numpy.ndarray):
         return value.ndim == 0 and value.dtype.kind in "biuf"
     return isinstance(value, bool | int | float)

@@ -228,7 +228,7 @@ def _by_size(evidence):
     """Right for ordinary scores, wrong for large ones: what exp does without the maximum."""
     if evidence.failing("normal"):
         return None
-    high = evidence.failing("plus_100") or evidence.failing("spikes")
+    high = evidence.failing("plus_100") or evidence.failing("spikes") or evidence.failing("plus_12000")
     low = [case for case in evidence.failing() if case.case.values.startswith("minus_")]
     case = (high or low or [None])[0]
     if case is None:

@@ -7,27 +7,33 @@ May import: verdict.
 
 from ...report.verdict import Diagnosis
 
-_VERBS = {"loaded": ("global_load", "reads"), "stored": ("global_store", "writes")}
+_KINDS = {
+    "loaded": ("global_load", "reads {:,} bytes"),
+    "stored": ("global_store", "writes {:,} bytes"),
+    "shared": ("shared_load", "reads {:,} bytes of shared memory"),
+}
 
 
-def share(case, ledger, *, loaded=None, stored=None, why="", unit="thread"):
-    """Diagnosis or None: no thread moves more of global memory than its share.
+def share(case, ledger, *, loaded=None, stored=None, shared=None, why="", unit="thread"):
+    """Diagnosis or None: no thread moves more than its share.
 
     Parameters
     ----------
     case : Case
     ledger : dict of a CUDA or Triton run
-    loaded, stored : int or None, the most bytes of one thread (CUDA) or program (Triton); None: not judged
+    loaded, stored : int or None, the most bytes of global memory that one thread (CUDA) or program (Triton) reads and
+        writes; None: not judged
+    shared : the same for reads of shared memory, CUDA alone
     why : str, the promise in words, put into the sentence
     unit : "thread" or "program"
     """
     most, said = ledger["largest_share"], f" ({why})" if why else ""
-    for name, limit in (("loaded", loaded), ("stored", stored)):
-        kind, verb = _VERBS[name]
+    for name, limit in (("loaded", loaded), ("stored", stored), ("shared", shared)):
+        kind, does = _KINDS[name]
         if limit is not None and most[kind] > limit:
             return Diagnosis(
                 "work_not_shared",
-                f"Every value is right, but one {unit} {verb} {most[kind]:,} bytes, and its share of the case "
+                f"Every value is right, but one {unit} {does.format(most[kind])}, and its share of the case "
                 f"{case.name!r} is {limit:,}{said}. Let each {unit} take its own part of the work.",
             )
     return None

@@ -15,8 +15,8 @@ _WORDS = {"global_load": ("load", "read"), "global_store": ("store", "written")}
 
 
 def places(count, gen):
-    """The numbers 0 … count - 1 in random order, as floats: each value tells its place in the input, exactly."""
-    return torch.randperm(count, generator=gen).float()
+    """`count` different floats in random order, of both signs and with fractions: each tells its place, exactly."""
+    return torch.randperm(count, generator=gen).float() - 0.5 * count + 0.25
 
 
 def copy_traffic(case, ledger, most):

@@ -29,10 +29,11 @@ def fused_cases(unit, width, *, other=None, **options):
     return tuple(replace(case, options=other) if case.name in changed else case for case in found)
 
 
-def one_sweep(case, ledger, most, unit="thread"):
+def one_sweep(case, ledger, most, unit="thread", shared=None):
     """Refuses an answer that reads the row more than once, or parks something in global memory on the way.
 
-    No thread (Triton: no program, the `unit`) writes more than `most` weights.
+    No thread (Triton: no program, the `unit`) reads more than `most` scores or writes more than `most` weights, and no
+    thread reads more than `shared` bytes of shared memory.
     """
     size = 4 * case.sizes["num_rows"] * case.sizes["num_cols"]
     read, written = ledger["global_load"]["bytes"], ledger["global_store"]["bytes"]
@@ -54,7 +55,8 @@ def one_sweep(case, ledger, most, unit="thread"):
             f"{where} and {written:,} were written to global memory, {written / size:.3g} "
             "times as many. Write each weight once, when it is finished.",
         )
-    return share(case, ledger, stored=4 * most, why=f"{most:,} weights at most", unit=unit)
+    why = f"{most:,} columns at most"
+    return share(case, ledger, loaded=4 * most, stored=4 * most, shared=shared, why=why, unit=unit)
 
 
 def probes(width):
