@@ -8,7 +8,7 @@ May import: measure, speed, svg.
 
 from pathlib import Path
 
-from ...measure import read_results
+from ...measure import read_results, spoken
 from .speed import LIBRARY_NAMES, device_words, rungs
 from .svg import BLUE, CARD, EDGE, FAINT, GREEN, INK, ORANGE, card, text
 
@@ -29,8 +29,8 @@ def bars(root):
         stored = found or stored
         flash = found.get((PEER, "torch"))
         stems = rungs(root, family)
-        chosen = [(f"{words} {stem}", (f"{family}/{stem}", "cuda"), BLUE) for stem in stems]
-        twins = [(f"{words} {stem}, Triton", (f"{family}/{stem}", "triton"), GREEN) for stem in stems]
+        chosen = [(f"{words} {spoken(stem)}", (f"{family}/{stem}", "cuda"), BLUE) for stem in stems]
+        twins = [(f"{words} {spoken(stem)}, Triton", (f"{family}/{stem}", "triton"), GREEN) for stem in stems]
         chosen += [twin for twin in twins if twin[1] in found][-1:]
         shown += [(name, found[key], found[key] / flash, colour) for name, key, colour in chosen if key in found]
     libraries = [(words, (name, "torch")) for name, words in LIBRARY_NAMES.items()]
