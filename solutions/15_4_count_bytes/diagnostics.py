@@ -139,4 +139,5 @@ def diagnose(evidence):
     for code, words, mistake in _MISTAKES[name]:
         if all(mistake(c.case.sizes, c.inputs["experts"]) == int(c.first.outputs[name]) for c in evidence.cases):
             return Diagnosis(f"{name}_{code}", f"{start}. It is what comes when {words}.")
-    return Diagnosis(f"{name}_wrong", f"{start}, {one.got / max(one.expected, 1.0):.4g} times as many.")
+    times = f", {one.got / one.expected:.4g} times as many" if one.expected else ""
+    return Diagnosis(f"{name}_wrong", f"{start}{times}.")

@@ -341,3 +341,13 @@ def test_comments_of_python_do_not_count_as_a_difference():
     commented = text.replace("\n    m =", "\n    # mine\n    m =", 1)
     assert commented != text
     assert difference.to_solution(exercise, commented) == "Line for line the reference answer, but for comments."
+
+
+def test_the_order_of_definitions_and_imports_does_not_count_as_a_difference():
+    exercise = registry.get("14.1")
+    head, *definitions = difference.solution_text(exercise.solution).split("\n\n\n")
+    turned = "\n\n\n".join([*reversed(definitions), "\n".join(reversed(head.splitlines()))])
+    assert turned.index("class Limits") > turned.index("def schedule")
+    assert difference.to_solution(exercise, turned) == "Line for line the reference answer, but for comments."
+    changed = difference.to_solution(exercise, turned.replace("repr(steps)", "str(steps)"))
+    assert [line[0] for line in changed.splitlines()[2:] if line[0] in "+-"] == ["-", "+"]

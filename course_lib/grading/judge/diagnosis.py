@@ -233,7 +233,7 @@ def _plain(evidence):
     )
     if wrong.dim() > 1:
         rows = wrong.reshape(-1, wrong.shape[-1]).any(dim=1).nonzero().flatten().tolist()
-        text += f", in rows {runs_of(rows)}"
+        text += f", in row{'s' * (len(rows) > 1)} {runs_of(rows)}"
     text += "."
     if passing:
         text += f" Right: {', '.join(c.case.name for c in passing[:3])}."

@@ -29,7 +29,8 @@ def to_solution(exercise, text):
     reference = solution_text(exercise.solution)
     if reference is None:
         return ""
-    mine, theirs = (_lines(_without_comments(part, exercise.language)) for part in (text, reference))
+    parts = [_without_comments(part, exercise.language) for part in (text, reference)]
+    mine, theirs = map(_lines, parts if exercise.language == "cuda" else _in_order(*parts))
     if mine == theirs:
         return "Line for line the reference answer, but for comments."
     return "\n".join(difflib.unified_diff(mine, theirs, "your answer", "reference", lineterm="", n=2))
@@ -52,6 +53,34 @@ def _function(text, name):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             return "\n".join(lines[first - 1 : node.end_lineno])
     return None
+
+
+def _in_order(mine, theirs):
+    """Two Python texts with their imports first and sorted, the definitions of the first in the order of the second."""
+    try:
+        statements = [_statements(text) for text in (mine, theirs)]
+    except SyntaxError:
+        return mine, theirs
+    order = {name: number for number, (name, _) in enumerate(statements[1])}
+
+    def place(statement):
+        name, source = statement
+        return (0, 0, source) if not name else (1, order.get(name, len(order)), "")
+
+    return [
+        "\n".join(source if name else source.strip() for name, source in sorted(one, key=place)) for one in statements
+    ]
+
+
+def _statements(text):
+    """[(name, lines)] of each statement of a module with a blank line before; the name of an import is empty."""
+    lines, found = text.splitlines(), []
+    for node in ast.parse(text).body:
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+        source = "\n" + "\n".join(lines[first - 1 : node.end_lineno])
+        name = "" if isinstance(node, ast.Import | ast.ImportFrom) else getattr(node, "name", source)
+        found.append((name, source))
+    return found
 
 
 def _lines(text):

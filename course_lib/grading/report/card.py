@@ -37,6 +37,9 @@ color:#fff;font-weight:700;letter-spacing:.03em;border-radius:5px;padding:.08rem
 & .said{
 border-left:4px solid var(--bad);padding:.25rem .8rem;margin:.6rem 0;background:var(--soft);
 border-radius:0 5px 5px 0;}
+& .said p,& .said{overflow-wrap:anywhere}
+& .cases td:first-child{white-space:nowrap}
+& .cases{overflow-x:auto}
 & .said.remark{border-color:var(--ask)}
 & .said.tip{border-color:var(--none)}
 & .said code{background:var(--jp-layout-color0,#fff)}

@@ -111,7 +111,7 @@ def _remarks(verdict):
 def _cases(verdict):
     rows = [
         [
-            f"{'✔ passes' if case.passed else '✘ fails'}",
+            "✔ passes" if case.passed else "✘ fails",
             inline(case.name),
             escape(case.shape),
             summary.number(case.max_error) if case.max_error is not None else "",
@@ -120,12 +120,11 @@ def _cases(verdict):
         ]
         for case in verdict.cases
     ]
-    has_notes = any(summary.note(verdict, case) for case in verdict.cases)
-    head = ["", "case", "shape", "largest error", "allowed", "what happened"][: 6 if has_notes else 5]
-    return folded(
-        f"All {len(rows)} cases" if len(rows) > 1 else "The case",
-        table(head, [row[: len(head)] for row in rows], numeric=(3, 4)),
-    )
+    head = ["", "case", "shape", "largest error", "allowed", "what happened"]
+    shown = [column for column in range(len(head)) if column < 3 or any(row[column] for row in rows)]
+    numeric = [place for place, column in enumerate(shown) if column in (3, 4)]
+    cells = table([head[column] for column in shown], [[row[column] for column in shown] for row in rows], numeric)
+    return folded(f"All {len(rows)} cases" if len(rows) > 1 else "The case", f'<div class="cases">{cells}</div>')
 
 
 def _traffic(verdict):
