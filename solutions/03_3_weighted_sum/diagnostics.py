@@ -6,6 +6,7 @@ import torch
 
 from course_lib.grading.exercise.spec import Case, Probe
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.softmax.diagnostics import by_height, by_masked_rows, by_shift, nan_from_the_start
 from course_lib.grading.subjects.softmax.sums import near, say_count
 
@@ -58,6 +59,7 @@ def diagnose_tiles(evidence):
         lambda: by_height(evidence),
         lambda: by_masked_rows(evidence),
         lambda: _other_keys(readings.get("keys")),
+        lambda: by_limit(evidence, num_cols="columns"),
     )
     return next((found for look in looks if (found := look()) is not None), None)
 

@@ -39,6 +39,7 @@ EXERCISE = exercise(
         _tiles_case("one above a tile", 5, 33, 8, 16),
         _tiles_case("row shorter than a tile", 4, 9, 5, 32),
         _tiles_case("tiles of one column", 3, 7, 4, 1),
+        _tiles_case("tiles of three columns", 4, 9, 5, 3),
         _tiles_case("rising scores", 5, 53, 8, 8, "rising"),
         _tiles_case("falling scores", 5, 53, 8, 8, "falling"),
         _tiles_case("scores near -100", 4, 45, 8, 16, "minus_100"),

@@ -8,7 +8,7 @@ from course_lib.grading.subjects.softmax import cases
 from course_lib.grading.subjects.softmax.lse import diagnose_lse, lse_probes
 
 BLOCK = 64  # threads of a block, in probes and in the cases whose names speak of a block
-OTHERS = (BLOCK, 256, 32)  # in the other cases, in turn
+OTHERS = (BLOCK, 1024, 32)  # in the other cases, in turn
 WIDE = 25_000  # scores: more than 48 KB, or the registers of a block, hold
 
 

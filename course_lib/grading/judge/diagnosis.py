@@ -33,7 +33,7 @@ FINDING_ORDER = (
     "bad_copy",
     "timeout",
 )
-_FAR = 16  # times below what half precision leaves: an error that no rounding to half made
+_FAR = 16  # times below what half precision leaves: no result was rounded to half
 _ONE_SIDED = 12  # wrong numbers that all err one way: of as many rounded ones, one in 2,000 times
 
 
@@ -260,8 +260,9 @@ def low_precision(failing):
     start = f"Nearly right everywhere: the largest error is {worst:.1e} of the largest value"
     half = UNIT_ROUNDOFF["float16"]
     said = (
-        f"{start}, far less than rounding to half leaves ({half:.1e}): a small constant that was added (an epsilon), a "
-        "constant with few digits, or terms below a threshold that were left out."
+        f"{start}, far less than rounding a result to half leaves ({half:.1e}): a small constant that was added (an "
+        "epsilon), a constant with few digits, terms below a threshold that were left out, or numbers rounded inside a "
+        "long sum, where errors cancel: compute in float."
         if worst < half / _FAR
         else f"{start}. Rounding to half on the way leaves {half:.1e}, to bfloat16 {UNIT_ROUNDOFF['bfloat16']:.1e}: "
         "compute in float. A threshold below which terms are left out does the same."

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from ...judge.diagnosis import worst_element
+from ...judge.diagnosis import low_precision, worst_element
 from ...report.verdict import Diagnosis
 from .clipped import by_clipped
 from .sums import by_count, by_steps
@@ -98,7 +98,8 @@ def by_shift(evidence, **_):
             "(its largest is about exp(88.7)). Subtract the maximum of the row before the "
             "exponential; the weights stay the same.",
         )
-    return _too_high(low[0]) if low else None
+    nearly = low_precision(evidence.failing())  # small weights that were left out: m is right
+    return _too_high(low[0]) if low and nearly is None else None
 
 
 def _too_high(case):
@@ -171,6 +172,8 @@ def _say_empty_row(case):
     why = "a large negative number in place of -inf gives every masked score the same weight"
     if math.isnan(got):
         why = "0 / 0 is NaN"
+    elif got == 0.0 and math.isinf(comparison.expected):
+        why = "the logarithm of an empty sum is -inf"
     if math.isinf(got):
         why = "log(0) or 1 / 0 was used as it is"
     return Diagnosis(
