@@ -18,11 +18,18 @@ has_browser() {
     return 1
 }
 
+least_gcc=12  # of course_lib/cuda/simt/compilers.py
+needs_newer_compiler() {  # Ubuntu 22.04: g++ is 11; the course finds g++-12 beside it
+    local major
+    major=$(g++ -dumpversion 2>/dev/null | cut -d. -f1)
+    [ -n "$major" ] && [ "$major" -lt "$least_gcc" ] && ! installed "g++-$least_gcc"
+}
+
 missing=()
 for package in "${packages[@]}"; do
     installed "$package" || missing+=("$package")
 done
-if [ ${#missing[@]} -eq 0 ] && has_browser; then
+if [ ${#missing[@]} -eq 0 ] && has_browser && ! needs_newer_compiler; then
     echo "System packages are all there: ${packages[*]} and a browser"
     exit 0
 fi
@@ -41,3 +48,12 @@ if ! has_browser; then
 fi
 [ ${#missing[@]} -eq 0 ] || echo "Installing system packages: ${missing[*]}"
 [ ${#missing[@]} -eq 0 ] || apt_get install --yes --no-install-recommends "${missing[@]}"
+if needs_newer_compiler; then  # only now: g++ itself may have come with the packages
+    if apt-cache show "g++-$least_gcc" >/dev/null 2>&1; then
+        echo "g++ here is $(g++ -dumpversion), and the course needs $least_gcc: installing g++-$least_gcc beside it"
+        apt_get install --yes --no-install-recommends "g++-$least_gcc"
+    else
+        echo "g++ here is $(g++ -dumpversion), the course needs $least_gcc, and apt has no g++-$least_gcc: install clang-19 or a newer" \
+             "g++ and set COURSE_CXX to it"
+    fi
+fi

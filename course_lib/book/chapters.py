@@ -83,7 +83,7 @@ def read_chapter(path, root=ROOT):
     """
     path = Path(path)
     try:
-        chapter = chapter_from(path.stem, path.read_text(), root)
+        chapter = chapter_from(path.stem, path.read_text("utf-8"), root)
         lines = navigation.lines(chapter.number, bool(chapter.exercises), navigation.stops(root))
     except CourseError as error:
         raise CourseError(f"{path.name}: {error}") from error

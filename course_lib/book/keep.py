@@ -139,12 +139,12 @@ def back_up(path, work):
 def write_atomic(path, text):
     """Write `text` to `path` so that a reader, or a crash, never sees half of it; returns whether anything changed."""
     path = Path(path)
-    if path.exists() and path.read_text() == text:
+    if path.exists() and path.read_text("utf-8") == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        scratch.write_text(text)
+        scratch.write_text(text, "utf-8")
         os.replace(scratch, path)
     finally:
         scratch.unlink(missing_ok=True)

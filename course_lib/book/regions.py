@@ -99,7 +99,7 @@ def included(reference, root):
     file = Path(root) / path
     if not file.is_file():
         raise CourseError(f"@include {reference}: there is no file {path} in the course")
-    text = file.read_text()
+    text = file.read_text("utf-8")
     outer, _, inner = name.partition("/")
     if inner:
         return region(_function_text(text, outer, path), inner, filename=f"{path}#{outer}")

@@ -172,7 +172,10 @@ def _notebooks(root=None):
     from ..grading.records import work
     from .update import ROOT, changed_notebooks
 
-    changed = changed_notebooks(root or ROOT)
+    try:
+        changed = changed_notebooks(root or ROOT)
+    except CourseError as error:
+        return Finding(NOTE, "Notebooks", f"git does not say which you changed ({error}); only `make update` needs it.")
     if not changed:
         return None
     names = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")

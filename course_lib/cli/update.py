@@ -226,7 +226,7 @@ def _git(root, *words, text=True):
     """Return what a git command prints; raises CourseError with git's own first line of error."""
     try:
         done = subprocess.run(["git", *words], cwd=root, capture_output=True, env={**os.environ, "LC_ALL": "C"})
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         raise CourseError(
             "git is not installed, and an update needs it; on Debian and Ubuntu: sudo apt install git"
         ) from None

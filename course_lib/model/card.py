@@ -47,7 +47,7 @@ def write(out, data, recipe, weights, curve, *, device, seconds):
         shutil.copyfile(data / name, out / name)
     write_curve(out / "curve.csv", curve)
     model = Transformer.load(out, dtype=torch.float32).use("torch")
-    tokenizer, facts = load_tokenizer(out), json.loads((data / "corpus.json").read_text())
+    tokenizer, facts = load_tokenizer(out), json.loads((data / "corpus.json").read_text("utf-8"))
     excerpt_loss = loss_of_text(model, tokenizer, (out / "excerpt.txt").read_text("utf-8"))
     machine = f"{_device(device)}, torch {torch.__version__}"
     lines = _card(recipe, weights, curve, facts, excerpt_loss, machine, seconds)

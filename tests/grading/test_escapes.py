@@ -9,29 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.machines import odd
+
 ROOT = Path(__file__).resolve().parents[2]
 _OWN = (str(ROOT), sys.prefix, sys.base_prefix)
 _CACHE = os.environ.get("COURSE_CACHE_DIR") or str(Path.home() / ".cache" / "attention-kernel-by-kernel")
 
 
-def _closed(path):
-    """The outermost folder above `path` that an ordinary user may not enter, or None."""
-    return next((folder for folder in reversed(Path(path).parents) if not folder.stat().st_mode & 0o001), None)
-
-
 def as_nobody():
     """Words before a command that run it as an ordinary user who may read the course, wherever it is installed."""
-    shown = [path for path in (*_OWN, _CACHE) if Path(path).exists()]
-    words = ["bwrap", "--dev-bind", "/", "/"]
-    for folder in sorted({str(_closed(path)) for path in shown} - {"None"}):
-        words += ["--perms", "0755", "--tmpfs", folder]
-    for path in shown:
-        if _closed(path) is not None:
-            above = [str(folder) for folder in reversed(Path(path).parents) if folder.is_relative_to(_closed(path))]
-            for folder in above[1:]:
-                words += ["--perms", "0755", "--dir", folder]
-            words += ["--ro-bind", path, path]
-    return [*words, "--", "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    words = odd.shown(*(path for path in (*_OWN, _CACHE) if Path(path).exists()))
+    return ["bwrap", "--dev-bind", "/", "/", *words, "--", *odd.NOBODY]
 
 
 def _attacked(prefix=()):

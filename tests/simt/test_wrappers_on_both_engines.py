@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from headers_common import INCLUDE
 
-from course_lib.cuda.simt.build import compiler
+from course_lib.cuda.simt.compilers import compiler
 from course_lib.cuda.source import KERNELS_ROOT
 
 TWIN = re.compile(r"^#include <simt/(\w+\.h)>", re.MULTILINE)  # what a wrapper includes on the SIMT machine

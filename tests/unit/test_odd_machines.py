@@ -10,7 +10,8 @@ import pytest
 
 import course_lib
 from course_lib.cuda.simt import cache, machine
-from course_lib.cuda.simt.build import compiler
+from course_lib.cuda.simt.build import runtime_library
+from course_lib.cuda.simt.compilers import compiler
 from course_lib.errors import ToolchainError
 from course_lib.grading.processes.faults import fault_of
 from course_lib.grading.records import predictions, work
@@ -49,6 +50,14 @@ def test_a_full_disk_is_a_sentence_and_no_verdict(tmp_path):
     assert fault_of(raised.value).kind == "not_verified_here"
 
 
+def test_a_full_disk_under_the_compiler_is_the_same_sentence(tmp_path, monkeypatch, fresh_compiler):
+    _program(tmp_path / "g++", 'echo "cannot write PCH file: No space left on device" >&2; exit $(( $# > 1 ))')
+    monkeypatch.setenv("COURSE_CXX", str(tmp_path / "g++"))
+    monkeypatch.setenv("COURSE_CACHE_DIR", str(tmp_path))
+    with pytest.raises(ToolchainError, match="took no compiled kernel .No space left on device.; free some space"):
+        runtime_library()
+
+
 def test_a_cache_without_the_right_to_execute_is_a_sentence(tmp_path):
     (tmp_path / "kernel.so").write_text("not a library")
     with pytest.raises(ToolchainError, match="does not load.*Set COURSE_CACHE_DIR") as raised:
@@ -56,13 +65,50 @@ def test_a_cache_without_the_right_to_execute_is_a_sentence(tmp_path):
     assert fault_of(raised.value).kind == "not_verified_here"
 
 
+def _program(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def _compiler(path, version):
+    _program(path, f'[ "$1" = -dumpversion ] && echo {version} || echo "g++ (Ubuntu {version}.4.0) {version}.4.0"')
+
+
 def test_an_old_compiler_is_a_sentence(tmp_path, monkeypatch, fresh_compiler):
-    old = tmp_path / "g++"
-    old.write_text('#!/bin/sh\n[ "$1" = -dumpversion ] && echo 11 || echo "g++ (Ubuntu 11.4.0) 11.4.0"\n')
-    old.chmod(old.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("COURSE_CXX", str(old))
+    _compiler(tmp_path / "g++", 11)
+    monkeypatch.setenv("COURSE_CXX", str(tmp_path / "g++"))
     with pytest.raises(ToolchainError, match=r"is g\+\+ 11; .* needs g\+\+ 12 or newer.*COURSE_CXX=g\+\+-12"):
         compiler()
+
+
+def test_a_newer_compiler_beside_an_old_one_is_found(tmp_path, monkeypatch, fresh_compiler):
+    monkeypatch.delenv("COURSE_CXX", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/nowhere")
+    _compiler(tmp_path / "g++", 11)
+    with pytest.raises(ToolchainError, match=r"is g\+\+ 11.*make system-packages"):
+        compiler()
+    _compiler(tmp_path / "g++-12", 12)
+    assert compiler() == (str(tmp_path / "g++-12"), "gcc", "g++ (Ubuntu 12.4.0) 12.4.0")
+
+
+@pytest.mark.parametrize(("default", "offered", "installed"), [(11, True, True), (11, False, False), (13, True, False)])
+def test_system_packages_installs_a_newer_compiler_where_the_default_is_too_old(
+    tmp_path, root, default, offered, installed
+):
+    _compiler(tmp_path / "g++", default)
+    said = tmp_path / "said"
+    _program(tmp_path / "apt-get", f'echo "$@" >>{said}')
+    _program(tmp_path / "apt-cache", f'[ "$2" = g++-12 ] && exit {int(not offered)}; exit 0')
+    _program(tmp_path / "dpkg-query", "for last; do :; done; case $last in g++-12) exit 1;; esac; echo installed")
+    _program(tmp_path / "chromium", "")
+    _program(tmp_path / "sudo", 'exec "$@"')
+    environment = os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    command = ["bash", str(root / "scripts" / "system_packages.sh")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    asked = said.read_text() if said.exists() else ""
+    assert done.returncode == 0, done.stderr
+    assert ("install --yes --no-install-recommends g++-12" in asked) == installed
+    assert ("apt has no g++-12" in done.stdout) == (default == 11 and not offered)
 
 
 def test_hint_predict_and_check_go_on_without_a_folder(not_a_folder, monkeypatch):
@@ -107,8 +153,9 @@ def test_a_copy_without_the_course_is_refused_by_a_sentence(tmp_path):
     assert done.returncode == 1 and said.startswith("ImportError: course_lib was installed without the course")
 
 
-def test_an_ascii_terminal_and_no_git(tmp_path):
+def test_a_terminal_and_files_of_ascii_and_no_git(tmp_path):
     environment = {"PATH": "/nowhere", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COURSE_WORK_DIR": str(tmp_path)}
+    environment |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}  # as in a locale of Latin 1
     environment |= {"COURSE_ENGINE": "cpu", "HOME": str(tmp_path), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     command = [sys.executable, "-m", "course_lib.cli", "progress"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -3,21 +3,21 @@
 Two modes: fast (optimised, for results) and checked (every access and every basic block calls the runtime). A built
 file is named by a hash of everything it depends on.
 
-May import: errors, simt.host_calls, simt.source, simt.cache.
+May import: errors, simt.cache, simt.compilers, simt.host_calls, simt.source.
 """
 
 import contextlib
+import errno
 import functools
 import hashlib
 import os
-import platform
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from ...errors import ToolchainError, UnsupportedError
-from .cache import build_into, cache_dir, prune, publish_once
+from ...errors import ToolchainError
+from .cache import build_into, cache_dir, no_space, prune, publish_once
+from .compilers import AS_TEXT, compiler
 from .host_calls import refuse_host_calls
 from .source import (
     compile_error,
@@ -89,51 +89,6 @@ CHECKED_CLANG = (
 WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
 
 
-LEAST_GCC = 12
-INSTALL = (
-    "The SIMT machine needs a C++17 compiler (g++ 12 or newer, or clang++ 19). Install one: "
-    "Debian/Ubuntu `sudo apt-get install g++`, conda `conda install -c conda-forge gxx`. "
-    "If a compiler is installed under another path, set COURSE_CXX to it."
-)
-
-
-@functools.cache
-def compiler():
-    """Return path, family ("gcc" or "clang") and version line of the C++ compiler.
-
-    Raises
-    ------
-    ToolchainError     no compiler; the message says how to install one
-    UnsupportedError   not Linux
-    """
-    if platform.system() != "Linux":
-        raise UnsupportedError(
-            "The SIMT machine runs on Linux and WSL2; on this system use WSL2, a container, or a GPU."
-        )
-    chosen = os.environ.get("COURSE_CXX")
-    for name in [chosen] if chosen else ["g++", f"{platform.machine()}-conda-linux-gnu-g++", "clang++", "c++"]:
-        path = shutil.which(name)
-        if path:
-            version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-            family = "clang" if "clang" in version.lower() else "gcc"
-            _require_version(path, family)
-            return path, family, version.splitlines()[0] if version else name
-    raise ToolchainError(INSTALL if not chosen else f"COURSE_CXX names {chosen!r}, which does not exist. {INSTALL}")
-
-
-def _require_version(path, family):
-    """ToolchainError for a g++ that lacks flags of the checked build; a clang is judged by the self-check alone."""
-    if family != "gcc":
-        return
-    said = subprocess.run([path, "-dumpversion"], capture_output=True, text=True, check=False).stdout
-    major = said.split(".")[0].strip()
-    if major.isdigit() and int(major) < LEAST_GCC:
-        raise ToolchainError(
-            f"{path} is g++ {major}; the SIMT machine needs g++ {LEAST_GCC} or newer. Debian/Ubuntu: "
-            "`sudo apt-get install g++-12`, then set COURSE_CXX=g++-12."
-        )
-
-
 @functools.cache
 def _tree_hash(*folders):
     """Hash every file under `folders`, by name and contents."""
@@ -146,7 +101,7 @@ def _tree_hash(*folders):
 
 
 # A build depends on how it is made as well.
-_HOW = Path(__file__).read_text() + (HERE / "source.py").read_text()
+_HOW = Path(__file__).read_text("utf-8") + (HERE / "source.py").read_text("utf-8")
 
 
 def _hash(*parts):
@@ -174,14 +129,17 @@ def _libraries():
 
 
 def _run(arguments, **options):
-    return subprocess.run([compiler()[0], *map(str, arguments)], capture_output=True, text=True, check=False, **options)
+    done = subprocess.run([compiler()[0], *map(str, arguments)], **AS_TEXT, **options)
+    if done.returncode and (full := os.strerror(errno.ENOSPC)) in done.stderr:
+        raise OSError(errno.ENOSPC, full)  # build_into says it
+    return done
 
 
 def runtime_library():
     """Return the path of the runtime, compiled on first use (a few seconds, once for each version)."""
     flags = ("-std=c++17", "-O2", "-gdwarf-4", "-g1", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-pthread")
     flags += ("-U_FORTIFY_SOURCE",)  # where it is the default: its longjmp refuses to leave a fiber's stack
-    key = _hash(compiler()[2], flags, _tree_hash(RUNTIME), (INCLUDE / "simt" / "tensor_map.h").read_text())
+    key = _hash(compiler()[2], flags, _tree_hash(RUNTIME), (INCLUDE / "simt" / "tensor_map.h").read_text("utf-8"))
     target = cache_dir() / f"libsimt-{key}.so"
 
     def make(path):
@@ -220,13 +178,14 @@ def _forced_header(mode):
     folder = cache_dir() / f"header-{mode}-{key}"
     header = folder / "machine.h"
     precompiled = folder / ("machine.h.gch" if compiler()[1] == "gcc" else "machine.h.pch")
-    folder.mkdir(exist_ok=True)
-    if not header.exists():  # written once, never rewritten: clang compares its time with that of the precompiled form
-        with tempfile.TemporaryDirectory(dir=folder) as made:
-            text = Path(made) / "machine.h"
-            text.write_text('#include "simt/machine.h"\n')
-            with contextlib.suppress(FileExistsError):  # another process was first
-                publish_once(text, header)
+    with no_space(folder):
+        folder.mkdir(exist_ok=True)
+        if not header.exists():  # written once: clang compares its time with that of the precompiled form
+            with tempfile.TemporaryDirectory(dir=folder) as made:
+                text = Path(made) / "machine.h"
+                text.write_text('#include "simt/machine.h"\n')
+                with contextlib.suppress(FileExistsError):  # another process was first
+                    publish_once(text, header)
 
     def make(path):
         done = _run([*flags, f"-I{INCLUDE}", "-x", "c++-header", header, "-o", path])
@@ -275,10 +234,10 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
         done = _assemble(text, mode, assembly, _volatile_flags() if polls else ())
         if done.returncode:
             raise compile_error(done.stderr, name, filename, source, first_line)
-        machine_code = with_unset_nan(assembly.read_text(), source)
+        machine_code = with_unset_nan(assembly.read_text("utf-8"), source)
         if polls:
             machine_code = without_plain_hooks(machine_code)
-        assembly.write_text(with_red_zones(machine_code) if mode == "checked" else machine_code)
+        assembly.write_text(with_red_zones(machine_code) if mode == "checked" else machine_code, "utf-8")
         done = _link(assembly, path, uses_dynamic_shared="simt_dynamic_buffer" in text)
         if done.returncode:
             raise compile_error(done.stderr, name, filename, source, first_line)

@@ -74,17 +74,23 @@ def prune(folder):
 def build_into(target, make):
     """Call make(temporary path) and move the result to `target`, unless `target` exists. Returns `target`."""
     if not target.exists():
-        try:
-            with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-                made = Path(folder) / target.name
-                make(made)
-                os.replace(made, target)
-        except OSError as error:
-            raise ToolchainError(
-                f"{target.parent} took no compiled kernel ({error.strerror}); free some space there, or set "
-                "COURSE_CACHE_DIR to another folder."
-            ) from None
+        with no_space(target.parent), tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            made = Path(folder) / target.name
+            make(made)
+            os.replace(made, target)
     return target
+
+
+@contextlib.contextmanager
+def no_space(folder):
+    """ToolchainError in place of an OSError: `folder` takes nothing more."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolchainError(
+            f"{folder} took no compiled kernel ({error.strerror}); free some space there, or set COURSE_CACHE_DIR to "
+            "another folder."
+        ) from None
 
 
 def publish_once(path, target):
@@ -94,5 +100,5 @@ def publish_once(path, target):
     except FileExistsError:
         raise
     except OSError:
-        with open(target, "x") as file:
-            file.write(Path(path).read_text())
+        with open(target, "x", encoding="utf-8") as file:
+            file.write(Path(path).read_text("utf-8"))

@@ -56,7 +56,7 @@ def _opening(text, end):
 
 
 def _line(file, number, source, first_line):
-    text = source if file == AUTHOR else Path(file).read_text() if Path(file).is_file() else ""
+    text = source if file == AUTHOR else Path(file).read_text("utf-8") if Path(file).is_file() else ""
     lines = text.splitlines()
     index = number - (first_line if file == AUTHOR else 1)
     return lines[index] if 0 <= index < len(lines) else ""

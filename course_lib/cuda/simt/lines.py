@@ -31,7 +31,11 @@ class LineTable:
         if not missing or not tool:
             return
         text = subprocess.run(
-            [tool, "-a", "-i", "-e", str(self.path), *map(hex, missing)], capture_output=True, text=True, check=False
+            [tool, "-a", "-i", "-e", str(self.path), *map(hex, missing)],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         ).stdout
         for entry in re.split(r"^(?=0x)", text, flags=re.MULTILINE):
             rows = entry.split("\n")

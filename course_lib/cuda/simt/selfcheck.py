@@ -9,8 +9,9 @@ May import: errors, simt.build, simt.cache, simt.machine, simt.report.
 import torch
 
 from ...errors import ToolchainError
-from .build import checked_key, compile_kernel, compiler
+from .build import checked_key, compile_kernel
 from .cache import cache_dir
+from .compilers import compiler
 from .machine import Module
 from .report import TRAFFIC
 
