@@ -1,0 +1,99 @@
+"""Kernels that are forked from one process with torch and matplotlib loaded: each of 60 notebooks needs its own kernel.
+
+A kernel of its own loads both for more than two seconds. test_browser.py starts kernels as a learner does.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from multiprocessing import forkserver
+from pathlib import Path
+
+from jupyter_client.provisioning import local_provisioner
+
+LOADED = ["torch", "matplotlib.pyplot", "ipykernel.kernelapp", "ipywidgets"]  # not course_lib: it reads settings
+ROOT = Path(__file__).resolve().parents[2]
+_INLINE = "module://matplotlib_inline.backend_inline"  # what a kernel sets before a notebook imports matplotlib
+_context = multiprocessing.get_context("forkserver")
+
+
+def install():
+    """Have jupyter_client fork the kernels that this process asks for."""
+    local_provisioner.launch_kernel = ForkedKernel
+
+
+class ForkedKernel:
+    """A kernel's process: what jupyter_client uses of subprocess.Popen. Arguments as those of `launch_kernel`."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, command, *, env=None, cwd=None, **_others):
+        _start_server()
+        ready, started = _context.Pipe(duplex=False)
+        arguments = command[command.index("ipykernel_launcher") + 1 :]
+        environment = dict(os.environ if env is None else env)
+        self.process = _context.Process(target=_become_kernel, args=(arguments, environment, cwd, started))
+        self.process.start()
+        ready.recv()  # from here on its process group is its own, and may be ended
+        self.pid = self.process.pid
+
+    def poll(self):
+        return self.process.exitcode
+
+    def wait(self, timeout=None):
+        self.process.join(timeout)
+        if self.process.exitcode is None:
+            raise subprocess.TimeoutExpired("kernel", timeout)
+        return self.process.exitcode
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
+def _start_server():
+    """The process that is forked, started once; matplotlib reads MPLBACKEND when it is imported."""
+    before = os.environ.get("MPLBACKEND")
+    os.environ["MPLBACKEND"] = _INLINE
+    try:
+        _context.set_forkserver_preload(LOADED)
+        forkserver.ensure_running()
+    finally:
+        os.environ.pop("MPLBACKEND")
+        if before is not None:
+            os.environ["MPLBACKEND"] = before
+
+
+def _become_kernel(arguments, environment, folder, started):
+    """In the forked process: become the kernel that `python -m ipykernel_launcher` would be."""
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment | {"JPY_PARENT_PID": str(os.getppid())})
+    multiprocessing.set_start_method(None, force=True)  # a notebook's processes start as usual
+    sys.argv[:] = ["ipykernel_launcher", *arguments]
+    sys.path[:] = [entry for entry in sys.path if _is_a_kernels(entry)]
+    if folder is not None:
+        os.chdir(folder)
+    silent = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (1, 2):
+        os.dup2(silent, descriptor)
+    started.send(True)
+    started.close()
+    from ipykernel import kernelapp
+
+    kernelapp.launch_new_instance(arguments)
+
+
+def _is_a_kernels(entry):
+    """Whether an entry of pytest's sys.path would be a kernel's, too: none that pytest adds below the root."""
+    if entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) or entry.startswith(sys.prefix):
+        return entry != ""
+    return entry != "" and not Path(entry).is_relative_to(ROOT)
