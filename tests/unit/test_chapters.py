@@ -106,6 +106,15 @@ def test_a_lecture_ends_with_a_recap(chapter):
             assert re.search(words, recap), (lecture.stem, words)
 
 
+def test_a_prediction_follows_its_question(chapter):
+    text = ""
+    for cell in chapter.part("lecture"):
+        if cell.kind == "markdown":
+            text = cell.source
+        elif cell.source.startswith("predict("):
+            assert "?" in text.rstrip().rpartition("\n\n")[2], cell.source
+
+
 def test_a_lecture_folds_its_comparisons_until_the_guess_is_made(chapter):
     for lecture in chapter.lectures:
         asked = [key for cell in lecture.cells for key in re.findall(r'^predict\("([^"]+)"', cell.source, re.MULTILINE)]
