@@ -138,8 +138,8 @@ def _half_sum(evidence):
     return Diagnosis(
         "half_sum",
         f"Wrong only where numbers are large or tiny (case {failing[0].case.name!r}: {comparison.got:.4g} in place "
-        f"of {comparison.expected:.4g}). A half holds at most 65,504, and 1000 * 1000 is more: square and add up in "
-        "float.",
+        f"of {comparison.expected:.4g}). A half holds at most 65,504, and 1000 * 1000 is more: square, add up "
+        "and multiply in float.",
     )
 
 

@@ -28,6 +28,8 @@ def _inputs(case, gen):
     positions = case.options["first"] + torch.arange(num_tokens)
     if case.values == "any order":
         positions = case.options["first"] + torch.randperm(3 * num_tokens, generator=gen)[:num_tokens]
+    if case.values == "downwards":
+        positions = case.options["first"] - torch.arange(num_tokens)
     if case.values == "all equal":
         positions = torch.full((num_tokens,), case.options["first"])
     return {"before": before, "positions": positions.int()}
@@ -76,7 +78,7 @@ EXERCISE = exercise(
         _case("heads and tokens apart", 4, 3, 8, first=9, gaps=(4, 10)),
         _case("base 500,000", 5, 1, 64, first=20, base=500_000.0, order="any order"),
         _case("base 100, interleaved", 5, 1, 10, first=20, base=100.0, interleaved=True),
-        _case("near position 4,000", 4, 1, 64, first=3980, order="any order"),
+        _case("from position 4,095 down", 4, 1, 64, first=4095, order="downwards"),
         _case("head_dim 256, 40 tokens", 40, 1, 256, first=1, order="any order"),
     ),
     make_inputs=_inputs,

@@ -153,8 +153,18 @@ def _loss_of_probability(evidence):
 
 
 def _infinite(evidence):
-    """NaN or infinity only where whole tiles are -inf."""
+    """Wrong only where whole tiles are -inf, or only where the target is."""
     failing = [case for case in evidence.failing() if case.ran]
+    elsewhere = any(case.case.values == "leading_masked" for case in evidence.passing())
+    if failing and elsewhere and all(bool(case.ref["loss"].isinf().any()) for case in failing):
+        name, comparison = failing[0].first_wrong
+        place = ", ".join(map(str, comparison.index))
+        return Diagnosis(
+            "target_at_minus_inf",
+            f"Wrong only in the case {failing[0].case.name!r}, where the target's own logit is -inf: {name}[{place}] "
+            f"is {comparison.got:.4g}, expected {comparison.expected:.4g}. Its probability is 0, so the loss is inf, "
+            "and the gradient there is grad_scale * (0 - 1).",
+        )
     if failing and all(case.case.values == "leading_masked" for case in failing):
         return Diagnosis(
             "masked_tiles",

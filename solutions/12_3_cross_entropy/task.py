@@ -77,6 +77,7 @@ EXERCISE = exercise(
         _case("the last target", 2, 67, target=66),
         _case("1,000 logits, tiles of 256", 2, 1000, block_n=256, scale=0.5),
         _case("5,000 logits, tiles of 128", 1, 5000, block_n=128),
+        _case("70,000 logits, tiles of 8,192", 1, 70_000, block_n=8192, target=69_999),
     ),
     make_inputs=_inputs,
     make_run=_run,

@@ -8,6 +8,7 @@ CLOSE = 5e-6  # of a probability: what a sum in float may be off by
 MANY = 0.97  # of the rows of a case, that a guess must fit
 WIDE = 1000  # tokens beyond which the sums of a guess and of an answer part for rounding too
 MOST = 24  # times the logits, bytes that an answer may hold
+LEFT = 16  # numbers a row that may leave torch
 
 
 def _probs(tensors, temperature=None):
@@ -165,6 +166,9 @@ def diagnose(evidence):
         words = "Right with temperatures of 0.3 and more, and with 0. Any other number above 0 divides as it is: no "
         words += "limit, nothing added to it, and only 0 itself takes the largest logit."
         return Diagnosis("low_temperature", f"{start} {words}")
+    if all("faint" in case.case.options for case in failing):
+        words = "A thousand tokens have the probability 5e-7 each, 5e-4 together, and top_p is 1: they are kept."
+        return Diagnosis("faint_dropped", f"{start} {words}")
     if all("level" in case.case.options for case in failing):
         words = "Only logits far from 0 go wrong: exp of them is 0 or infinite. Subtract the largest of the row first."
         return Diagnosis("no_maximum", f"{start} {words}")
@@ -208,4 +212,11 @@ def little_memory(case, ledger):
                 f"where the contract allows {limit:,}: {MOST} times the logits, and 65,536. A comparison of each token "
                 "with every other one, or a list of all of them, is not needed: halve an interval of thresholds.",
             )
-    return None
+    if ledger["left"] <= LEFT * case.sizes["num_rows"]:
+        return None
+    return Diagnosis(
+        "left_torch",
+        f"Every token is right (case {case.name!r}), but {ledger['left']:,} numbers left torch for a numpy array or a "
+        f"list, and {case.sizes['num_rows']} rows allow {LEFT * case.sizes['num_rows']:,}: there they can be sorted "
+        "unseen.",
+    )

@@ -8,6 +8,7 @@ from course_lib.grading.processes.protocol import Ref, Run
 from . import diagnostics
 
 FOUR = (0.5, 0.3, 0.15, 0.05)
+FAINT = (4e-4, *(5e-7,) * 1000, 3e-4, 0.4988, 0.5)  # the faint ones push the fourth of the others along
 TOP_P = (0.6, 0.85, 0.499, 0.501, 1.0, 1e-9)
 SORTS = ("sort*", "argsort*", "msort*", "*topk*", "*kthvalue*", "*median*", "*quantile*", "*unique*", "*multinomial*")
 
@@ -36,6 +37,8 @@ def _inputs(case, gen):
     if case.values == "greedy":
         logits[:, 3] = logits[:, 1] = logits.amax(dim=1) + 1.0
     noise = 0.999 * torch.rand(num_rows, generator=gen)
+    if options.get("faint"):
+        noise = 9.7e-4 + 2e-4 * torch.rand(num_rows, generator=gen)  # in the 3e-4 that begin at 9e-4
     if options.get("ends"):
         noise = torch.tensor([0.0, 0.999])[rows % 2]
     temperature, top_p = (torch.tensor(options.get(name, (1.0,))) for name in ("temperature", "top_p"))
@@ -66,7 +69,8 @@ EXERCISE = exercise(
         _case("temperature 0.002", 40, 12, spaced=2.0**-9, temperature=(2.0**-9,), top_p=(0.9, 1.0)),
         _case("temperature 0.00003", 40, 12, spaced=2.0**-15, temperature=(2.0**-15,), top_p=(0.9, 1.0)),
         _case("temperature 1e-9", 40, 12, spaced=2.0**-30, temperature=(2.0**-30,), top_p=(0.9, 1.0)),
-        _case("1,000 draws of eight tokens", 1000, 8, probs=tuple(n / 36 for n in range(8, 0, -1)), top_p=(0.8,),
+        _case("a thousand faint tokens, top_p 1", 4, 1004, probs=FAINT, shuffled=False, faint=True),
+        _case("300 draws of eight tokens", 300, 8, probs=tuple(n / 36 for n in range(8, 0, -1)), top_p=(0.8,),
               shuffled=False),
         _case("5,000 tokens", 12, 5000, temperature=(1.0, 2.0), top_p=(0.9, 0.5)),
     ),

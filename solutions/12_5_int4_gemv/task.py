@@ -83,7 +83,7 @@ EXERCISE = exercise(
         _case("numbers at their zero", 3, 96, 16, "at_zero"),
         _case("x below 0, some scales too", 3, 144, 16, "negative"),
         _case("rows 10,000 times as large", 6, 200, 40, "far_apart"),
-        _case("4,104 columns", 2, 4104, 128),
+        _case("16,008 columns", 2, 16_008, 128),
         _case("65 rows", 65, 64, 64),
     ),
     make_inputs=lambda case, gen: (_places if case.values == "place" else _inputs)(case, gen),

@@ -1,5 +1,6 @@
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 
 def rms_norm_kernel(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
@@ -78,7 +79,7 @@ class _RmsNorm(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         save(ctx, inputs, output)
-        ctx.loose = [name for name, value in vars(ctx).items() if isinstance(value, Tensor)]
+        ctx.loose = [leaf for leaf in tree_leaves(dict(vars(ctx))) if isinstance(leaf, Tensor)]
 
 
 def _strided(x, layout):

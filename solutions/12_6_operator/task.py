@@ -9,9 +9,9 @@ from . import diagnostics
 from .diagnostics import FAKES, GRADIENTS
 
 
-def _fakes(name, shape, dtype="float32", layout=""):
-    """A case of the fakes: shape, dtype and layout of x."""
-    options = {"part": FAKES, "shape": shape, "layout": layout, "eps": 1e-6}
+def _fakes(name, shape, dtype="float32", layout="", weight=None):
+    """A case of the fakes: shape, dtype and layout of x, dtype of weight if it is another one."""
+    options = {"part": FAKES, "shape": shape, "layout": layout, "eps": 1e-6, "weight": weight or dtype}
     return Case(name, {"num_cols": shape[-1]}, "normal", dtype, options)
 
 
@@ -29,7 +29,8 @@ def _inputs(case, gen):
     other = torch.randn(options["shape"], generator=gen, dtype=torch.float64)
     other = other[:1].expand(other.shape).contiguous() if options.get("d_layout") == "repeated" else other
     tensors = {"x": x + options.get("level", 0.0), "weight": weight, "other": other}
-    return {name: tensor.to(dtype) for name, tensor in tensors.items()}
+    dtypes = {"weight": getattr(torch, options.get("weight", case.dtype))}
+    return {name: tensor.to(dtypes.get(name, dtype)) for name, tensor in tensors.items()}
 
 
 def _run(case, tensors):
@@ -49,7 +50,7 @@ EXERCISE = exercise(
         _fakes("fakes: one number", (1, 1)),
         _fakes("fakes: 2 x 3 x 4, transposed", (2, 3, 4), layout="transposed"),
         _fakes("fakes: rows apart, bfloat16", (4, 6), "bfloat16", "apart"),
-        _fakes("fakes: float16", (2, 2, 2, 7), "float16"),
+        _fakes("fakes: float16, weight float32", (2, 2, 2, 7), "float16", weight="float32"),
         _fakes("fakes: float64", (5, 8), "float64"),
         _fakes("fakes: 4 x 4, transposed, float16", (4, 4), "float16", "transposed"),
         _fakes("fakes: one row", (9,)),
@@ -62,7 +63,7 @@ EXERCISE = exercise(
         _gradients("gradients: one row", (7,), eps=0.2),
         _gradients("gradients: small x", (5, 6), scale=1e-3, eps=1e-5),
         _gradients("gradients: mean of 100", (2, 9), level=100.0),
-        _gradients("gradients: 20 x 33", (20, 33), eps=1e-2),
+        _gradients("gradients: 5 x 4 x 3 x 11", (5, 4, 3, 11), eps=1e-2),
     ),
     make_inputs=_inputs,
     make_run=_run,

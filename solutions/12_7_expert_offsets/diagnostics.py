@@ -114,7 +114,8 @@ def no_value_leaves(case, ledger):
     return Diagnosis(
         "value_on_host",
         f"Every number is right (case {case.name!r}), but a value of a tensor was read by Python: item, int, bool, "
-        "tolist or numpy. On a GPU the host would wait there for all that was launched; a CUDA graph cannot hold it.",
+        "tolist, numpy or one_hot. On a GPU the host would wait there for all that was launched; a CUDA graph cannot "
+        "hold it.",
     )
 
 

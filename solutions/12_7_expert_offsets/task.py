@@ -8,7 +8,7 @@ from course_lib.grading.processes.protocol import Ref, Run
 from . import diagnostics
 
 OFF = (
-    *("sort*", "argsort*", "msort*", "*topk*", "*kthvalue*"),
+    *("sort*", "argsort*", "msort*", "*topk*", "*kthvalue*", "index_by_mask"),
     *("*unique*", "*bincount*", "*nonzero*", "argwhere*", "masked_select*", "repeat_interleave*", "histc*"),
 )
 
@@ -51,7 +51,8 @@ EXERCISE = exercise(
         _case("full tiles alone", 8, 4, 4, 8),
         _case("tiles larger than all", 11, 2, 6, 64, spare=3),
         _case("128 experts, eight each", 60, 8, 128, 16),
-        _case("more experts than pairs", 3, 1, 40, 2, "popular"),
+        _case("more experts than pairs", 3, 1, 400, 2, "popular"),
+        _case("3,000 tokens, all to one expert", 3000, 1, 3, 64, "one expert"),
         _case("500 tokens", 500, 2, 16, 64, "popular", spare=5),
     ),
     make_inputs=_inputs,

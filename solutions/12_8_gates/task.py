@@ -51,6 +51,7 @@ EXERCISE = exercise(
         _case("SiLU from -3.2 to 3.2", 2, 200, False, "bend", block=16),
         _case("SiLU of -100 to 100", 2, 48, False, "large"),
         _case("GELU of -100 to 100", 2, 48, True, "large"),
+        _case("SiLU, 5,000 columns", 1, 5000, False),
         _case("SiLU, float16", 3, 77, False, dtype="float16", block=128),
         _case("GELU, float16, -100 to 100", 3, 77, True, "large", dtype="float16"),
     ),

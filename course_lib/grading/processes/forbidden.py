@@ -10,6 +10,7 @@ import contextlib
 import functools
 from fnmatch import fnmatchcase
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .faults import ForbiddenCall
@@ -53,6 +54,10 @@ class Off:
         setattr(owner, last, lambda *_args, **_kwargs: self.refuse(name))
 
 
+def _is_mask(index):
+    return getattr(index, "dtype", None) in (torch.bool, torch.uint8)
+
+
 class _Refusing(TorchDispatchMode):
     def __init__(self, off):
         super().__init__()
@@ -64,6 +69,8 @@ class _Refusing(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.overloadpacket.__name__
+        if "index" in name and len(args) > 1 and isinstance(args[1], list | tuple) and any(map(_is_mask, args[1])):
+            name = "index_by_mask"  # how many numbers it takes depends on values
         if any(fnmatchcase(_OPERATORS + name, pattern) for pattern in self.off.patterns):
             self.off.refuse(f"torch's {name.strip('_')} (operator {_OPERATORS}{name})")
         return func(*args, **(kwargs or {}))
