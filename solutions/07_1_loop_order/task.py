@@ -58,6 +58,13 @@ def _by_moved(evidence):
     for value, code, words in _slips(case.case, right):
         if got == value and value != right:
             return Diagnosis(code, f"{start}: {words}.")
+    for tiles in range(1, num_q + 1):
+        if got == right + (tiles - tiles_q) * 2 * num_kv * head_dim:
+            return Diagnosis(
+                "other_tiles",
+                f"{start}. That is right for {tiles} tile{'s' * (tiles > 1)} of queries; block_m makes {tiles_q} "
+                "(block_n is for k and v).",
+            )
     return Diagnosis("moved_wrong", f"{start}. Count each tile where it is taken and each row where it is written.")
 
 

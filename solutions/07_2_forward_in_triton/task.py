@@ -30,7 +30,7 @@ EXERCISE = exercise(
         flash2.case_of("tiles of 32 keys", 5, 70, block_n=32),
         flash2.case_of("tiles of 64 keys", 5, 67, block_n=64),
         flash2.case_of("head_dim 16", 9, 19, head_dim=16),
-        flash2.case_of("head_dim 64", 9, 19, head_dim=64),
+        flash2.case_of("head_dim 128", 9, 19, head_dim=128),
         flash2.case_of("head_dim 5", 9, 19, head_dim=5),
         flash2.case_of("rising scores", 9, 53, "rising"),
         flash2.case_of("falling scores", 9, 53, "falling"),

@@ -112,4 +112,8 @@ def say_heads(reading, of=""):
     for code, rule, reason in _MAPS:
         if all(near(got[i][j], rule(i, j, heads, kv) + 1) for i, j in pairs):
             return Diagnosis(code, f"{start}: {reason}.")
+    sources = [divmod(row, batch_size) for row in range(len(pairs))]  # (head, batch) of row head * batch_size + batch
+    if all(near(got[i][j], right[b, h]) for (i, j), (h, b) in zip(pairs, sources, strict=True)):
+        reason = "the rows are numbered head * batch_size + batch; row batch * num_heads + head is right"
+        return Diagnosis("rows_transposed", f"{start}: {reason}.")
     return Diagnosis("wrong_heads", f"{start}.")

@@ -150,7 +150,7 @@ COMMON = (
     backward_case("tiles of 16 queries", 18, 37, block_m=16),
     backward_case("tiles of 64 queries", 61, 70, block_m=64),
     backward_case("tiles of 32 keys", 9, 70, block_n=32),
-    backward_case("head_dim 64", 9, 18, head_dim=64),
+    backward_case("head_dim 128", 9, 18, head_dim=128),
     backward_case("groups of three", 3, 18, heads=(2, 6, 2)),
     backward_case("1100 queries", 1100, 3, block_m=128, causal=False, long=True),
     backward_case("1100 keys", 3, 1100, block_n=128, causal=False, long=True),

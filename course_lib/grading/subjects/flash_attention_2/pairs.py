@@ -16,7 +16,7 @@ from ..attention.diagnostics import near
 from ..flash_attention.cases import BLOCK_M, BLOCK_N
 from .gradients import HEAD_DIM, made_case
 
-NUM_Q, NUM_KV, GROUP = 70, 83, 2
+NUM_Q, NUM_KV, GROUP = 70, 87, 2  # the diagonal leaves a tile of keys in the last row of a tile of queries
 _HEADS, _BATCHES, _KV_HEADS = 4, 2, 2
 
 
@@ -225,10 +225,15 @@ def by_empty_rows(evidence):
     )
 
 
+def _mostly_wrong(case):
+    wrong = case.first_wrong[1].wrong
+    return wrong is None or bool(wrong.double().mean() >= 0.5)
+
+
 def by_large_scores(evidence):
-    """Ordinary scores right, those near +-100 wrong."""
+    """Ordinary scores right, those near +-100 wrong in most elements: a few are a matter of tiles."""
     far = evidence.failing("plus_100", "minus_100", "spikes")
-    if not far or evidence.failing("normal"):
+    if not far or evidence.failing("normal") or not any(_mostly_wrong(case) for case in far):
         return None
     return Diagnosis(
         "no_max",
