@@ -138,6 +138,18 @@ def test_the_ladder_has_a_bar_for_each_stored_rung(rungs):
     assert "reaches **1.33 times** the speed" in claims(rungs)
 
 
+def test_the_claim_of_the_server_is_of_the_model_that_it_names(tiny_course):
+    head = "variant,scenario,model,tokens_per_s\n"
+    rows = "".join(
+        f"course,offline,{model},{ours}\nnano_vllm_flashinfer,offline,{model},{peer}\n"
+        for model, ours, peer in (("qwen3-0.6b-shape", 300, 200), ("llama-3-8b", 100, 100))
+    )
+    store(tiny_course, "h200", "serving", head + rows)
+    (claim,) = claims(tiny_course).splitlines()
+    assert "**1.50 times** as many tokens a second" in claim
+    assert claim.count("**") == 4  # a title and one number
+
+
 def test_filling_twice_changes_nothing_and_old_text_goes(tiny_course):
     once = filled("docs/results.md", RESULTS_PAGE, tiny_course)
     assert "old" not in once and between(once, "speed") == ""

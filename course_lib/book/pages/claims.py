@@ -10,11 +10,14 @@ from .evidence import KILLS, kill_counts
 from .speed import device_words, rungs
 
 DEVICE = "h200"
+_RUNG = {"direction": "forward", "head_dim": 128, "seq_len": 16384, "causal": 1, "language": "cuda"}
+_RUNG_WORDS = f"causal, at {_RUNG['seq_len']:,} tokens ([results](docs/results.md))"
 
 
 def claims(root):
     """The claims as a list; one whose rows are missing is left out."""
-    made = [make(Path(root)) for make in (_judge, _counters, _machine, _ladder, _decode)]
+    makers = (_judge, _counters, _machine, _flash_attention_2, _flash_attention_3, _decode, _serving)
+    made = [make(Path(root)) for make in makers]
     return "\n".join(f"- {claim}" for claim in made if claim)
 
 
@@ -56,32 +59,25 @@ def _machine(root):
     )
 
 
-def _ladder(root):
-    case = {"direction": "forward", "head_dim": 128, "seq_len": 16384, "causal": 1, "language": "cuda"}
-    flash = _last_rung(root, "flash_attention_2", "flash_attention", case)
-    cudnn = _last_rung(root, "flash_attention_3", "flash_attention_3", case)
-    said = []
-    if flash:
-        said.append(
-            "The last rung of FlashAttention-2 in CUDA reaches "
-            f"**{flash['ratio_to_sdpa_flash']:.2f} times** the speed of PyTorch's flash backend"
-        )
-    if cudnn:
-        said.append(
-            f"{'that' if said else 'The last rung'} of FlashAttention-3 "
-            f"**{cudnn['ratio_to_sdpa_cudnn']:.2f} times** that of its cuDNN backend"
-        )
-    if not said:
-        return ""
-    return (
-        f"**The kernels are fast.** {', and '.join(said)}, causal, at {case['seq_len']:,} tokens "
-        "([results](docs/results.md))."
+def _flash_attention_2(root):
+    row = _last_rung(root, "flash_attention_2", "flash_attention")
+    return row and (
+        "**The kernels are fast.** The last rung of FlashAttention-2 in CUDA reaches "
+        f"**{row['ratio_to_sdpa_flash']:.2f} times** the speed of PyTorch's flash backend, {_RUNG_WORDS}."
     )
 
 
-def _last_rung(root, family, results, case):
+def _flash_attention_3(root):
+    row = _last_rung(root, "flash_attention_3", "flash_attention_3")
+    return row and (
+        "**Hopper's own instructions pay.** The last rung of FlashAttention-3 reaches "
+        f"**{row['ratio_to_sdpa_cudnn']:.2f} times** the speed of PyTorch's cuDNN backend, {_RUNG_WORDS}."
+    )
+
+
+def _last_rung(root, family, results):
     """The stored row of a family's last kernel file that has one, or None."""
-    rows = [row for stem in rungs(root, family) for row in _rows(root, results, variant=f"{family}/{stem}", **case)]
+    rows = [row for stem in rungs(root, family) for row in _rows(root, results, variant=f"{family}/{stem}", **_RUNG)]
     return rows[-1] if rows else None
 
 
@@ -93,17 +89,19 @@ def _decode(root):
     return (
         f"**Decoding runs at the speed of memory.** Attention over pages, {case['batch_size']} sequences of "
         f"{case['seq_len']:,} tokens, reaches **{rows[0]['percent_of_ceiling']:.0f} %** of the speed of reading the "
-        f"keys and values alone{_serving(root)} ([results](docs/results.md))."
+        "keys and values alone ([results](docs/results.md))."
     )
 
 
 def _serving(root):
-    """Half a sentence: the engine of chapter 14 beside the best peer of its run; "" without rows."""
-    found = {row["variant"]: row for row in _rows(root, "serving", scenario="offline")}
+    """The engine of chapter 14 beside nano-vllm; "" without rows of both."""
+    rows = _rows(root, "serving", scenario="offline", model="qwen3-0.6b-shape")
+    found = {row["variant"]: row["tokens_per_s"] for row in rows}
     if not {"course", "nano_vllm_flashinfer"} <= found.keys():
         return ""
-    ours, peer = (found[name]["tokens_per_s"] for name in ("course", "nano_vllm_flashinfer"))
+    ratio = found["course"] / found["nano_vllm_flashinfer"]
     return (
-        f"; the serving engine on top of it makes **{ours:,.0f} tokens a second** with a model of 0.6 billion weights, "
-        f"**{ours / peer:.2f} times** nano-vllm on FlashInfer's kernels"
+        f"**They add up to a server.** The serving engine makes **{ratio:.2f} times** as many tokens a second as "
+        "nano-vllm on FlashInfer's kernels, with a model of 0.6 billion weights, 256 requests at once "
+        "([results](docs/results.md))."
     )
