@@ -10,7 +10,8 @@ token, step_ms the rest of the time for each further token. What launches its ke
 place of 256, what has no cache 4 (column made): a step costs them the same, token after token.
 
 A variant has LIMIT_S seconds for its timed runs; fewer runs are made where they take longer. A rung whose float32
-attention needs more by its FLOPs alone is a row without numbers, whose note says so.
+attention needs more by its FLOPs alone is a row without numbers, whose note says so, and so is what is not begun when
+LOAD_S seconds of a load are over; FIRST is measured first.
 
 tokens_per_s   256 new tokens of all rows in the time prefill_ms + 255 step_ms; without a cache, whose steps grow, of
                the 4 tokens that were made
@@ -28,7 +29,6 @@ tokens a step made.
 """
 
 import gc
-import statistics
 import sys
 import time
 from types import SimpleNamespace
@@ -37,6 +37,7 @@ import torch
 
 from benchmarks.harness import Benchmark, main
 from benchmarks.harness.model_peers import COMPILED_PEERS, DRY_PEERS, PEERS
+from benchmarks.harness.model_runs import agreement, timed, without_cache
 from course_lib.device import KNOWN_GPUS
 from course_lib.model import Decoder, ModelConfig, NgramDraft, Transformer, generate, random_weights, speculate
 
@@ -46,9 +47,13 @@ DRY = {
     "gpt2": ModelConfig("gpt2", 211, 128, 2, 2, 2, 64, 128, 96),
     "llama-1.1b": ModelConfig("llama", 211, 128, 2, 2, 1, 64, 128, 96, tie_embeddings=False),
 }
-LIMIT_S = 6.0
+LIMIT_S = 4.0
 FLOAT32_FLOPS = 1e12  # of attention in float32 a second, plain torch on an H200: 0.4e12 to 1e12, by the batch
+LOAD_S = 60.0  # no variant of a load is begun after this time
 REFERENCE = "06_fused_kernels"  # whose tokens the others are compared with
+FIRST = (  # of a load's variants, so that what matters most is there when its time is over
+    "07_cuda_graph", REFERENCE, "transformers_static_compile", "transformers_sdpa", "08_w4a16", "04_half_precision",
+)  # fmt: skip
 TOLERANCE = {torch.float32: 0.01, torch.bfloat16: 0.25}  # of max_error; four bits round the weights: not judged
 
 
@@ -71,8 +76,8 @@ ONE_REQUEST = ("01_naive_no_cache", "02_flash_no_cache", "09_speculative")  # ru
 def loads(dry):
     sizes = [
         {"model": name, "batch_size": batch_size, "prompt_len": 20 if dry else prompt_len}
-        for name, prompts in SIZES.items()
         for batch_size in ((1, 2) if dry else (1, 32))
+        for name, prompts in SIZES.items()
         for prompt_len in (prompts[:1] if dry else prompts)
     ]
     return [load | {"new_tokens": 6 if dry else NEW_TOKENS} for load in sizes]
@@ -117,15 +122,6 @@ class Case:
         return weights.num_bytes - sum(x.nbytes for x in tables) + kv * weights["norm.weight"].element_size()
 
 
-@torch.no_grad()
-def without_cache(model, prompts, count):
-    """Tokens by running the whole text again for each of them."""
-    ids = torch.tensor(prompts, device=model.device)
-    for _ in range(count):
-        ids = torch.cat((ids, model.kernels.greedy(model.forward(ids, last=True)[:, 0])[:, None]), dim=1)
-    return ids[:, len(prompts[0]) :].tolist()
-
-
 def course_run(case, model, more):
     """The function (number of new tokens) -> tokens of a rung."""
     longest = case.load["prompt_len"] + case.new_tokens
@@ -144,28 +140,6 @@ def course_run(case, model, more):
     graph = "graph" in more and case.device == "cuda"
     decoder = Decoder(model, len(case.prompts), longest, case.new_tokens, graph=graph)
     return lambda count: generate(model, case.prompts, max_new_tokens=count, decoder=decoder)
-
-
-def timed(run, count, runs, device):
-    """(tokens, seconds of a run of one token, seconds of a run of `count`, highest bytes), medians after warm runs."""
-    on_gpu = device == "cuda"
-
-    def once(count):
-        if on_gpu:
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        tokens = run(count)
-        if on_gpu:
-            torch.cuda.synchronize()
-        return tokens, time.perf_counter() - start
-
-    runs = max(1, min(runs, int(LIMIT_S / (once(count)[1] + once(1)[1]))))
-    if on_gpu:
-        torch.cuda.reset_peak_memory_stats()
-    whole = [once(count) for _ in range(runs)]
-    peak = torch.cuda.max_memory_allocated() if on_gpu else 0
-    first = [once(1)[1] for _ in range(runs)]
-    return whole[0][0], statistics.median(first), statistics.median(seconds for _, seconds in whole), peak
 
 
 def too_long(case, rung):
@@ -207,16 +181,6 @@ def whole_run(case, taken):
     return first + (whole - first) / (len(tokens[0]) - 1) * (case.new_tokens - 1)
 
 
-def agreement(tokens, wanted):
-    """Share of the tokens before the first that differs, over all rows."""
-    same = total = 0
-    for row, right in zip(tokens, wanted, strict=True):
-        total += min(len(row), len(right))
-        pairs = enumerate(zip(row, right, strict=False))
-        same += next((index for index, (a, b) in pairs if a != b), min(len(row), len(right)))
-    return same / total
-
-
 def measured(case, rung, options):
     """(row, tokens, seconds of the run) of a rung of the course."""
     dtype, _, _, more = LADDER[rung]
@@ -227,7 +191,7 @@ def measured(case, rung, options):
     error = float((case.probed(model) - case.right).abs().max() / case.right.std())
     most = {"no_cache": NO_CACHE_TOKENS, "": EAGER_TOKENS}.get(more, NEW_TOKENS)
     count = min(case.new_tokens, most)
-    taken = timed(course_run(case, model, more), count, 1 if more == "no_cache" else options.runs, case.device)
+    taken = timed(course_run(case, model, more), count, 1 if more == "no_cache" else options.runs, case.device, LIMIT_S)
     plain = more not in ("no_cache", "speculative")
     row = {"variant": rung} | numbers(case, taken, case.step_bytes(model) if plain else None)
     row |= {"max_error": f"{error:.2g}", "accepted": f"{case.accepted:.2f}" if more == "speculative" else ""}
@@ -238,29 +202,31 @@ def measured(case, rung, options):
 
 def rows_of(load, options):
     """The rows of one load: the ladder, then transformers."""
-    case, found = Case(load, options), {}
+    began, found = time.perf_counter(), {}
+    case = Case(load, options)
     peers = {name: peer for name, peer in PEERS.items() if not options.dry or name in DRY_PEERS}
     rungs = [rung for rung in LADDER if load["batch_size"] == 1 or rung not in ONE_REQUEST]
-
-    def run(name):
-        if name in peers:
-            found[name] = attempt(name, lambda: of_peer(case, name, peers[name], options))
+    first = [name for name in FIRST if name in (*rungs, *peers)]
+    for name in dict.fromkeys((*first, *rungs, *peers)):
+        if time.perf_counter() - began > LOAD_S:
+            note = f"not run: the {LOAD_S:g} s of a load were over"
+            found[name] = SimpleNamespace(row={"variant": name, "note": note}, tokens=None, seconds=None)
+        elif name in peers:
+            found[name] = attempt(name, lambda name=name: of_peer(case, name, peers[name], options))
         else:
-            found[name] = attempt(name, lambda: measured(case, name, options))
-        print(f"          measured: {found[name].row}", file=sys.stderr, flush=True)  # should a later one never end
+            found[name] = attempt(name, lambda name=name: measured(case, name, options))
+        spent = time.perf_counter() - began  # printed at once: a later variant may never end
+        print(
+            f"          {spent:5.1f} s: {found[name].row}", file=sys.stderr, flush=True
+        )
         clear(case)
-
-    for name in (*peers, REFERENCE):  # what the other rows are compared with
-        run(name)
     for name in (*rungs, *peers):
-        if name not in found:
-            run(name)
         yield load | compared(found, name, peers)
 
 
 def compared(found, name, peers):
     """A row with its comparisons: to the best peer's time, and to the tokens of REFERENCE."""
-    result, wanted = found[name], found[REFERENCE].tokens
+    result, wanted = found[name], found[REFERENCE].tokens if REFERENCE in found else None
     row, times = dict(result.row), [found[peer].seconds for peer in peers if found[peer].seconds]
     if result.tokens and wanted:
         row["agreement"] = f"{agreement(result.tokens, wanted):.3f}"
@@ -274,7 +240,7 @@ def of_peer(case, name, peer, options):
     run = peer(case.weights, case.prompts, case.new_tokens)
     count = case.new_tokens if name in COMPILED_PEERS else min(case.new_tokens, EAGER_TOKENS)
     try:
-        taken = timed(run, count, options.runs, case.device)
+        taken = timed(run, count, options.runs, case.device, LIMIT_S)
     finally:
         getattr(run, "close", lambda: None)()
     row = {"variant": name} | numbers(case, taken, case.step_bytes(Transformer(case.weights)))

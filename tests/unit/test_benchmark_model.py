@@ -1,5 +1,7 @@
 """The benchmark of models: its ladder and its numbers, on the tiny shapes of a dry run."""
 
+import time
+
 import pytest
 import torch
 from benchmark_dry_runs import DRY
@@ -52,7 +54,7 @@ def test_a_rung_that_takes_too_long_is_a_row_that_says_why():
     inputs.load = {"batch_size": 32, "prompt_len": 2048}
     row, tokens, seconds = case.measured(inputs, "03_kv_cache", DRY)
     # 4 FLOP for each of 22 x 2048 numbers and of 32 x 2048^2 / 2 pairs
-    assert row["note"] == "not run: 1.2e+13 FLOP of float32 attention in a prompt take 12 s or more; a variant has 6 s"
+    assert row["note"] == "not run: 1.2e+13 FLOP of float32 attention in a prompt take 12 s or more; a variant has 4 s"
     assert tokens is seconds is None and case.too_long(inputs, "04_half_precision") is None
     inputs.load = {"batch_size": 1, "prompt_len": 2048}
     assert case.too_long(inputs, "03_kv_cache") is None
@@ -60,9 +62,9 @@ def test_a_rung_that_takes_too_long_is_a_row_that_says_why():
 
 def test_runs_are_as_many_as_fit_into_the_limit(monkeypatch):
     clock = iter(range(0, 1000, 2))
-    monkeypatch.setattr(case.time, "perf_counter", lambda: next(clock))  # each run takes 2 s
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))  # each run takes 2 s
     asked = []
-    taken = case.timed(lambda count: asked.append(count) or [[0] * count], 9, 5, "cpu")
+    taken = case.timed(lambda count: asked.append(count) or [[0] * count], 9, 5, "cpu", 6.0)
     assert asked == [9, 1, 9, 1] and taken == ([[0] * 9], 2, 2, 0)
 
 
@@ -78,4 +80,6 @@ def test_rows_come_in_the_ladders_order_with_their_comparisons(monkeypatch, caps
     best = seconds[case.DRY_PEERS[0]]
     assert [row["ratio_to_best_peer"] for row in rows[:2]] == [f"{best / 3:.3f}", f"{best / 4:.3f}"]
     assert rows[3]["agreement"] == "1.000" and rows[0]["agreement"] == "0.667"
-    assert capsys.readouterr().err.count("measured: ") == len(rows)
+    assert capsys.readouterr().err.count(" s: {") == len(rows)
+    monkeypatch.setattr(case, "LOAD_S", -1.0)
+    assert {row["note"] for row in case.rows_of({"batch_size": 32}, DRY)} == {"not run: the -1 s of a load were over"}
