@@ -216,9 +216,7 @@ def rows_of(load, options):
         else:
             found[name] = attempt(name, lambda name=name: measured(case, name, options))
         spent = time.perf_counter() - began  # printed at once: a later variant may never end
-        print(
-            f"          {spent:5.1f} s: {found[name].row}", file=sys.stderr, flush=True
-        )
+        print(f"          {spent:5.1f} s: {found[name].row}", file=sys.stderr, flush=True)
         clear(case)
     for name in (*rungs, *peers):
         yield load | compared(found, name, peers)
