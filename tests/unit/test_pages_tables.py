@@ -135,7 +135,18 @@ def test_the_ladder_has_a_bar_for_each_stored_rung(rungs):
     ]
     picture = ladder.picture(rungs)
     assert "400 (1.33)" in picture and "on an NVIDIA H200: FA2 heavy first 400, " in picture
-    assert "reaches **1.33 times** the speed" in claims(rungs)
+
+
+def test_the_claim_of_the_kernels_is_of_the_last_rung_that_has_a_row(tiny_course):
+    folder = tiny_course / "kernels_cu" / "flash_attention_3"
+    folder.mkdir(parents=True)
+    for stem in ("01_wgmma", "06_tuned", "07_persistent"):
+        (folder / f"{stem}.cu").touch()
+    head = "variant,language,direction,head_dim,seq_len,causal,ratio_to_sdpa_cudnn\n"
+    ratios = {"01_wgmma": 0.5, "06_tuned": 1.25}
+    rows = (f"flash_attention_3/{stem},cuda,forward,128,16384,1,{ratio}\n" for stem, ratio in ratios.items())
+    store(tiny_course, "h200", "flash_attention_3", head + "".join(rows))
+    assert "reaches **1.25 times** the speed" in claims(tiny_course)
 
 
 def test_the_claim_of_the_server_is_of_the_model_that_it_names(tiny_course):

@@ -1,4 +1,4 @@
-"""The claims of README.md: one number each, read from the stored rows, with a link to the page that has the rest.
+"""The five claims of README.md: one number each, read from the stored rows, with a link to the page that has the rest.
 
 May import: measure, evidence, speed.
 """
@@ -16,7 +16,7 @@ _RUNG_WORDS = f"causal, at {_RUNG['seq_len']:,} tokens ([results](docs/results.m
 
 def claims(root):
     """The claims as a list; one whose rows are missing is left out."""
-    makers = (_judge, _counters, _machine, _flash_attention_2, _flash_attention_3, _decode, _serving)
+    makers = (_judge, _counters, _machine, _flash_attention_3, _serving)
     made = [make(Path(root)) for make in makers]
     return "\n".join(f"- {claim}" for claim in made if claim)
 
@@ -59,18 +59,10 @@ def _machine(root):
     )
 
 
-def _flash_attention_2(root):
-    row = _last_rung(root, "flash_attention_2", "flash_attention")
-    return row and (
-        "**The kernels are fast.** The last rung of FlashAttention-2 in CUDA reaches "
-        f"**{row['ratio_to_sdpa_flash']:.2f} times** the speed of PyTorch's flash backend, {_RUNG_WORDS}."
-    )
-
-
 def _flash_attention_3(root):
     row = _last_rung(root, "flash_attention_3", "flash_attention_3")
     return row and (
-        "**Hopper's own instructions pay.** The last rung of FlashAttention-3 reaches "
+        "**The kernels are fast.** The last rung of FlashAttention-3 reaches "
         f"**{row['ratio_to_sdpa_cudnn']:.2f} times** the speed of PyTorch's cuDNN backend, {_RUNG_WORDS}."
     )
 
@@ -79,18 +71,6 @@ def _last_rung(root, family, results):
     """The stored row of a family's last kernel file that has one, or None."""
     rows = [row for stem in rungs(root, family) for row in _rows(root, results, variant=f"{family}/{stem}", **_RUNG)]
     return rows[-1] if rows else None
-
-
-def _decode(root):
-    case = {"batch_size": 8, "num_heads": 32, "num_kv_heads": 8, "seq_len": 32768, "page_size": 16, "dtype": "bfloat16"}
-    rows = _rows(root, "decode", variant="paged/04_paged_grouped", language="cuda", **case)
-    if not rows:
-        return ""
-    return (
-        f"**Decoding runs at the speed of memory.** Attention over pages, {case['batch_size']} sequences of "
-        f"{case['seq_len']:,} tokens, reaches **{rows[0]['percent_of_ceiling']:.0f} %** of the speed of reading the "
-        "keys and values alone ([results](docs/results.md))."
-    )
 
 
 def _serving(root):
