@@ -97,7 +97,7 @@ def test_load_takes_the_only_kernel_of_a_file():
 def test_a_file_is_compiled_again_when_it_or_a_header_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(cuda.source, "KERNELS_ROOT", tmp_path)
     monkeypatch.setattr(cuda, "KERNELS_ROOT", tmp_path)
-    monkeypatch.setattr(cuda, "_kernel", lambda *_: object())
+    monkeypatch.setattr(cuda, "_kernel", lambda *_: type("Made", (), {})())
     clock = iter(range(10))
     monkeypatch.setattr(cuda.time, "monotonic", lambda: next(clock) * cuda.LOOK_EVERY)
     header, file = tmp_path / "common" / "scale.cuh", tmp_path / "family" / "k.cu"
@@ -117,6 +117,9 @@ def test_a_file_is_compiled_again_when_it_or_a_header_changes(tmp_path, monkeypa
     file.write_text(text.replace("*=", "-="))
     monkeypatch.setattr(cuda.time, "monotonic", lambda: 3.9 * cuda.LOOK_EVERY)
     assert cuda.load("family/k.cu") is third, "looked at too soon"
+    assert cuda.is_newest(third)
+    monkeypatch.setattr(cuda.time, "monotonic", lambda: 9 * cuda.LOOK_EVERY)
+    assert not cuda.is_newest(third), "the file is another now"
 
 
 def test_load_of_a_file_with_two_kernels_names_them():
