@@ -10,7 +10,7 @@ from course_lib.grading.subjects.matmul import cases as cases
 from course_lib.grading.subjects.matmul.diagnostics import diagnose_matmul
 
 NAMES = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")
-USUAL, FLAT, DEEP = (16, 32, 16, 2), (64, 16, 32, 3), (32, 64, 64, 1)  # the three sets of constants
+USUAL, FLAT, DEEP = (16, 32, 16, 2), (64, 16, 32, 3), (32, 128, 64, 1)  # the three sets of constants
 BOTH = ("forward", "reverse")
 
 

@@ -22,8 +22,10 @@ def inputs(case, gen):
     values: "normal"; "positive", from 0 to 1; "whole numbers", 1 to 8 with either sign, whose sums are exact in any
     order (a single element says nothing about rounding: the baseline may be right by luck); "cancelling", the second
     half of k takes away what the first half adds, but for a small rest; "one infinite", a[1][0] is inf and b positive,
-    so that row 1 of out is inf and no other; "ones"; "row numbers", a[r][k] = r and b = 1; "column numbers", a = 1 and
-    b[k][c] = c; "identity", a = 1 on its diagonal and b[k][c] = size_n k + c + 1, so that out shows b.
+    so that row 1 of out is inf and no other, and where k is long enough a[1][20] too; "one infinite in b", the same for
+    b[0][1] and b[20][1], so that column 1 of out is inf; "ones"; "row numbers", a[r][k] = r and b = 1; "column
+    numbers", a = 1 and b[k][c] = c; "identity", a = 1 on its diagonal and b[k][c] = size_n k + c + 1, so that out shows
+    b.
     """
     size_m, size_n, size_k = case.sizes.values()
     a, b = torch.ones(size_m, size_k), torch.ones(size_k, size_n)
@@ -36,7 +38,10 @@ def inputs(case, gen):
         a, b = _cancelling(size_m, size_n, size_k, gen)
     elif case.values == "one infinite":
         a, b = torch.randn(a.shape, generator=gen), 0.5 + torch.rand(b.shape, generator=gen)
-        a[1, 0] = float("inf")
+        a[1, 0:21:20] = float("inf")
+    elif case.values == "one infinite in b":
+        a, b = 0.5 + torch.rand(a.shape, generator=gen), torch.randn(b.shape, generator=gen)
+        b[0:21:20, 1] = float("inf")
     elif case.values == "row numbers":
         a *= torch.arange(size_m)[:, None]
     elif case.values == "column numbers":

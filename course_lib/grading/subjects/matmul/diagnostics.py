@@ -28,8 +28,26 @@ def diagnose_matmul(evidence, block_k):
         lambda: _by_axis(evidence.readings.get("columns"), sizes["size_k"], "column"),
         lambda: _by_identity(evidence.readings.get("identity")),
         lambda: _by_rounding(evidence),
+        lambda: _by_infinite(evidence),
     )
     return next((found for look in looks if (found := look()) is not None), None)
+
+
+def _by_infinite(evidence):
+    """Only where a number is infinite, and only where out is infinite: it met a 0 that is no number of a matrix."""
+    failing = evidence.failing()
+    if not failing or not evidence.fails_only("one infinite", "one infinite in b"):
+        return None
+    case = failing[0]
+    out, wrong = case.first.outputs["out"], case.comparisons["out"].wrong
+    if not bool(out[wrong].isnan().all()) or bool(case.ref["out"][wrong].isfinite().any()):
+        return None
+    return Diagnosis(
+        "infinite_times_0",
+        f"Right for finite numbers; in the case {case.case.name!r} out is NaN where it must be infinite: the infinite "
+        "number was multiplied by a 0 from beyond the end of k. Is it still in one tile, from the step before, when "
+        "the tail of the other holds 0? Beyond the end of k both must hold 0.",
+    )
 
 
 def _by_terms(out, size_k, block_k):
