@@ -64,13 +64,14 @@ LADDER = {  # rung: (dtype, backend, kernels of their own, what else)
     "03_kv_cache": (torch.float32, "torch", {"attention": "course"}, ""),
     "04_half_precision": (torch.bfloat16, "torch", {"attention": "course"}, ""),
     "05_decode_kernel": (torch.bfloat16, "torch", dict.fromkeys(("attention", "append", "decode"), "course"), ""),
-    "06_fused_kernels": (torch.bfloat16, "fast", {}, ""),
-    "07_cuda_graph": (torch.bfloat16, "fast", {}, "graph"),
-    "08_w4a16": (torch.bfloat16, "fast", {}, "graph quantised"),
-    "09_speculative": (torch.bfloat16, "fast", {}, "speculative"),
+    "06_fused_kernels": (torch.bfloat16, "fast", {"few_tokens": False}, ""),
+    "07_cuda_graph": (torch.bfloat16, "fast", {"few_tokens": False}, "graph"),
+    "08_five_launches": (torch.bfloat16, "fast", {}, "graph"),
+    "09_w4a16": (torch.bfloat16, "fast", {}, "graph quantised"),
+    "10_speculative": (torch.bfloat16, "fast", {}, "speculative"),
 }
 # endregion
-ONE_REQUEST = ("01_naive_no_cache", "02_flash_no_cache", "09_speculative")  # rungs that are timed at batch 1 alone
+ONE_REQUEST = ("01_naive_no_cache", "02_flash_no_cache", "10_speculative")  # rungs that are timed at batch 1 alone
 
 
 def loads(dry):

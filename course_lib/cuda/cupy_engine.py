@@ -3,7 +3,7 @@
 Imported only on a machine with a GPU; no other module imports cupy. Machine code is cached on disk, so a notebook that
 is run again does not compile again.
 
-May import: errors, device, notes, nvrtc, packed, tensor_map.
+May import: errors, device, dependent, notes, nvrtc, packed, tensor_map.
 """
 
 import functools
@@ -19,7 +19,7 @@ import torch
 
 from .. import device
 from ..errors import KernelFault, LaunchError, ToolchainError
-from . import nvrtc
+from . import dependent, nvrtc
 from .notes import explained
 from .packed import PackedLaunch, memory_of, pack, scalar_types
 from .tensor_map import TensorMap
@@ -70,7 +70,7 @@ class CupyModule:
         path, notes = _cubin(source, defines, filename, first_line)
         self.compile_log = explained(notes)
         self._module = _cupy().RawModule(path=str(path))
-        self.function = self._module.get_function(name)
+        self.function, self._dependent = self._module.get_function(name), dependent.is_dependent(source)
         if self.compile_log:
             warnings.warn(f"{filename}: the compiler's notes on {name}:\n{self.compile_log}", stacklevel=4)
 
@@ -97,7 +97,10 @@ class CupyModule:
         stream = torch.cuda.current_stream(index)
         try:
             with _on_device(index), self._stream(stream.cuda_stream):
-                self.function(grid, block, packed, shared_mem=shared_bytes)
+                if self._dependent:
+                    dependent.launch(self.function.kernel.ptr, grid, block, packed, shared_bytes, stream.cuda_stream)
+                else:
+                    self.function(grid, block, packed, shared_mem=shared_bytes)
             if self._wants_wait(grid, block, values, shared_bytes) and not torch.cuda.is_current_stream_capturing():
                 stream.synchronize()
                 self._seen.add(_configuration(grid, block, values, shared_bytes))
@@ -108,7 +111,8 @@ class CupyModule:
         """A PackedLaunch, or None: as long as the host waits for such launches, and where there are several GPUs."""
         if self._wants_wait(grid, block, values, shared_bytes) or _several_gpus():
             return None
-        function, launch = self.function.kernel.ptr, _cupy().cuda.driver.launchKernel
+        function = self.function.kernel.ptr
+        launch = dependent.launch_kernel if self._dependent else _cupy().cuda.driver.launchKernel
 
         def run(stream, parameters):
             count()

@@ -19,12 +19,14 @@ class Kernels:
     Attributes
     ----------
     sources : dict, operation -> who made the function that runs: "torch", "course", "naive", or "yours (09.6)"
+    few_tokens : bool; a step of few tokens runs in five launches a layer, see `model.few_tokens`
     """
 
-    def __init__(self, backend="torch", **others):
+    def __init__(self, backend="torch", *, few_tokens=None, **others):
         """backend : one of BACKENDS; "fast" is the course's kernels, and torch's library for the matrix products.
+        few_tokens : bool, or None: True where all operations are the course's, apart from matrix products
         others : operation -> another backend for it; attention="naive" keeps all scores in memory"""
-        self.sources = {}
+        self.sources, self.few_tokens = {}, backend != "torch" and not others if few_tokens is None else few_tokens
         for operation in OPERATIONS:
             name = "torch" if (backend, operation) == ("fast", "linear") else backend
             self._take(operation, "course" if name == "fast" else name)

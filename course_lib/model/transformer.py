@@ -2,13 +2,15 @@
 
 Tokens are one list, (num_tokens, hidden_size), whatever rows they belong to; only attention knows the rows.
 
-May import: errors, ops.rope, model.config, model.weights, model.kernels, model.packed, model.cache, torch.
+May import: errors, ops.rope, model.config, model.weights, model.kernels, model.packed, model.few_tokens, model.cache,
+torch.
 """
 
 import torch
 
 from ..errors import ModelError
 from ..ops.rope import cos_sin_cache
+from . import few_tokens
 from .cache import KVCache
 from .config import ModelConfig
 from .kernels import Kernels
@@ -120,36 +122,41 @@ class Transformer:
         """Logits (batch_size, num_new, vocab_size) of a few new tokens a row, ids (batch_size, num_new)."""
         batch_size, num_new = ids.shape
         longest = cache.grow(num_new)
-        positions = cache.lengths[:, None] + torch.arange(num_new, device=self.device, dtype=torch.int32)
+        positions = cache.lengths[:, None]
+        if num_new > 1:
+            positions = positions + torch.arange(num_new, device=self.device, dtype=torch.int32)
         slots, seq_lens = cache.slots(positions), positions + 1
 
+        def place(layer):
+            return cache.k[layer], cache.v[layer], slots
+
         def attend(layer, q, k, v):
-            self.kernels.append(k, v, cache.k[layer], cache.v[layer], slots)
+            if k is not None:
+                self.kernels.append(k, v, *place(layer))
             return self._decode(q, *cache.rows(layer), seq_lens, longest)
 
-        x = self.hidden(ids, positions.flatten(), attend)
+        x = self.hidden(ids, positions.flatten(), attend, place)
         cache.lengths.add_(num_new)
         return self.logits(x).unflatten(0, (batch_size, num_new))
 
     # endregion
 
-    def hidden(self, ids, positions, attend):
+    def hidden(self, ids, positions, attend, place=None):
         """Every token through every layer and the last norm, (num_tokens, hidden_size).
 
         ids, positions (num_tokens,): tokens of any requests in any order. attend(layer, q, k, v) is the attention of
-        all of them, (num_tokens, num_heads * head_dim); what each of them sees is its affair.
+        all of them, (num_tokens, num_heads * head_dim); what each of them sees is its affair. place(layer) is (k_cache,
+        v_cache, slots): where it is given, few tokens have their keys and values put there, and attend gets None.
         """
-        run, weights, update = self.kernels, self.weights, None
+        weights, update = self.weights, None
+        few = place is not None and few_tokens.fits(self, len(positions))
         # region: layers
         residual = self._embed(ids.flatten().contiguous(), positions.contiguous())
         for index, layer in enumerate(weights.layers):
-            x, residual = self._norm(layer, "norm_1", update, residual)
-            out = attend(index, *self._project(layer, x, positions))
-            update = self._linear(layer, "out", out)
-            x, residual = self._norm(layer, "norm_2", update, residual)
-            x = self._linear(layer, "up", x)
-            x = run.gelu(x) if self.config.architecture == "gpt2" else run.swiglu(x)
-            update = self._linear(layer, "down", x)
+            q, k, v, residual = self._project(layer, update, residual, positions, place(index) if few else None)
+            update, residual = self._add(layer, "out", attend(index, q, k, v), residual, few)
+            x, residual = self._widen(layer, update, residual, few)
+            update, residual = self._add(layer, "down", x, residual, few)
         return self._norm(weights.tensors, "norm", update, residual)[0]
         # endregion
 
@@ -175,15 +182,36 @@ class Transformer:
         linear = self.kernels.packed_linear if isinstance(weight, Packed) else self.kernels.linear
         return linear(x, weight, layer.get(f"{name}.bias"))
 
-    def _project(self, layer, x, positions):
-        """q (num_tokens, num_heads, head_dim), k and v (num_tokens, num_kv_heads, head_dim), turned in Llama."""
+    def _project(self, layer, update, residual, positions, place):
+        """(q, k, v, residual + update): norm, product, and in Llama the rotation.
+
+        q (num_tokens, num_heads, head_dim), k and v (num_tokens, num_kv_heads, head_dim); None where `place` is given
+        """
+        if place is not None:
+            return few_tokens.project(self, layer, residual, positions, *place), None, None, residual
         config = self.config
+        x, residual = self._norm(layer, "norm_1", update, residual)
         qkv = self._linear(layer, "qkv", x)
         q, k, v = qkv.split((config.q_size, config.kv_size, config.kv_size), dim=-1)
         q, k, v = (each.unflatten(-1, (-1, config.head_dim)) for each in (q, k, v))
         if config.architecture == "llama":
             q, k = self.kernels.rope(q, k, positions, self.cos_sin)
-        return q, k, v
+        return q, k, v, residual
+
+    def _widen(self, layer, update, residual, few):
+        """(activated columns of the MLP, residual + update): norm, product, activation."""
+        if few:
+            return few_tokens.widen(self, layer, residual), residual
+        run = self.kernels
+        x, residual = self._norm(layer, "norm_2", update, residual)
+        x = self._linear(layer, "up", x)
+        return run.gelu(x) if self.config.architecture == "gpt2" else run.swiglu(x), residual
+
+    def _add(self, layer, name, x, residual, few):
+        """(product, residual), which the next norm adds; of few tokens (None, their sum)."""
+        if few:
+            return None, few_tokens.add(layer, name, x, residual)
+        return self._linear(layer, name, x), residual
 
     def _causal(self, q, k, v, batch_size):
         """Attention of whole rows: every token sees itself and what precedes it."""

@@ -52,7 +52,7 @@ def work_kernels(config, *, fallback="course", **others):
     fallback : "course", "fast" or "torch": who runs the rest, and what an answer does not take: gradients, other dtypes
     others : operation -> a backend that is to run it, whatever has passed
     """
-    kernels = Kernels(fallback, **others)
+    kernels = Kernels(fallback, few_tokens=False, **others)
     for name, choices in ADAPTERS.items():
         attempts = [(answer, function) for exercise, function in choices if (answer := newest(exercise))]
         if attempts and name not in others:

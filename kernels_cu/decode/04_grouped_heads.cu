@@ -35,6 +35,7 @@
 #include "common/attention_columns.cuh"  // the products, the mask and the softmax of a tile
 #include "common/constants.cuh"
 #include "common/decode_merge.cuh"       // leave_state, store_split, is_last_block, combine_splits
+#include "common/dependent_launch.cuh"   // griddepcontrol_wait
 #include "common/swizzle.cuh"            // swizzle_offset<row bytes>(row, chunk)
 #ifndef TILE_KEYS
 #define TILE_KEYS 16  // keys that a warp works on at a time: 16 or 32
@@ -78,6 +79,23 @@ __device__ __forceinline__ void start_tile(unsigned char* tile_smem, const ELEME
 }
 // endregion
 
+// Asks for the keys and values of the block to come into L2 while the kernel before still runs. A hint: what of them, or of
+// seq_lens, that kernel writes is read after the wait.
+__device__ __forceinline__ void prefetch_split(const ELEMENT* k, const ELEMENT* v, const int* seq_lens, int num_kv_heads,
+                                               int num_splits, int split_len, long long stride_kv_batch, long long stride_kv_token,
+                                               long long stride_kv_head) {
+    const int kv_head = blockIdx.x % num_kv_heads, split = blockIdx.x / num_kv_heads % num_splits;
+    const long long batch = blockIdx.x / num_kv_heads / num_splits, start = batch * stride_kv_batch + kv_head * stride_kv_head;
+    const int end = min(__ldcg(seq_lens + batch), (split + 1) * split_len);  // past L1, which would keep it
+    for (int token = split * split_len + threadIdx.x; token < end; token += NUM_THREADS) {
+#pragma unroll
+        for (int i = 0; i < HEAD_DIM; i += 64) {  // lines of 128 bytes
+            prefetch_l2(k + start + token * stride_kv_token + i);
+            prefetch_l2(v + start + token * stride_kv_token + i);
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, BLOCKS_PER_SM)
 grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const int* seq_lens, ELEMENT* out, float* lse,
                      float* partial_out, float* partial_lse_log2, int* counters, int num_kv_heads, int num_splits,
@@ -88,6 +106,9 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
     __shared__ int last_smem;
     const int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x / WARP_SIZE;
     unsigned char* ring_smem = smem + warp * NUM_STAGES * 2 * TILE_BYTES;  // (NUM_STAGES, K and V, TILE_KEYS, HEAD_DIM)
+    griddepcontrol_launch_dependents();  // few blocks run here: the next kernel may begin to ask for its weights
+    prefetch_split(k, v, seq_lens, num_kv_heads, num_splits, split_len, stride_kv_batch, stride_kv_token, stride_kv_head);
+    griddepcontrol_wait();  // q, the newest key and the newest value are of the kernel before
     // region: who
     const int kv_head = blockIdx.x % num_kv_heads;  // not a query head: the block serves the whole group
     const int split = blockIdx.x / num_kv_heads % num_splits;

@@ -1,16 +1,18 @@
 """The parts of the GPU engine that need no GPU: arguments as bytes, machine code on disk, what errors become."""
 
+import ctypes
 import dataclasses
 import struct
 from types import SimpleNamespace
 
+import numpy
 import pytest
 import torch
 
 pytest.importorskip("cupy")
 
 from course_lib import device  # noqa: E402
-from course_lib.cuda import cupy_engine, packed, signature  # noqa: E402
+from course_lib.cuda import cupy_engine, dependent, packed, signature  # noqa: E402
 from course_lib.errors import KernelFault, LaunchError  # noqa: E402
 
 SOURCE = 'extern "C" __global__ void k(float* x, int n, __half h, float4 v) { int unused; x[n] = (float)h + v.x; }'
@@ -107,3 +109,29 @@ def test_every_hopper_is_compiled_for_its_own_instructions(monkeypatch, tmp_path
 
 def _stop():
     raise InterruptedError
+
+
+def test_a_kernel_that_waits_for_its_predecessor_is_launched_as_its_dependent(monkeypatch):
+    """The driver gets grid, block, shared memory, stream, the attribute, and the bytes of each argument."""
+    seen, status = [], 0
+
+    def launch_kernel_ex(config, function, parameters, extra):
+        config, addresses = config._obj, (ctypes.c_void_p * 2).from_address(parameters.value)
+        attribute = config.attributes[0]
+        numbers = ctypes.c_int.from_address(addresses[0]).value, ctypes.c_float.from_address(addresses[1]).value
+        seen.append((list(config.sizes), config.stream, function.value, attribute.id, attribute.value, *numbers))
+        assert config.num_attributes == 1 and ctypes.sizeof(attribute) == 72 and extra is None
+        return status
+
+    def error_name(status, name):
+        name._obj.value = b"CUDA_ERROR_INVALID_VALUE"
+
+    driver = SimpleNamespace(cuLaunchKernelEx=launch_kernel_ex, cuGetErrorName=error_name)
+    monkeypatch.setattr(dependent, "_driver", lambda: driver)
+    arguments = (77, (5, 1, 1), (64, 2, 1), (numpy.int32(9), numpy.float32(0.5)), 1024, 88)
+    dependent.launch(*arguments)
+    assert seen == [([5, 1, 1, 64, 2, 1, 1024], 88, 77, 6, 1, 9, 0.5)]
+    assert dependent.is_dependent("griddepcontrol_wait();") and not dependent.is_dependent(SOURCE)
+    status = 1
+    with pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_VALUE"):
+        dependent.launch(*arguments)

@@ -1,0 +1,52 @@
+"""A layer for one to eight new tokens in five launches: norm, product and what follows it are one kernel.
+
+A step of few tokens reads the weights and little else. Each launch waits for the one before, and memory with it: fewer
+launches, each of which asks for its first weights before it waits, keep the memory busy for more of the time.
+
+May import: model.packed, ops.decode_linear, torch.
+"""
+
+import torch
+
+from ..ops import decode_linear
+from ..ops.decode_linear import MAX_TOKENS
+from .packed import Packed
+
+MATRICES = ("qkv", "out", "up", "down")
+
+
+def fits(model, num_tokens):
+    """Whether `num_tokens` new tokens of `model` can run so: few of them, halves, no gradients, weights not packed."""
+    if not model.kernels.few_tokens or num_tokens > MAX_TOKENS or model.dtype == torch.float32:
+        return False
+    if torch.is_grad_enabled() or model.config.head_dim % 2:
+        return False
+    matrices = [model.weights.layers[0][f"{name}.weight"] for name in MATRICES]
+    return all(not isinstance(x, Packed) and decode_linear.fits(num_tokens, x) for x in matrices)
+
+
+def project(model, layer, x, positions, k_cache, v_cache, slots):
+    """Queries (num_tokens, num_heads, head_dim) of the residual stream x; keys and values are put into their slots."""
+    config = model.config
+    turned = {"positions": positions, "cos_sin": model.cos_sin} if config.architecture == "llama" else {}
+    weights = layer["norm_1.weight"], layer["qkv.weight"]
+    options = _norm(model, layer, "norm_1") | {"bias": layer.get("qkv.bias"), "num_heads": config.num_heads} | turned
+    return decode_linear.norm_qkv(x, *weights, k_cache, v_cache, slots, **options)
+
+
+def widen(model, layer, x):
+    """What the MLP's second product takes, (num_tokens, intermediate_size), of the residual stream x."""
+    activation = "gelu" if model.config.architecture == "gpt2" else "swiglu"
+    options = _norm(model, layer, "norm_2") | {"bias": layer.get("up.bias"), "activation": activation}
+    return decode_linear.norm_linear(x, layer["norm_2.weight"], layer["up.weight"], **options)
+
+
+def add(layer, name, x, residual):
+    """residual += x weight^T + bias, in place."""
+    options = {"bias": layer.get(f"{name}.bias"), "residual": residual, "out": residual}
+    return decode_linear.linear(x, layer[f"{name}.weight"], **options)
+
+
+def _norm(model, layer, name):
+    kind = "layer" if model.config.architecture == "gpt2" else "rms"
+    return {"norm": kind, "norm_bias": layer.get(f"{name}.bias"), "eps": model.config.norm_eps}

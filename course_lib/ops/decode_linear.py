@@ -1,0 +1,236 @@
+"""Launchers of a layer's products for one to eight tokens, with what precedes and follows them in the same launch.
+
+May import: errors, device, ops._foundation, torch.
+"""
+
+import torch
+
+from .. import device
+from ..errors import ShapeError, UnsupportedError
+from ._foundation.checks import require_capability, require_contiguous, require_tensor
+from ._foundation.launch import cuda_launch, ran
+from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
+from ._foundation.splits import slots as slots_of
+from ._foundation.typed import typed
+
+MAX_TOKENS = 8  # columns of an mma
+NUM_WARPS, NUM_STAGES = 12, 7  # of a block; items of a warp's ring
+PIECE, PAIRS = 64, 4  # of an item: columns, and pairs of rows
+NORMS = {"rms": 1, "layer": 2}
+ACTIVATIONS = {None: 0, "gelu": 1, "swiglu": 2}
+
+
+def linear(x, weight, *, bias=None, residual=None, out=None):
+    """x weight^T + bias + residual for one to eight rows of x, one launch of 01_linear.
+
+    Parameters
+    ----------
+    x : tensor, (num_tokens, size_k), float16 or bfloat16, contiguous; size_k a multiple of 8
+    weight : tensor, (size_n, size_k), dtype of `x`, contiguous
+    bias : tensor, (size_n,), dtype of `x`, or None
+    residual : tensor, (num_tokens, size_n), dtype of `x`, contiguous, or None
+    out : tensor like `residual`, which it may be, or None for a new one
+
+    Returns
+    -------
+    out : tensor, (num_tokens, size_n)
+
+    Raises
+    ------
+    ShapeError        shapes, dtypes or strides that do not fit
+    UnsupportedError  more than eight rows, or rows that do not fit into shared memory; a card before 8.0
+
+    Notes
+    -----
+    Cost      size_n * size_k * 2 bytes of weights, read once; each block reads x, from cache after the first
+    Numerics  products and sums in float32, in an order that depends on the number of multiprocessors; rounded once
+    """
+    return ran(plan(x, weight, bias=bias, residual=residual, out=out))
+
+
+def norm_linear(
+    x, norm_weight, weight, *, norm_bias=None, bias=None, eps=1e-5, activation=None, norm="rms", out=None
+):  # fmt: skip
+    """activation(norm(x) weight^T + bias) for one to eight rows of x, one launch of 02_norm_linear.
+
+    Parameters
+    ----------
+    x, weight, bias : as in `linear`
+    norm_weight, norm_bias : tensors, (size_k,), dtype of `x`; norm_bias of LayerNorm alone, or None
+    eps : float
+    activation : None; "gelu", by tanh; or "swiglu": silu of the first half of the columns times the second
+    norm : "rms" or "layer"
+    out : tensor, (num_tokens, size_n), half as wide for "swiglu", or None for a new one
+
+    Returns, raises, notes as `linear`; the normalised rows are rounded to the dtype of `x` before the product.
+    """
+    options = {"norm_bias": norm_bias, "bias": bias, "eps": eps, "activation": activation, "norm": norm, "out": out}
+    return ran(plan_norm(x, norm_weight, weight, **options))
+
+
+def norm_qkv(
+    x, norm_weight, weight, k_cache, v_cache, slots, *, num_heads, norm_bias=None, bias=None, eps=1e-5, norm="rms",
+    positions=None, cos_sin=None, out=None,
+):  # fmt: skip
+    """Queries of one to eight tokens, their keys and values put into the cache, one launch of 03_norm_qkv.
+
+    Parameters
+    ----------
+    x, norm_weight, norm_bias, bias, eps, norm : as in `norm_linear`
+    weight : tensor, ((num_heads + 2 * num_kv_heads) * head_dim, size_k): rows of q, then of k, then of v
+    k_cache, v_cache : tensors, (num_slots, num_kv_heads, head_dim), dtype of `x`, contiguous; head_dim even
+    slots : tensor, (num_tokens,), int64: where the token's keys and values go; a negative one is left out
+    num_heads : int
+    positions, cos_sin : tensors as in `ops.rope.rope`, positions int32: q and k are turned, pairs
+        (i, i + head_dim / 2). None for both: nothing is turned
+    out : tensor, (num_tokens, num_heads, head_dim), or None for a new one
+
+    Returns
+    -------
+    out : tensor, the queries; raises and notes as `linear`
+    """
+    options = {"norm_bias": norm_bias, "bias": bias, "eps": eps, "norm": norm, "positions": positions}
+    options |= {"cos_sin": cos_sin, "num_heads": num_heads, "out": out}
+    return ran(plan_qkv(x, norm_weight, weight, k_cache, v_cache, slots, **options))
+
+
+@typed
+def plan(x, weight, *, bias=None, residual=None, out=None):
+    """The launch of 01_linear, not yet run."""
+    shape = (len(x), len(weight))
+    out = _output(x, shape, out)
+    _require(x, weight, bias)
+    if residual is not None:
+        _require_shape(residual, "residual", shape, x.dtype)
+    arguments = (x, weight, bias, residual, out, *shape, x.shape[1])
+    return _launch("01_linear", x, len(weight), arguments, out, {})
+
+
+@typed
+def plan_norm(
+    x, norm_weight, weight, *, norm_bias=None, bias=None, eps=1e-5, activation=None, norm="rms", out=None
+):  # fmt: skip
+    """The launch of 02_norm_linear, not yet run."""
+    if activation not in ACTIVATIONS:
+        raise UnsupportedError(f"activation={activation!r}; these kernels have None, 'gelu' and 'swiglu'.")
+    size_n = len(weight)
+    if activation == "swiglu" and size_n % 2:
+        raise ShapeError(f"weight has {size_n} rows; swiglu takes a gate and another factor, an even number.")
+    out = _output(x, (len(x), size_n // 2 if activation == "swiglu" else size_n), out)
+    _require(x, weight, bias)
+    defines = _norm(x, norm_weight, norm_bias, norm) | {"ACTIVATION": ACTIVATIONS[activation]}
+    arguments = (x, norm_weight, norm_bias, weight, bias, out, len(x), size_n, x.shape[1], float(eps))
+    return _launch("02_norm_linear", x, size_n, arguments, out, defines)
+
+
+@typed
+def plan_qkv(
+    x, norm_weight, weight, k_cache, v_cache, slots, *, num_heads, norm_bias=None, bias=None, eps=1e-5, norm="rms",
+    positions=None, cos_sin=None, out=None,
+):  # fmt: skip
+    """The launch of 03_norm_qkv, not yet run."""
+    for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
+        require_tensor(cache, name, 3, x.dtype)
+        _require_shape(cache, name, k_cache.shape, x.dtype)
+    num_kv_heads, head_dim = k_cache.shape[1:]
+    rows = (num_heads + 2 * num_kv_heads) * head_dim
+    if len(weight) != rows or head_dim % 2:
+        raise ShapeError(
+            f"weight has {len(weight)} rows; {num_heads} query and 2 * {num_kv_heads} other heads of {head_dim}, an "
+            f"even number, are {rows}."
+        )
+    out = _output(x, (len(x), num_heads, head_dim), out)
+    _require(x, weight, bias)
+    _require_shape(slots, "slots", x.shape[:1], torch.int64)
+    if (positions is None) != (cos_sin is None):
+        raise ShapeError("positions and cos_sin belong together; one of them is None.")
+    if cos_sin is not None:
+        _require_shape(positions, "positions", x.shape[:1], torch.int32)
+        _require_shape(cos_sin, "cos_sin", (len(cos_sin), head_dim), torch.float32)
+    defines = _norm(x, norm_weight, norm_bias, norm) | {"HEAD_DIM": head_dim}
+    arguments = (
+        x, norm_weight, norm_bias, weight, bias, cos_sin, positions, slots, out, k_cache, v_cache, len(x), num_heads,
+        num_kv_heads, x.shape[1], float(eps),
+    )  # fmt: skip
+    return _launch("03_norm_qkv", x, rows, arguments, out, defines)
+
+
+def fits(num_tokens, weight):
+    """Whether so many tokens have a launch with a weight (size_n, size_k): few, and with all sums in shared memory."""
+    if num_tokens > MAX_TOKENS or weight.shape[1] % CHUNK or weight.dtype not in ELEMENTS:
+        return False
+    needed = _shared_bytes(num_tokens, *weight.shape, _grid(weight, len(weight)))
+    return needed <= device.current().shared_bytes_per_block
+
+
+def _launch(variant, x, size_n, arguments, out, defines):
+    (num_tokens, size_k), grid = x.shape, _grid(x, size_n)
+    shared_bytes = _shared_bytes(num_tokens, size_n, size_k, grid)
+    if shared_bytes > device.current().shared_bytes_per_block:
+        raise UnsupportedError(
+            f"{num_tokens} rows of {size_k} numbers and the sums of {size_n} columns need {shared_bytes} bytes of "
+            f"shared memory a block; there are {device.current().shared_bytes_per_block}. Pass fewer rows."
+        )
+    defines = {"ELEMENT": ELEMENTS[x.dtype], "NUM_WARPS": NUM_WARPS, "NUM_STAGES": NUM_STAGES} | defines
+    return cuda_launch(
+        f"decode_linear/{variant}", grid, 32 * NUM_WARPS, arguments, (out,), defines=defines, shared_bytes=shared_bytes
+    )  # fmt: skip
+
+
+def _grid(tensor, size_n):
+    """A block for each multiprocessor, as long as each has a pair of rows."""
+    return min(slots_of(tensor, 1), ceil_div(size_n, 2))
+
+
+def _shared_bytes(num_tokens, size_n, size_k, grid):
+    """Rings, tokens, sums, and the weights and bias of the norm."""
+    tiles = ceil_div(ceil_div(ceil_div(size_n, 2), grid), PAIRS)
+    rings, token = NUM_WARPS * NUM_STAGES * 4 * PAIRS * PIECE, 2 * PIECE * ceil_div(size_k, PIECE)
+    return rings + num_tokens * (token + 32 * NUM_WARPS * tiles) + 4 * size_k
+
+
+def _output(x, shape, out):
+    """`out`, or a new one, after the checks of x."""
+    if x.ndim != 2 or x.numel() == 0 or x.dtype not in ELEMENTS or not x.is_contiguous():
+        raise ShapeError(
+            f"x is {x.dtype} {tuple(x.shape)}, strides {x.stride()}; expected float16 or bfloat16 (num_tokens, "
+            "size_k), contiguous."
+        )
+    require_capability(x, "mma.m16n8k16 needs")
+    if len(x) > MAX_TOKENS or x.shape[1] % CHUNK:
+        raise UnsupportedError(
+            f"x is {tuple(x.shape)}; these kernels take at most {MAX_TOKENS} rows, of a multiple of {CHUNK} numbers."
+        )
+    if out is None:
+        return x.new_empty(shape)
+    _require_shape(out, "out", shape, x.dtype)
+    return out
+
+
+def _require(x, weight, bias):
+    require_tensor(weight, "weight", 2, x.dtype)
+    if weight.shape[1] != x.shape[1] or weight.data_ptr() % 16 or x.data_ptr() % 16:
+        raise ShapeError(
+            f"weight is {tuple(weight.shape)} and x {tuple(x.shape)}; expected (size_n, {x.shape[1]}), and both to "
+            "begin at multiples of 16 bytes."
+        )
+    if bias is not None:
+        _require_shape(bias, "bias", (len(weight),), x.dtype)
+
+
+def _norm(x, norm_weight, norm_bias, norm):
+    """{"NORM"}, after the checks."""
+    if norm not in NORMS:
+        raise UnsupportedError(f"norm={norm!r}; these kernels have 'rms' and 'layer'.")
+    if (norm == "layer") != (norm_bias is not None):
+        raise ShapeError(f"norm={norm!r} with norm_bias {'None' if norm_bias is None else 'given'}; LayerNorm has one.")
+    for name, tensor in (("norm_weight", norm_weight), ("norm_bias", norm_bias)):
+        if tensor is not None:
+            _require_shape(tensor, name, x.shape[1:], x.dtype)
+    return {"NORM": NORMS[norm]}
+
+
+def _require_shape(tensor, name, shape, dtype):
+    if tensor.shape != torch.Size(shape):
+        raise ShapeError(f"{name} has the shape {tuple(tensor.shape)}; expected {tuple(shape)}.")
+    require_contiguous({name: tensor}, (dtype,))
