@@ -52,7 +52,8 @@ FLOAT32_FLOPS = 1e12  # of attention in float32 a second, plain torch on an H200
 LOAD_S = 60.0  # no variant of a load is begun after this time
 REFERENCE = "06_fused_kernels"  # whose tokens the others are compared with
 FIRST = (  # of a load's variants, so that what matters most is there when its time is over
-    "07_cuda_graph", REFERENCE, "transformers_static_compile", "transformers_sdpa", "08_w4a16", "04_half_precision",
+    "08_five_launches", "07_cuda_graph", REFERENCE, "transformers_static_compile", "transformers_sdpa", "09_w4a16",
+    "04_half_precision",
 )  # fmt: skip
 TOLERANCE = {torch.float32: 0.01, torch.bfloat16: 0.25}  # of max_error; four bits round the weights: not judged
 

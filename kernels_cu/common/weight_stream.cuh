@@ -27,6 +27,11 @@
 #define RING_BYTES (NUM_STAGES * ITEM_BYTES)     // of a warp
 #define COPIES (2 * PAIRS * CHUNKS / WARP_SIZE)  // of a lane for an item
 #define NUM_THREADS (NUM_WARPS * WARP_SIZE)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#define BLOCKS_PER_SM 2  // there is room for a block of this kernel and for one of the next, which asks for its weights
+#else
+#define BLOCKS_PER_SM 1  // elsewhere the registers of two would spill
+#endif
 static_assert(NUM_WARPS >= MAX_TOKENS && NUM_WARPS <= 32, "NUM_WARPS: each token has a warp that loads it");
 static_assert(NUM_STAGES >= 2, "NUM_STAGES: one item is multiplied while the next is under way");
 static_assert(PIECE == 64 || PIECE == 128, "PIECE: a row of an item is one or two lines of 128 bytes");

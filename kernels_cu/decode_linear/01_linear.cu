@@ -26,7 +26,7 @@ struct RowOf {
     __device__ __forceinline__ int operator()(int pair, int part) const { return 2 * pair + part; }
 };
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 2)
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, BLOCKS_PER_SM)
 linear_kernel(const ELEMENT* x, const ELEMENT* weight, const ELEMENT* bias, const ELEMENT* residual, ELEMENT* out, int num_tokens,
               int size_n, int size_k) {
     extern __shared__ __align__(128) unsigned char smem[];

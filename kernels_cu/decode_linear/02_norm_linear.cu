@@ -31,7 +31,7 @@ struct RowOf {
     __device__ __forceinline__ int operator()(int pair, int part) const { return GATED ? pair + part * half : 2 * pair + part; }
 };
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 2)
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, BLOCKS_PER_SM)
 norm_linear_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* norm_bias, const ELEMENT* weight,
                    const ELEMENT* bias, ELEMENT* out, int num_tokens, int size_n, int size_k, float eps) {
     extern __shared__ __align__(128) unsigned char smem[];

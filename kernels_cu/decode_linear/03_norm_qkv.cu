@@ -34,7 +34,7 @@ struct RowOf {  // a pair is two numbers of a head that RoPE turns together
 };
 // endregion
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 2)
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, BLOCKS_PER_SM)
 norm_qkv_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* norm_bias, const ELEMENT* weight, const ELEMENT* bias,
                 const float* cos_sin, const int* positions, const long long* slots, ELEMENT* q, ELEMENT* k_cache, ELEMENT* v_cache,
                 int num_tokens, int num_heads, int num_kv_heads, int size_k, float eps) {
