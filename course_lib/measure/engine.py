@@ -18,21 +18,24 @@ MIXES = {  # name -> what it is
 }
 
 
+ENGINES = ("engine", "engine_wgmma")
+
+
 def _microseconds(mix, device):
     rows = read_results(device, "engine").where(mix=mix).rows
     return {row["variant"]: row["median_us"] for row in rows if row["median_us"]}
 
 
 def mixes_table(device="h200"):
-    """A Table of the engine and the fastest peer, by mix."""
+    """A Table of the engine with both kinds of products and the fastest peer, by mix."""
     lines = []
     for mix, words in MIXES.items():
         us = _microseconds(mix, device)
         peers = {name: time for name, time in us.items() if not name.startswith("engine")}
         best = min(peers, key=peers.get, default=None)
-        ratio = None if best is None or "engine" not in us else peers[best] / us["engine"]
-        lines.append((words, us.get("engine"), best and best.replace("_", " "), peers.get(best), ratio))
-    return Table(("mix", "engine, us", "fastest peer", "us", "times as fast"), tuple(lines))
+        ratios = (None if best is None or name not in us else peers[best] / us[name] for name in ENGINES)
+        lines.append((words, us.get("engine"), best and best.replace("_", " "), peers.get(best), *ratios))
+    return Table(("mix", "engine, us", "fastest peer", "us", "times as fast", "with wgmma"), tuple(lines))
 
 
 def shares(device="h200"):

@@ -5,6 +5,8 @@ May import: style, drawing, matplotlib.
 
 import math
 
+from matplotlib.transforms import ScaledTranslation
+
 from .drawing import clean, empty_picture, grid_lines, name_axes
 from .style import BLUE, DASHES, GREY, INK, MARKERS, ORANGE, PALE, SERIES, VERMILION, Picture
 
@@ -20,7 +22,7 @@ def line_look(number):
     return {"color": SERIES[number % 5], "linestyle": DASHES[number % 5], "marker": MARKERS[number % 5]}
 
 
-def curves(series, *, x, y, title="", reference=None):
+def curves(series, *, x, y, title="", reference=None, log=False):
     """Lines with markers over a logarithmic x axis; each line differs in colour, dash and marker.
 
     Parameters
@@ -28,6 +30,7 @@ def curves(series, *, x, y, title="", reference=None):
     series : dict, name -> sequence of (x, y), x > 0; a name without points is left out
     x, y : str, the axis labels, with units
     reference : (y value, its name) or None; a thin horizontal line
+    log : bool, whether the y axis is logarithmic too; without a reference
     """
     series = {name: sorted(points) for name, points in series.items() if points}
     if not series:
@@ -43,7 +46,10 @@ def curves(series, *, x, y, title="", reference=None):
     ticks = sorted({size for points in series.values() for size, _ in points})
     axes.set_xticks(ticks, _tick_names(ticks))
     top = max([value for points in series.values() for _, value in points] + ([reference[0]] if reference else []))
-    axes.set_ylim(0, 1.08 * top)
+    if log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, 1.08 * top)
     if reference:
         _draw_reference(axes, *reference, series, ticks, top)
     _name_lines(axes, series)
@@ -78,14 +84,22 @@ def _tick_names(ticks):
 
 
 def _name_lines(axes, series):
-    """Write the name of each line beside its last point, spread out where two would overlap."""
-    low, high = axes.get_ylim()
+    """Write the name of each line beside its last point, spread out where two would overlap; then with its marker."""
+    log = axes.get_yscale() == "log"
+    low, high = map(math.log, axes.get_ylim()) if log else axes.get_ylim()
     gap = _LEAST_GAP * (high - low)
-    ends = sorted((points[-1][1], points[-1][0], name) for name, points in series.items())
-    height = low - 0.5 * gap  # the lowest name stays clear of the axis
-    for value, last, name in ends:
-        height = max(value, height + gap)
-        axes.annotate(f"  {name}", (last, height), fontsize=9, color=INK, va="center", annotation_clip=False)
+    ends = sorted((points[-1][1], points[-1][0], number) for number, points in enumerate(series.values()))
+    height, names = low - 0.5 * gap, list(series)  # the lowest name stays clear of the axis
+    for value, last, number in ends:
+        end = math.log(value) if log else value
+        height = max(end, height + gap)
+        place, moved = (last, math.exp(height) if log else height), height > end + 0.2 * gap
+        look = {"fontsize": 9, "color": INK, "va": "center", "annotation_clip": False}
+        axes.annotate(names[number], place, (18 if moved else 6, 0), textcoords="offset points", **look)
+        if moved:
+            right = axes.transData + ScaledTranslation(10 / 72, 0, axes.figure.dpi_scale_trans)
+            mark = line_look(number) | {"linestyle": "none", "markersize": 5, "markeredgecolor": INK}
+            axes.plot(*([one] for one in place), transform=right, clip_on=False, **mark)
 
 
 def split_curves(rows, title="time over the number of splits"):

@@ -98,24 +98,9 @@ def ttft_picture(rows, *, title="time to the first token over the rate"):
             series.setdefault(name, []).append((numbers["rate"], numbers[f"ttft_{percent}_ms"]))
     if not series:
         return empty_picture(title)
-    figure = curves(series, x="requests a second", y="time to the first token, ms", title=title)
-    (axes,) = figure.axes
-    values = [value for points in series.values() for _, value in points]
-    axes.set(yscale="log", ylim=(min(values) / 1.5, max(values) * 1.5))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    _respread(axes, series)
+    figure = curves(series, x="requests a second", y="time to the first token, ms", title=title, log=True)
+    figure.axes[0].yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     return figure
-
-
-def _respread(axes, series):
-    """Names of the lines at their ends again, for the logarithmic axis: at least a line's height apart."""
-    ends = {f"  {name}": sorted(points)[-1] for name, points in series.items()}
-    low, high = axes.get_ylim()
-    height, gap = low, (high / low) ** 0.055
-    marks = [text for text in axes.texts if text.get_text() in ends]
-    for text in sorted(marks, key=lambda text: ends[text.get_text()][1]):
-        height = max(ends[text.get_text()][1], height * gap)
-        text.set_position((text.get_position()[0], height))
 
 
 def tpot_picture(rows, *, title="time per output token over the batch"):

@@ -28,6 +28,12 @@ def test_the_name_of_a_reference_is_at_the_end_without_points():
         assert [text.get_ha() for text in axes.texts if text.get_text() == "copy"] == [side]
 
 
+def test_a_name_that_is_not_at_the_end_of_its_line_has_its_marker():
+    axes = viz.curves({"a": [(1, 5), (2, 9)], "b": [(1, 5), (2, 9)], "c": [(1, 1), (2, 3)]}, x="n", y="y").axes[0]
+    alone = [line.get_marker() for line in axes.lines[3:]]
+    assert alone == [axes.lines[1].get_marker()] and [len(line.get_xdata()) for line in axes.lines[3:]] == [1]
+
+
 def test_rates_as_bars():
     picture = viz.rate_bars(
         {"ours": 300.0, "theirs": 350.0, "not measured": None}, marked=("theirs",), lines={"peak": 989}

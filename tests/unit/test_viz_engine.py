@@ -44,8 +44,9 @@ def test_shared_keys_are_counted_once():
 def test_tables_name_every_mix_and_the_fastest_peer():
     mixes = engine.mixes_table()
     assert isinstance(mixes, measure.Table) and len(mixes.rows) == len(engine.MIXES)
-    for _, ours, peer, theirs, ratio in mixes.rows:
+    for _, ours, peer, theirs, ratio, _ in mixes.rows:
         assert peer.startswith("flashinfer") and abs(ratio - theirs / ours) < 1e-9
     assert all(row[3] == row[2] / row[1] for row in engine.determinism_table().rows)
     assert engine.shares().keys() == {row[0] for row in mixes.rows}
+    assert dict(zip(engine.MIXES, (row[5] for row in mixes.rows), strict=True))["prefill"] > mixes.rows[2][4]  # wgmma
     assert all(row[1] is None for row in engine.mixes_table("no_card").rows)

@@ -37,7 +37,7 @@ def test_time_to_the_first_token_over_the_rate():
     ]
     figure = viz.ttft_picture([*rows, *grid_rows()])
     assert "course p50: 8 at 4, 16 at 8" in figure.alt_text and "static_batching p99: 1.6e+03 at 4" in figure.alt_text
-    heights = sorted(text.get_position()[1] for text in figure.axes[0].texts)
+    heights = sorted(text.xy[1] for text in figure.axes[0].texts)
     low, high = figure.axes[0].get_ylim()
     assert all(b / a >= (high / low) ** 0.05 for a, b in zip(heights, heights[1:], strict=False))
 
