@@ -104,10 +104,6 @@ MISTAKES = {  # code: (words, forward, options of `outcome`)
         "The gradient is that of the head alone; the embedding's, row by row of the tokens, has to be added.",
         lambda ids, table, inner, end: tied(ids, table.detach(), inner, end), {},
     ),
-    "frozen": (
-        "The table has no gradient at all: it is frozen, as torch.nn.Embedding.from_pretrained leaves it.",
-        lambda ids, table, inner, end: tied(ids, table.detach(), inner, end.detach()), {},
-    ),
     "gradient_halved": (
         "The gradient of the table is half of the sum: two uses add up, they are not averaged.", tied, {"scale": 0.5},
     ),
