@@ -97,6 +97,19 @@ def test_a_stale_number_in_a_tolerance_is_an_error_of_the_course():
         prepare(exercise, 1)
 
 
+def test_inputs_whose_tolerance_would_be_too_wide_are_drawn_again():
+    exercise = replace(ALL["00.1"], cases=ALL["00.1"].cases[1:2])
+    (usual,) = prepare(exercise, 1)
+
+    def largest_score(case, inputs):
+        return 1e30 if torch.equal(inputs["k"], usual.inputs["k"]) else exercise.largest_score(case, inputs)
+
+    (again,), (twice,) = (prepare(replace(exercise, largest_score=largest_score), 1) for _ in range(2))
+    assert not torch.equal(again.inputs["k"], usual.inputs["k"])
+    assert torch.equal(again.inputs["k"], twice.inputs["k"]), "a seed gives the same inputs each time"
+    assert again.tolerances["out"].largest <= 2 * usual.tolerances["out"].largest
+
+
 def test_the_oracle_of_a_masked_softmax_is_torchs():
     prepared = next(p for p in prepare(ALL["03.6"], 1) if p.case.name == "more keys than queries")
     scores, lens = prepared.inputs["scores"].double(), prepared.inputs["seq_lens_kv"]

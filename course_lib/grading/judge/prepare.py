@@ -12,6 +12,8 @@ from ..exercise import inputs
 from ..processes.protocol import Run
 from .tolerance import Tolerance, ToleranceTooWideError, require_small, tolerance
 
+DRAWS = 4  # of a case: a single one is too wide for 1.4 % of the seeds, where it comes near the limit
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -38,8 +40,25 @@ def prepare(exercise, seed):
     -------
     list of Prepared, one a case, in the exercise's order
     """
-    found = [prepare_case(exercise, case, seed, f"case {number}") for number, case in enumerate(exercise.cases)]
-    return [replace(prepared, tolerances=tolerances(exercise, prepared)) for prepared in found]
+    return [_drawn(exercise, case, seed, f"case {number}") for number, case in enumerate(exercise.cases)]
+
+
+def _drawn(exercise, case, seed, name):
+    """One case as Prepared, drawn again where the baseline's rounding happens to make a tolerance too wide.
+
+    Scores of +-12,000 come near the limit: of 500 seeds up to 7 would not tell right from wrong.
+
+    Raises
+    ------
+    ToleranceTooWideError  each of DRAWS draws does
+    """
+    for draw in range(DRAWS):
+        prepared = prepare_case(exercise, case, seed, name, *(["draw", str(draw)] if draw else []))
+        try:
+            return replace(prepared, tolerances=tolerances(exercise, prepared))
+        except ToleranceTooWideError as error:
+            last = error
+    raise last
 
 
 def prepare_case(exercise, case, seed, *salt):
