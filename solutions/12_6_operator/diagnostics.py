@@ -162,8 +162,8 @@ def _gradients(case, tensors, outputs):
     if loose:
         return Diagnosis(
             "kept_loose",
-            f"{start} ctx holds {loose} tensors as attributes, or in lists of them. save_for_backward keeps them without a cycle, checks "
-            "that they are not changed in between, and lets a compiler see them.",
+            f"{start} ctx holds {loose} tensors as attributes, or in lists of them. save_for_backward keeps them "
+            "without a cycle, checks that they are not changed in between, and lets a compiler see them.",
         )
     if kept > most:
         return Diagnosis(

@@ -160,6 +160,12 @@ def diagnose(evidence):
             "Right for rows near 0, wrong for rows near 100: the variance as mean of the squares minus square of the "
             "mean loses its digits there, 10,000 minus 10,000 for a variance of 1. Subtract the mean first.",
         )
+    if failing and all("low" in case.options for case in failing):
+        return Diagnosis(
+            "masked_too_high",
+            "Right for scores near 0, wrong where all are near -16384: a number such as -1e4 in place of -inf is "
+            "larger than these, and a hidden key with it gets all the weight.",
+        )
     return by_guess(evidence, [(code, words, partial(_mistaken, options)) for code, words, options in MISTAKES])
 
 

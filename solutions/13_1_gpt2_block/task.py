@@ -24,8 +24,20 @@ def _inputs(case, gen):
 
     x = level + spread * normal(sizes["batch_size"], sizes["seq_len"], hidden)
     root = hidden**-0.5
+    tensors = _layer(normal, hidden, inner, root)
+    if "low" in case.options:  # the first number of each head is the same in all rows: it lowers all scores alike
+        first = torch.arange(0, hidden, sizes["head_dim"])
+        low = (case.options["low"] * sizes["head_dim"] ** 0.5) ** 0.5
+        for third, value in ((0, low), (1, -low)):
+            tensors["c_attn_weight"][:, third * hidden + first] = 0.0
+            tensors["c_attn_bias"][third * hidden + first] = value
+    return {"x": x} | tensors
+
+
+def _layer(normal, hidden, inner, root):
+    """The twelve tensors of a block, in the order of a checkpoint."""
     return {
-        "x": x, "ln_1_weight": 1.0 + normal(hidden, scale=0.3), "ln_1_bias": normal(hidden, scale=0.3),
+        "ln_1_weight": 1.0 + normal(hidden, scale=0.3), "ln_1_bias": normal(hidden, scale=0.3),
         "c_attn_weight": normal(hidden, 3 * hidden, scale=1.5 * root), "c_attn_bias": normal(3 * hidden, scale=0.5),
         "c_proj_weight": normal(hidden, hidden, scale=root), "c_proj_bias": normal(hidden, scale=0.3),
         "ln_2_weight": 1.0 + normal(hidden, scale=0.3), "ln_2_bias": normal(hidden, scale=0.3),
@@ -52,6 +64,7 @@ EXERCISE = exercise(
         _case("an inner size above four times the hidden one", 1, 8, 5, inner=50),
         _case("rows near zero", 2, 8, 6, spread=1e-3),
         _case("rows near 100", 2, 32, 9, level=100.0),
+        _case("scores near -16,384", 2, 4, 9, low=2.0**14),
         _case("one long sequence", 1, 8, 600),
         late(_case("a block of the size of GPT-2", 12, 64, 20)),
     ),

@@ -74,6 +74,7 @@ EXERCISE = exercise(
         _case("every proposal accepted", 40, 3, 8, accept_0=True),
         _case("draws with noise 0 and 0.999", 40, 2, 24, ends=True),
         _case("3,000 tokens", 12, 3, 3000),
+        _case("20 proposals near the target", 40, 20, 12, distance=0.05),
     ),
     make_inputs=_inputs,
     make_run=_run,

@@ -170,6 +170,13 @@ def _neighbours(evidence):
 
 def diagnose(evidence):
     """Diagnosis of wrong numbers; an answer may read a row token by token, or all its places up to the last new one."""
+    failing = [one.case for one in evidence.failing()]
+    if failing and all("low" in case.options for case in failing):
+        return Diagnosis(
+            "masked_too_high",
+            "Right for scores near 0, wrong where all are near -16384: a number such as -1e4 in place of -inf is "
+            "larger than these, and a hidden key with it gets all the weight.",
+        )
     guesses = [(code, words, partial(_mistaken, options)) for code, words, options in MISTAKES]
     to_the_end = {"swept": lambda end, capacity: end}
     guesses += [

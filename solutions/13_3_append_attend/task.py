@@ -28,9 +28,13 @@ def _inputs(case, gen):
 
     size = case.options.get("size", 1.0)
     q, k, v = normal(num_heads, num_new, size), normal(num_kv_heads, num_new, size), normal(num_kv_heads, num_new)
+    old = normal(num_kv_heads, capacity, size)
+    if "low" in case.options:  # the first number is the same in all rows: it lowers all scores alike
+        low = (case.options["low"] * head_dim**0.5) ** 0.5
+        q[..., 0], k[..., 0], old[..., 0] = low, -low, -low
     used = (torch.arange(capacity) < lengths[:, None])[:, None, :, None]
     unused = case.options.get("unused", INFINITY)
-    k_cache, v_cache = (torch.where(used, normal(num_kv_heads, capacity, s), unused) for s in (size, 1.0))
+    k_cache, v_cache = (torch.where(used, rows, unused) for rows in (old, normal(num_kv_heads, capacity)))
     return dict(zip(NAMES, (q, k, v, k_cache, v_cache, lengths), strict=True))
 
 
@@ -66,6 +70,7 @@ EXERCISE = exercise(
         _case("one new token, unused places hold NaN", [9, 2], 1, (4, 2), 12, nan=True),
         _case("unused places hold NaN", [4, 8, 1], 3, (4, 2), 8, nan=True),
         _case("large scores", [10, 3], 5, (2, 1), 64, size=4.0),
+        _case("scores near -16,384", [7, 2], 3, (2, 1), 16, low=2.0**14),
         _case("long rows beside short ones", [300, 2, 129], 7, (2, 1), 24, room=20),
     ),
     make_inputs=_inputs,

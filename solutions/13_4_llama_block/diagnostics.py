@@ -1,12 +1,13 @@
 """Diagnoses of a block of Llama: each usual mistake as a block of its own, compared with what an answer gave.
 
-May import: guesses, torch.
+May import: guesses, verdict, torch.
 """
 
 import math
 
 import torch
 
+from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.guesses import by_guess
 
 
@@ -117,6 +118,13 @@ MISTAKES = (
 
 def diagnose(evidence, numbers):
     """Diagnosis of wrong numbers; `numbers`: case -> the arguments that are no tensors."""
+    failing = [one.case for one in evidence.failing()]
+    if failing and all("low" in case.options for case in failing):
+        return Diagnosis(
+            "masked_too_high",
+            "Right for scores near 0, wrong where all are near -16384: a number such as -1e4 in place of -inf is "
+            "larger than these, and a hidden key with it gets all the weight.",
+        )
 
     def guess(options):
         return lambda case, tensors: oracle(tensors, **numbers(case), **options)

@@ -21,12 +21,24 @@ def _inputs(case, gen):
     """x, positions and the nine tensors of a block, in the order of `llama_block`."""
     batch_size, seq_len, num_heads, num_kv_heads, head_dim, inner = case.sizes.values()
     hidden, shared = num_heads * head_dim, num_kv_heads * head_dim
-    step = case.options.get("step", 1)
 
     def normal(*shape, scale=1.0):
         return scale * torch.randn(shape, generator=gen)
 
     root = hidden**-0.5
+    tensors = _tensors(case, normal, hidden, shared, root)
+    if "low" in case.options:  # column 0 is large, and lowers all scores by the pair that turns least
+        last, low = head_dim // 2 - 1, (case.options["low"] * head_dim**0.5) ** 0.5
+        tensors["x"][..., 0], tensors["input_norm"][0] = 100.0, 1.0
+        for name, value in (("q_proj", low * root), ("k_proj", -low * root)):
+            tensors[name][last::head_dim] = 0.0
+            tensors[name][last::head_dim, 0] = value
+    return tensors
+
+
+def _tensors(case, normal, hidden, shared, root):
+    batch_size, seq_len, _, _, _, inner = case.sizes.values()
+    step = case.options.get("step", 1)
     return {
         "x": case.options.get("level", 0.0) + case.options.get("spread", 1.0) * normal(batch_size, seq_len, hidden),
         "positions": case.options["start"] + step * torch.arange(seq_len),
@@ -59,11 +71,14 @@ EXERCISE = exercise(
         _case("two sequences, two heads for one", (2, 1), 8, 7, 40, batch_size=2, start=9),
         _case("six heads for two", (6, 2), 6, 11, 50, start=3, theta=500.0),
         _case("twelve heads for three, positions from 500", (12, 3), 8, 20, 200, start=500, theta=500000.0),
-        _case("every third position", (4, 2), 16, 13, 30, step=3, eps=1e-6),
+        _case("every third position, to 1,000", (4, 2), 16, 13, 30, start=964, step=3, eps=1e-6),
         _case("rows near zero", (2, 1), 8, 6, 17, spread=1e-3),
         _case("rows near zero, eps 1e-3", (2, 1), 8, 6, 17, spread=1e-2, eps=1e-3, start=2),
         _case("rows near 3", (2, 2), 16, 9, 64, level=3.0, batch_size=3),
         _case("an inner size below the hidden one", (2, 2), 16, 9, 7, theta=100.0),
+        _case("eight heads for one", (8, 1), 2, 6, 20),
+        _case("head_dim 128", (1, 1), 128, 4, 40),
+        _case("scores near -16,384", (2, 1), 16, 9, 20, theta=1e6, low=2.0**14),
         _case("one long sequence", (1, 1), 8, 300, 20, start=40),
     ),
     make_inputs=_inputs,

@@ -100,7 +100,7 @@ def _call(rng, num_kernels):
         stream, duration = rng.randrange(len(free)), rng.randint(1, 90)
         start = max(launched + rng.randint(0, rng.choice((5, 5, 60))), free[stream])
         by_bytes, by_flop = (work * duration * rng.random() ** 0.5 * rng.choice((0, 1, 1)) for _ in range(2))
-        name = rng.choice(names) + rng.choice(("", "<1>", "<2, float>", " <1>(int*)", "(int*)"))
+        name = rng.choice(names) + rng.choice(("", "<1>", "<2, add<float>>(int)", " <1>(int*)", "(int*)"))
         need = int(by_bytes * read_gbps), int(by_flop * 1000 * peak_tflops)
         kernels.append((name, launched, start, duration, *need))
         free[stream] = start + duration
