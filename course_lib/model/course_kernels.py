@@ -20,6 +20,7 @@ from ..ops.flash_attention_2 import flash_attention_2, flash_attention_lse
 from ..ops.matmul import matmul
 
 MOST_PACKED = 32  # tokens of `packed_linear`: each eight of them read all of the four-bit weights again
+UNSPLIT = 384  # keys up to which a step of an H200 gains nothing from a second block for them, and pays for the merge
 _counters = {}  # (device, rows, heads) -> zeros, which every launch of `decode` leaves as zeros
 _transposed = WeakIdKeyDictionary()  # weight (out, in) -> (in, out), which the matmul kernels read
 
@@ -114,6 +115,7 @@ def attention(q, k, v):
 def decode(q, k, v, seq_lens, longest):
     """decode/04_grouped_heads; half precision, head_dim 64 or 128."""
     options = {"layout": "bshd", "max_seq_len": longest, "counters": _shared_counters(q, k)}
+    options["num_splits"] = 1 if longest <= UNSPLIT else None
     return decoding.decode_attention(q, k, v, seq_lens, **options)[0]
 
 
