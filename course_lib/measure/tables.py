@@ -72,8 +72,11 @@ class Table:
 
     @staticmethod
     def _breakable(text):
-        """`text` as HTML with break opportunities after _ and /, so that a wide table shows its last column too."""
-        return escape(text).replace("_", "_<wbr>").replace("/", "/<wbr>")
+        """`text` as HTML with break opportunities after _ and /, so that a wide table shows its last column too.
+
+        A unit such as tokens/s stays whole.
+        """
+        return re.sub(r"_|/(?=\w{3})", r"\g<0><wbr>", escape(text))
 
     def _is_numeric(self, column):
         cells = (row[column] for row in self.rows)
