@@ -177,7 +177,7 @@ def say(call, got, right):
     at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if not same(a, b))
     name, number, salt, tokens, _ = operations[at]
     what = f"release of request {number}" if name == "release" else f"{name} of {_short(tokens)}, salt {salt!r},"
-    before = f"After {at} operations, pages of {page_size}: {what} "
+    before = f"After {at} operation{'s' * (at != 1)}, pages of {page_size}: {what} "
     if not same(got[at][0], right[at][0]):
         return f"{before}finds the pages {_short(got[at][0])} and should find {_short(right[at][0])}."
     return f"{before}leaves the trees {_trees(got[at][1])}; they should be {_trees(right[at][1])}."
