@@ -41,6 +41,8 @@ def page_and_offset(case, slot):
 
 def explain(fault, case, evidence):
     """Diagnosis of an access out of bounds in a late case, or where the strides of a page were not used, or None."""
+    if case.case.options.get("gaps"):
+        return _by_gaps(evidence.failing())
     if fault.kind != "out_of_bounds":
         return None
     if not case.case.late:
@@ -89,7 +91,7 @@ def traffic(case, ledger):
 def diagnose_write(evidence):
     """Diagnosis of a failing write into pages, or None."""
     failing = [case for case in evidence.failing() if case.comparisons]
-    looks = (_by_far_slot, _by_negative_slot, _by_pools, _by_rule, _by_source, _by_slot, _by_neighbours)
+    looks = (_by_gaps, _by_far_slot, _by_negative_slot, _by_pools, _by_rule, _by_source, _by_slot, _by_neighbours)
     return next((diagnosis for look in looks if failing and (diagnosis := look(failing)) is not None), None)
 
 
@@ -102,7 +104,7 @@ def _rows(case, name):
             continue
         page, offset = page_and_offset(case.case, slot)
         for head in range(rows.shape[1]):
-            yield token, head, page, offset, rows[token, head], pages[page, offset, head]
+            yield token, head, page, offset, rows[token, head], pages[page, offset, head, : rows.shape[2]]
 
 
 def _given(case, name):
@@ -112,6 +114,17 @@ def _given(case, name):
 
 def _before(case, name):
     return case.inputs["k_before" if name == "k_pages" else "v_before"][0]
+
+
+def _by_gaps(failing):
+    """Wrong where the pool has gaps, and nowhere else."""
+    if not all(case.case.options.get("gaps") for case in failing):
+        return None
+    return Diagnosis(
+        "strides_ignored",
+        f"Right where rows, slots and pages lie side by side; wrong in the case {failing[0].case.name!r}, where other "
+        "numbers lie between them. Take the strides of pages, slots and heads as they are given, none from sizes.",
+    )
 
 
 def _by_far_slot(failing):
@@ -202,7 +215,8 @@ def _moved(case, rule):
         page, offset = page_and_offset(case.case, rule(slot, token))
         if slot < 0 or not 0 <= page < len(pages) or not 0 <= offset < pages.shape[1]:
             continue
-        if not torch.equal(pages[page, offset], _given(case, "k")[token]):
+        row = _given(case, "k")[token]
+        if not torch.equal(pages[page, offset, : row.shape[0], : row.shape[1]], row):
             return None
         if rule(slot, token) != slot:
             tokens.append(token)
@@ -214,7 +228,9 @@ def _by_source(failing):
     for case in failing:
         for name, rows_of in (("k_pages", "k"), ("v_pages", "v")):
             for token, head, page, offset, right, got in _rows(case, name):
-                if torch.equal(right, got) or not bool((got != _before(case, name)[page, offset, head]).any()):
+                if torch.equal(right, got) or not bool(
+                    (got != _before(case, name)[page, offset, head, : len(got)]).any()
+                ):
                     continue
                 return _say_source(case, name, rows_of, (token, head, page, offset), right, got)
     return None

@@ -64,6 +64,8 @@ def _spaced(rows, extra):
 
 def _laid_out(pages, case):
     """(num_pages, page_size, num_kv_heads, head_dim) in the memory order of the case: NHD or HND."""
+    if case.options.get("gaps"):  # between rows, heads, slots and pages
+        return torch.nn.functional.pad(pages, (0, 4, 0, 1, 0, 1), value=-55)
     return pages.transpose(1, 2).contiguous().transpose(1, 2) if case.options.get("hnd") else pages.clone()
 
 
@@ -83,13 +85,13 @@ def _run(case, tensors):
 
 def _written(case, tensors):
     """{"k_pages", "v_pages"} as they must be afterwards."""
-    pools = {}
+    pools, (_, heads, head_dim, *_) = {}, case.sizes.values()
     for name, rows, before in (("k_pages", "k", "k_before"), ("v_pages", "v", "v_before")):
         pages = tensors[before][0].clone()
         for token, slot in enumerate(tensors["slot_mapping"].tolist()):
             if slot >= 0:
                 page, offset = diagnostics.page_and_offset(case, slot)
-                pages[page, offset] = tensors[rows][token, : case.sizes["num_kv_heads"]]
+                pages[page, offset, :heads, :head_dim] = tensors[rows][token, :heads]
         pools[name] = pages
     return pools
 
@@ -109,6 +111,7 @@ EXERCISE = exercise(
         _case("other negative slots", (6, 2, 32, 3, 3), not_stored=(1, 2), any_negative=True, late=True),
         _case("pages beyond 2^31 numbers", (5, 2, 32, 4, 2), far="pages", late=True),
         _case("a page of more than 2^31 numbers", (5, 2, 32, 4, 2), far="offsets", late=True),
+        _case("gaps between rows, heads, slots and pages", (5, 2, 20, 4, 3), late=True, gaps=True),
         _case("many tokens", (90, 4, 64, 16, 8), ()),
     ),
     make_inputs=inputs,

@@ -30,7 +30,7 @@ def case(name, seq_lens, page_size=4, heads=(2, 1), values="normal", schedules=(
 
     options: hnd, minus_one (-1 past the end of the table), past (in slots without a token), v, head_dim, scale (the
     softmax_scale; 1 / sqrt(head_dim) without), times (the scores of the distribution), level (of all scores), whole
-    (numbers in q and k), cut and far (extent.py)
+    (numbers in q and k), cut, far and gaps (extent.py)
     """
     sizes = dict(zip(SIZES, (*heads, page_size, max(seq_lens)), strict=True))
     return Case(name, sizes, values, options={"seq_lens": tuple(seq_lens), **options}, schedules=schedules, late=late)
@@ -56,6 +56,7 @@ def usual(schedules=("forward", "reverse"), first=("forward",), many=(21, 0, 9),
         case("scores near +100", (3 * p + 1,), p, (1, 1), "plus_100", first),
         case("one score of 120", (4 * p + 2,), p, (1, 1), "spikes", first),
         case("table that ends in -1", (2 * p + 2,), p, (1, 1), schedules=first, minus_one=True),
+        case("gaps between pages, slots and heads", (2 * p + 1, 3), p, (2, 2), schedules=first, late=True, gaps=True),
         case("many tokens", many, p, many_heads, schedules=()),
         *ends(),
         case("scores near -11000", (p, p + 1), p, values="minus_3000", scale=0.25, times=3.75, whole=True, late=True),
@@ -159,8 +160,8 @@ def layout(case):
 
 def strides(case, tensors):
     """(stride_page, stride_slot, stride_kv_head) of both pools, in elements."""
-    _, *steps, _ = tensors["k_pages"].stride()
-    page = tensors["k_pages"].stride(0)
+    pool = extent.spaced(tensors["k_pages"]) if case.options.get("gaps") else tensors["k_pages"]
+    page, *steps, _ = pool.stride()
     return (page, *(steps[::-1] if case.options.get("hnd") else steps))
 
 

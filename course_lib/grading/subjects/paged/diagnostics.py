@@ -83,6 +83,7 @@ def probes():
 def diagnose(evidence):
     """Diagnosis of a failing decode attention over pages, or None."""
     looks = (
+        _by_gaps,
         _by_empty,
         by_guess,
         by_floor,
@@ -102,6 +103,19 @@ def diagnose(evidence):
         _by_query,
     )
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
+
+
+def _by_gaps(evidence):
+    """Wrong where the pool has gaps, and nowhere else."""
+    failing = evidence.failing()
+    if not failing or not all(case.case.options.get("gaps") for case in failing):
+        return None
+    return Diagnosis(
+        "strides_ignored",
+        f"Right where rows, slots and pages lie side by side; wrong in the case {failing[0].case.name!r}, where other "
+        "numbers lie between them. Page p, slot s, head h begins at p * stride_page + s * stride_slot + h * "
+        "stride_kv_head: take each stride as it is given, none from the sizes.",
+    )
 
 
 def _by_empty(evidence):

@@ -1,12 +1,17 @@
-"""Where the memory of a case of chapter 10 begins and ends: a pool that ends with a token, pages from 2^29 on.
+"""Where the memory of a case of chapter 10 begins and ends: a pool that ends with a token, pages from 2^29 on, gaps.
 
 A case with options["cut"] ends where its last sequence does: nothing lies behind its last token in the pools, and
 nothing behind its last entry in the table. In a case with options["far"] the pages that exist have numbers from
 `first_page` on, and what lies before them does not exist. There an access past the end, or to an address that did not
 fit into 32 bits, leaves every tensor. Such cases are late: elsewhere the same mistake has a better diagnosis.
 
+In a case with options["gaps"] NaN lie between the rows, the heads, the slots and the pages of a pool: an address that
+is not made of the strides given leads to other numbers.
+
 May import: verdict, torch.
 """
+
+import torch
 
 from ...report.verdict import Diagnosis
 
@@ -18,9 +23,16 @@ def first_page(case):
     return FAR // case.sizes["page_size"] if case.options.get("far") else 0
 
 
+def spaced(pool):
+    """A pool (num_pages, page_size, num_kv_heads, HEAD_DIM), or with heads before slots, with NaN between its rows."""
+    return torch.nn.functional.pad(pool, (0, 4, 0, 1, 0, 1), value=torch.nan)
+
+
 def given(case, tensors, pools=("k_pages", "v_pages")):
     """The tensors as the answer gets them; pools (num_pages, page_size, num_kv_heads, …), `tensors` for the oracle."""
     changed, table = dict(tensors), tensors["block_table"]
+    if case.options.get("gaps"):
+        changed |= {name: spaced(tensors[name]) for name in pools}
     if case.options.get("far"):
         changed["block_table"] = table + first_page(case)
     if case.options.get("cut"):
