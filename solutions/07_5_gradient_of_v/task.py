@@ -1,7 +1,7 @@
 """07.5 The gradient of v, from recomputed weights: what the judge runs."""
 
 from course_lib.grading.exercise import magnitude
-from course_lib.grading.exercise.spec import Probe, exercise
+from course_lib.grading.exercise.spec import Probe, exercise, late
 from course_lib.grading.subjects.flash_attention_2 import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
@@ -70,8 +70,8 @@ EXERCISE = exercise(
     cases=(
         gradients.backward_case("one query, one key", 1, 1),
         *gradients.COMMON,
-        gradients.fading_case("half, group of five", 1, 1, ("d_out", "heads"), (1, 5, 1)),
-        gradients.fading_case("half, 80 queries", 80, 1, ("d_out", "rows")),
+        late(gradients.fading_case("half, group of five", 1, 1, ("d_out", "heads"), (1, 5, 1))),
+        late(gradients.fading_case("half, 80 queries", 80, 1, ("d_out", "rows"))),
     ),
     make_inputs=gradients.backward_inputs,
     make_run=_run,

@@ -1,7 +1,7 @@
 """07.6 The gradients of q and k: what the judge runs."""
 
 from course_lib.grading.exercise import magnitude
-from course_lib.grading.exercise.spec import Probe, exercise
+from course_lib.grading.exercise.spec import Probe, exercise, late
 from course_lib.grading.subjects.flash_attention import masks as masks
 from course_lib.grading.subjects.flash_attention_2 import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
@@ -90,8 +90,8 @@ EXERCISE = exercise(
         gradients.backward_case("scores near -12000 by q", 5, 7, "minus_12000", low_by_q=True),
         gradients.backward_case("half, d_P near D", 5, 18, v_shift=64.0, **gradients.HALF),
         gradients.made_case("half, weights of 1e-8", 1, 3, causal=False, options=gradients.HALF, lse=18.0, v=4e4),
-        gradients.fading_case("half, group of five", 1, 1, ("q", "heads"), (1, 5, 1), v=4.0),
-        gradients.fading_case("half, 80 keys", 1, 80, ("k", "rows"), v=4.0),
+        late(gradients.fading_case("half, group of five", 1, 1, ("q", "heads"), (1, 5, 1), v=4.0)),
+        late(gradients.fading_case("half, 80 keys", 1, 80, ("k", "rows"), v=4.0)),
     ),
     make_inputs=gradients.backward_inputs,
     make_run=_run,

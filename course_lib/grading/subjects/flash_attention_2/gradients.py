@@ -10,7 +10,7 @@ import torch
 
 from ....reference import attention as reference
 from ....reference import attention_gradients as gradients
-from ...exercise.spec import Case
+from ...exercise.spec import Case, late
 from ...processes.protocol import Ref, Run
 from ..attention.cases import scale_of
 from ..flash_attention import cases as cases
@@ -143,22 +143,22 @@ COMMON = (
     backward_case("one above a tile", BLOCK_M + 1, BLOCK_N + 1, schedules=("forward", "reverse"), causal=False),
     backward_case("causal square", 33, 33),
     backward_case("causal, grouped heads", 18, 19, heads=(1, 4, 2)),
-    backward_case("several batches", 18, 18, heads=(2, 2, 1), causal=False),
+    late(backward_case("several batches", 18, 18, heads=(2, 2, 1), causal=False)),
     backward_case("more queries than keys", 50, 20),
     backward_case("one query", 1, 33),
     backward_case("softmax_scale 0.3", 9, 18, scale=0.3),
     backward_case("tiles of 16 queries", 18, 37, block_m=16),
-    backward_case("tiles of 64 queries", 61, 70, block_m=64),
+    late(backward_case("tiles of 64 queries", 61, 70, block_m=64)),
     backward_case("tiles of 32 keys", 9, 70, block_n=32),
-    backward_case("head_dim 128", 9, 18, head_dim=128),
-    backward_case("groups of three", 3, 18, heads=(2, 6, 2)),
-    backward_case("1100 queries", 1100, 3, block_m=128, causal=False, long=True),
-    backward_case("1100 keys", 3, 1100, block_n=128, causal=False, long=True),
+    late(backward_case("head_dim 128", 9, 18, head_dim=128)),
+    late(backward_case("groups of three", 3, 18, heads=(2, 6, 2))),
+    late(backward_case("1100 queries", 1100, 3, block_m=128, causal=False, long=True)),
+    late(backward_case("1100 keys", 3, 1100, block_n=128, causal=False, long=True)),
     backward_case("scores near -12000", 9, 18, "minus_12000"),
     backward_case("scores near -100", 32, 33, "minus_100"),
     backward_case("scores near +100", 32, 33, "plus_100"),
     backward_case("one score of 120", 32, 20, "spikes", causal=False),
-    backward_case("groups of forty", 1, 3, heads=(1, 40, 1)),
+    late(backward_case("groups of forty", 1, 3, heads=(1, 40, 1))),
     backward_case("half, ragged", 21, 33, dtype="float16"),
     backward_case("half, few queries", 5, 18, dtype="float16"),
     backward_case("half, scores near +100", 5, 18, "plus_100", dtype="float16", scale=0.3),
