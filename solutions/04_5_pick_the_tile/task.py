@@ -113,8 +113,5 @@ EXERCISE = exercise(
         {"block_m": ((), "int32"), "block_n": ((), "int32")},
         tuple(case.sizes.values()),
     ),
-    oracle=lambda case, tensors: {},
-    baseline=lambda case, tensors: {},
-    rules={},
     accept=_accept,
 )

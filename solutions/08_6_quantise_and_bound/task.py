@@ -42,9 +42,6 @@ EXERCISE = exercise(
     ),
     make_inputs=rounding.inputs,
     make_run=_run,
-    oracle=lambda case, tensors: {},
-    baseline=lambda case, tensors: {},
-    rules={},
     accept=accept,
     ledger_rule=fast,
 )

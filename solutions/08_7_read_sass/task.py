@@ -33,8 +33,5 @@ EXERCISE = exercise(
     cases=(Case("the listings", {}),),
     make_inputs=lambda case, gen: {},
     make_run=lambda case, tensors: Run(case.name, {}, {one.name: ((), "int64") for one in QUESTIONS}, ()),
-    oracle=lambda case, tensors: {},
-    baseline=lambda case, tensors: {},
-    rules={},
     accept=_accept,
 )

@@ -82,9 +82,16 @@ def exercise(task_file, **judged):
     Parameters
     ----------
     task_file : str, ``__file__`` of the task.py that calls
-    judged : the fields of Exercise from `cases` on, without `hints` and `explanation`
+    judged : the fields of Exercise from `cases` on, without `hints` and `explanation`; with `accept` also without
+        `oracle`, `baseline` and `rules` where no output has one right value
     """
     said = document.read(Path(task_file).parent)
     own = {name: getattr(said, name) for name in ("id", "title", "language", "entry", "size_lines", "minutes")}
     texts = {"contract": said.contract, "hints": said.hints, "explanation": said.explanation}
-    return Exercise(**own, **texts, solution=said.solution, **judged)
+    return Exercise(**own, **texts, solution=said.solution, **(_no_values(judged) | judged))
+
+
+def _no_values(judged):
+    """What an exercise that judges a property alone says of values."""
+    nothing = {"oracle": lambda case, tensors: {}, "baseline": lambda case, tensors: {}, "rules": {}}
+    return nothing if "accept" in judged else {}
