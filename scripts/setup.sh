@@ -78,12 +78,21 @@ compile_packages() {
     "$venv/bin/python" -m compileall -q -j 0 -x '/tests?/' "$packages" >/dev/null 2>&1 || true
 }
 
+check_folder() {  # pip's programs begin with their path, where it has a space in double quotes of a shell
+    case $PWD in
+        *:* | *" "*[\"\$\`\\]* | *[\"\$\`\\]*" "*)
+            stop "The course is in $PWD, and programs of a Python environment do not start from a folder whose path" \
+                'holds a colon, or besides a space one of " $ ` \: move or rename it.' ;;
+    esac
+}
+
 moved() { [ -f "$folder" ] && [ "$(cat "$folder")" != "$PWD" ]; }
 
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ] && ! moved; then
     exit 0
 fi
 check_compiler
+check_folder
 if [ -e "$marker" ] || moved || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     make_venv
 fi

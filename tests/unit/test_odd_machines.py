@@ -160,3 +160,22 @@ def test_a_terminal_and_files_of_ascii_and_no_git(tmp_path):
     command = [sys.executable, "-m", "course_lib.cli", "progress"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "03.1" in done.stdout, done.stderr[-500:]
+
+
+@pytest.mark.parametrize("name", ['a "b"', "$HOME x", "a `b", "a\\ b", "a:b", "$Kürs", "Kürs 'of'; (1) & kö"])
+def test_setup_refuses_a_folder_from_which_its_programs_do_not_start(tmp_path, root, name):
+    for folder in ("scripts", "course_lib/labextension/static"):
+        (tmp_path / name / folder).mkdir(parents=True)
+    for file in (
+        "pyproject.toml",
+        "constraints.txt",
+        "course_lib/labextension/x.json",
+        "course_lib/labextension/static/x",
+    ):
+        (tmp_path / name / file).touch()
+    shutil.copy(root / "scripts" / "setup.sh", tmp_path / name / "scripts")
+    environment = os.environ | {"PYTHON": "/nowhere"}
+    command = ["bash", str(tmp_path / name / "scripts" / "setup.sh")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    expected = "found none" if "Kürs" in name else "move or rename it"
+    assert done.returncode == 1 and expected in done.stderr, done.stderr
