@@ -10,6 +10,7 @@ import os
 import threading
 
 from ...errors import KernelFault, LaunchError, ToolchainError
+from . import apart
 from .build import runtime_library
 from .findings import Reader, stop_findings
 from .inactive_lanes import drop_discarded
@@ -27,6 +28,7 @@ STATIC_SHARED_LIMIT = 48 * 1024  # bytes that a kernel may declare, on every GPU
 BLOCK_SHARED_LIMIT = 227 * 1024  # bytes of a block, declared and dynamic, on compute capability 9.0
 TIME_LIMIT_S = 60.0  # of one launch; COURSE_TIME_LIMIT_S overrides
 _lock = threading.RLock()  # the runtime serves one launch at a time
+_enter = None  # see launch_apart
 
 
 def loaded(path):
@@ -55,6 +57,12 @@ def load_runtime():
         ctypes.POINTER(ctypes.c_char_p),
     ]
     return library
+
+
+def launch_apart(enter):
+    """From now on every launch has a process of its own (apart.py), which calls `enter` first; None: as usual."""
+    global _enter
+    _enter = enter
 
 
 def _triple(value):
@@ -204,22 +212,24 @@ class Module:
             timeline=timeline,
             **memory.task_fields(buffers),
         )
-        result, text = self._call(task)
+        result, text = self._call(task, memory)
         result["shared_bytes"] = shared_bytes
         if STOPS[result["stop"]] == "interrupted":
             raise KeyboardInterrupt
         return result, memory, text
 
-    def _call(self, task):
+    def _call(self, task, memory):
         """Hand a task to the runtime. Returns its result and the printed text."""
-        result, printed = ctypes.c_char_p(), ctypes.c_char_p()
         with _lock:
-            failed = load_runtime().simt_launch(ctypes.byref(task), ctypes.byref(result), ctypes.byref(printed))
-            if failed:
-                raise LaunchError(
-                    f"{self.name}: there is not enough memory for a copy of its tensors; use smaller ones."
-                )
-            return json.loads(result.value), printed.value.decode(errors="replace")
+            if _enter is None:
+                failed, result, printed = _launched(task)
+            else:
+                kept = [(low, high - low) for low, high, _ in memory.extents]
+                kept += apart.places(self._entry, self.variables)
+                failed, result, printed = apart.run(functools.partial(_launched, task), _enter, kept)
+        if failed:
+            raise LaunchError(f"{self.name}: there is not enough memory for a copy of its tensors; use smaller ones.")
+        return json.loads(result), printed.decode(errors="replace")
 
     def _check_shared(self, shared_bytes):
         if shared_bytes and self.static_shared + shared_bytes > BLOCK_SHARED_LIMIT:
@@ -245,6 +255,13 @@ class Module:
             line = report.lines.setdefault(key, Line(number, location[0] if location else ""))
             for target in (line, report):
                 _add_counters(target, flags, *numbers)
+
+
+def _launched(task):
+    """The runtime's status, its result and the printed text, both as bytes."""
+    result, printed = ctypes.c_char_p(), ctypes.c_char_p()
+    failed = load_runtime().simt_launch(ctypes.byref(task), ctypes.byref(result), ctypes.byref(printed))
+    return failed, result.value or b"", printed.value or b""
 
 
 def _add_counters(target, flags, requests, num_bytes, sectors, ideal_sectors, wavefronts, conflicts):

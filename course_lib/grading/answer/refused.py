@@ -1,8 +1,9 @@
 """What a stranger's answer may not contain: the sandbox guards the machine, this list the process that runs the answer.
 
-A Python or Triton answer shares its process with the code that runs it, so it could change what that code reports; so
-could a CUDA answer by code of the host. That cannot be prevented there. It can be seen in the text: an answer computes,
-and needs no module, name or declaration of this list. A text that hides one still has to be read by a person.
+A Python or Triton answer shares its process with the code that runs it, so it could change what that code reports; a
+CUDA answer shares one with the SIMT machine, and could change what that counts. That cannot be prevented there. It can
+be seen in the text: an answer computes, and needs no module, name or declaration of this list. A text that hides one
+still has to be read by a person.
 
 May import: nothing of the course.
 """

@@ -1,13 +1,13 @@
 """Runs a CUDA answer: on the CPU under the SIMT machine's checks, natively on a GPU.
 
-May import: cuda, cuda.simt.build, cuda.simt.machine, faults, loops, tensors, torch.
+May import: confine, cuda, cuda.simt.build, cuda.simt.machine, faults, loops, tensors, torch.
 """
 
 import functools
 import os
 from dataclasses import replace
 
-from . import loops
+from . import confine, loops
 from .faults import finding_fault, is_fatal
 from .tensors import Bindings
 
@@ -65,6 +65,10 @@ class Runner:
         self.device = "cuda" if task.engine == "gpu" else "cpu"
 
     def prepare(self):
+        if os.environ.get("COURSE_SANDBOXED") == "1":
+            from course_lib.cuda.simt.machine import launch_apart
+
+            launch_apart(confine.only_compute)
         os.environ["COURSE_TIME_LIMIT_S"] = str(_LAUNCH_SHARE * self.task.wall_seconds)
         for run in self.task.runs:
             self._kernel(run.constants)

@@ -116,6 +116,7 @@ _TEXTS = {
     "Python, from CUDA": 'extern "C" int PyRun_SimpleString(const char*);\n'
     + HONEST.replace("{ y", '{ PyRun_SimpleString("print(7)"); y'),
     "a program, from CUDA": "int system(const char*);\n" + HONEST.replace("{ y", '{ system("true"); y'),
+    "code that runs before the kernel": "int early() { return 7; }\nint given = early();\n" + HONEST,
     "accounts, by #include": '#include "/etc/passwd"\n' + HONEST,
 }
 
