@@ -65,7 +65,7 @@ def loaded_mode():
     Read from a library function that triton decorated when it was imported.
     """
     library = sys.modules.get("triton.language.standard")
-    decorated = getattr(library, "softmax", None) or getattr(library, "cdiv", None)
+    decorated = getattr(library, "cdiv", None) or getattr(library, "softmax", None)
     if decorated is None:
         return None
     return "interpreter" if type(decorated).__name__ == "InterpretedFunction" else "compiler"

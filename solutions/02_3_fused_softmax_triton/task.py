@@ -24,7 +24,7 @@ EXERCISE = exercise(
     baseline=cases.softmax_baseline,
     rules={"out": "weights"},
     largest_score=magnitude.of_inputs("x"),
-    forbidden=("triton.language.softmax",),
+    forbidden=("triton.language.softmax", "triton.language.standard.softmax"),
     probes=fused.probes(WIDTH),
     diagnose=lambda evidence: fused.diagnose_fused(evidence, width=WIDTH, unit="tile"),
     ledger_rule=lambda case, ledger: fused.one_sweep(case, ledger, case.sizes["num_cols"], "program"),

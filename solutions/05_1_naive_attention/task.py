@@ -7,6 +7,7 @@ from course_lib.grading.subjects.attention import blocks
 from course_lib.grading.subjects.attention.cases import scale_of
 from course_lib.grading.subjects.attention.diagnostics import diagnose_attention, near
 from course_lib.grading.subjects.attention.heads import head_map, say_heads
+from course_lib.grading.subjects.attention.raw_maximum import by_raw_maximum
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
 from course_lib.grading.subjects.limits import by_limit
@@ -55,8 +56,24 @@ def _probe_sizes(seq_len_kv, head_dim):
 def _diagnose(evidence):
     """Diagnosis of a size, then of the probes of one head (keys, weights, scale), then of the head that was read."""
     limited = by_limit(evidence, seq_len_kv="keys", head_dim="columns")
-    own = limited or _by_threads(evidence)
+    own = limited or _by_threads(evidence) or by_raw_maximum(evidence, "probs") or _by_division(evidence)
     return own or diagnose_attention(evidence) or say_heads(evidence.readings.get("head map"))
+
+
+def _by_division(evidence):
+    """`out` is right everywhere, and the weights are not: they were divided on the way to `out` alone."""
+    failing = [case for case in evidence.failing() if case.ran and not case.comparisons["probs"].passed]
+    if not failing or any(not case.comparisons["out"].passed for case in evidence.failing()):
+        return None
+    got, right = (failing[0].first.outputs["probs"], failing[0].ref["probs"])
+    total = got.double().reshape(-1, got.shape[-1])[0].sum().item()
+    if near(total, 1.0) or not near(total * right.flatten()[0].item(), got.flatten()[0].item(), 1e-4):
+        return None
+    return Diagnosis(
+        "no_division",
+        f"out is right, but in the case {failing[0].case.name!r} the first row of probs adds up to {total:.4g}: its "
+        "exponentials were never divided by their sum in probs. probs receives the weights themselves.",
+    )
 
 
 def _by_threads(evidence):

@@ -20,6 +20,7 @@ from ..softmax.diagnostics import by_shift
 from ..softmax.lse import say_lse
 from .diagnostics import near
 from .heads import MASKS, say_rows, visible
+from .raw_maximum import by_raw_maximum
 
 SCALE = 0.25  # softmax_scale of the probes and of some cases
 OTHER_SCALE = 0.7
@@ -135,7 +136,7 @@ def _diagnose(evidence):
     ]
     looks += [lambda: _sum(readings.get("step"))]
     looks += [lambda mask=mask: _empty(readings.get(mask[0]), mask) for mask in MASKS]
-    looks += [lambda: _lse(readings), lambda: by_shift(evidence)]
+    looks += [lambda: _lse(readings), lambda: by_raw_maximum(evidence, "probs"), lambda: by_shift(evidence)]
     return next((found for look in looks if (found := look()) is not None), None)
 
 
