@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from course_lib.errors import UnsupportedError
+from course_lib.measure.dispatch import OperatorNames
 from course_lib.model import Kernels, ModelConfig, Transformer
 from course_lib.model.packed import pack
 
@@ -93,3 +94,11 @@ def test_an_operation_or_backend_that_does_not_exist():
         Kernels("torch", conv="course")
     with pytest.raises(UnsupportedError, match="'naive' has no decode"):
         Kernels("torch", decode="naive")
+
+
+def test_a_graph_can_record_that_a_packed_matrix_is_made_dense():
+    """A list that becomes an index is a tensor on the host, whose copy to the GPU no graph records."""
+    matrix = pack(torch.randn(6, 256, dtype=torch.bfloat16), 128)
+    with OperatorNames() as seen:
+        matrix.dense()
+    assert "__rshift__" in seen.names and not {"index", "lift_fresh", "lift_fresh_copy"} & {*seen.names}, seen.names
