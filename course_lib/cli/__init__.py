@@ -45,8 +45,8 @@ _LIMITS = (
     "change what you may. In the sandbox it reaches no file, network, process or right of yours, or it is not run. "
     "What no sandbox prevents: a Python or Triton answer shares its process with the code that runs it, and could "
     "change what that code reports. A CUDA answer is machine code of the CPU in a process of its own, which opens no "
-    "file and starts no program; it shares it with the SIMT machine alone, and could change what that counts. Therefore "
-    "an answer is refused there that uses inline assembly, a module, a name or a declaration that no answer needs "
+    "file and starts no program; it shares it with the SIMT machine alone, and could change what that counts. So an "
+    "answer is refused there that uses inline assembly, a module, a name or a declaration that no answer needs "
     "(course_lib/grading/answer/refused.py). The list is read from the text: read a stranger's answer before its PASS "
     "decides anything."
 )
