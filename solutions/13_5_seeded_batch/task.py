@@ -91,7 +91,7 @@ EXERCISE = exercise(
         _case("half of the logits -inf", 24, 40, "masked", temperatures=(1.0, 0.0, 3.0)),
         _case("logits near 10,000", 20, 30, level=1e4, temperatures=(1.0, 0.5)),
         _case("logits near -10,000", 20, 30, "masked", level=-1e4, temperatures=(1.0, 2.0, 1e30)),
-        _case("noise at a border", 60, 2, "border", temperatures=(1.0, 0.5, 2.0)),
+        _case("noise at a border", 60, 2, "border", temperatures=(1.0, 0.5, 2.0, 0.7, 1.3, 3.0)),
         _case("seeds up to 4,294,967,295, steps up to 3,000", 30, 20, seeds=LARGEST_SEED + 1, steps=3001),
         _case("30,000 tokens", 4, 30_000, temperatures=(1.0, 0.7)),
     ),

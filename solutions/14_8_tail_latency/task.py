@@ -19,7 +19,9 @@ SMALL = [
     ([(3, 8, [17, 19]), (5, 5, [11, 12, 40]), (9, 9, [])], 5, (50, 90), 6, 27),
     ([(2, 9, [17, 19]), (5, 5, [11, 12, 40]), (9, 12, [20])], 5, (50, 90), 11, 28),
     ([(1, 1, [3, 4]), (2, 2, [5, 8]), (4, 4, [])], 4, (50,), 6, 6),
+    ([(0, 0, [10_000 * token for token in range(1, 8)])], 0, (50,), 6, 6),  # 7 tokens in 0.07 seconds
 ]
+HUNDRED = ([(due, due, [2 * due + 1]) for due in range(100)], 0, (7, 14, 28, 55, 56, 57), 50, 9)  # no fractions of 100
 
 
 def _stall(rng, closed):
@@ -65,6 +67,7 @@ EXERCISE = plain_exercise(
     __file__,
     cases={
         "few requests": lambda rng: SMALL,
+        "a hundred requests": lambda rng: [HUNDRED],
         "a server that stops for two seconds": lambda rng: [_stall(rng, False), _stall(rng, True)],
         "drawn, up to 12 requests": _drawn(40, 12),
         "drawn, up to 300 requests": _drawn(6, 300),

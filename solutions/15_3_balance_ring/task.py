@@ -46,6 +46,7 @@ EXERCISE = exercise(
         _case("three ranks", 1000, 3),
         _case("one rank", 77, 1),
         _case("3,200 tokens, four ranks", 3200, 4),
+        _case("64 ranks", 4000, 64),
         _drawn("drawn, two ranks", 2000, 2),
         _drawn("drawn, eight ranks", 4000, 8),
         _drawn("drawn, 13 ranks", 6000, 13),

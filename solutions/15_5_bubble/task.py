@@ -46,6 +46,7 @@ EXERCISE = exercise(
         _case("fewer micro-batches than stages", 6, 3, 2, 3),
         _case("forward longer than backward", 4, 9, 5, 2),
         _case("many micro-batches", 8, 40, 3, 5),
+        _case("40 stages", 40, 50, 2, 3),
         _drawn("drawn", 9, 20, 7, 7),
         _drawn("drawn, more stages", 16, 12, 9, 9),
     ),

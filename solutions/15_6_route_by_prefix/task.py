@@ -8,7 +8,7 @@ from course_lib.grading.processes.protocol import Ref, Run
 from . import diagnostics
 
 NAMES = ("num_requests", "num_workers", "max_extra", "page_size", "pause")
-MOST_PAGES = 9
+MOST_PAGES, COMMON = 9, 100  # of a prompt; of "long" ones, that all have
 
 
 def _case(name, *sizes, values="growing"):
@@ -16,7 +16,10 @@ def _case(name, *sizes, values="growing"):
 
 
 def _prompts(case, gen):
-    """Lists of page contents, small numbers: "growing" prompts go on from an earlier one, "popular" from the first."""
+    """Lists of page contents, small numbers: "growing" prompts go on from an earlier one, "popular" from the first.
+
+    "long" prompts have COMMON pages in common.
+    """
     draw = lambda low, high: int(torch.randint(low, high, (1,), generator=gen))  # noqa: E731
     prompts = []
     for number in range(case.sizes["num_requests"]):
@@ -27,13 +30,18 @@ def _prompts(case, gen):
         new = [draw(0, 5) for _ in range(draw(0 if start else 1, 5))]
         if case.values == "unlike":
             new = [number % 7, *new]
-        prompts.append((start + new)[:MOST_PAGES])
+        if case.values == "long":
+            prompts.append([1] * COMMON + [draw(0, 5)] * draw(1, 20))  # what follows the common pages decides
+        else:
+            prompts.append((start + new)[:MOST_PAGES])
     return prompts
 
 
 def _inputs(case, gen):
-    """{"prompts": (num_requests, 9) int64}, the pages of each prompt, -1 after the last one."""
-    rows = [prompt + [-1] * (MOST_PAGES - len(prompt)) for prompt in _prompts(case, gen)]
+    """{"prompts": (num_requests, most pages) int64}, the pages of each prompt, -1 after the last one."""
+    prompts = _prompts(case, gen)
+    most = max(map(len, prompts))
+    rows = [prompt + [-1] * (most - len(prompt)) for prompt in prompts]
     return {"prompts": torch.tensor(rows)}
 
 
@@ -54,6 +62,7 @@ EXERCISE = exercise(
         _case("a popular prefix", 120, 4, 96, 16, 5, values="popular"),
         _case("a popular prefix, pages of 64", 150, 8, 256, 64, 12, values="popular"),
         _case("prompts with little in common", 90, 5, 50, 8, 4, values="unlike"),
+        _case("prompts of more than 100 pages", 60, 4, 200, 4, 60, values="long"),
         _case("nothing waits", 60, 6, 40, 16, 10**6),
         _case("limits met exactly", 150, 3, 4, 2, 1),
         _case("many requests", 300, 7, 128, 16, 4),

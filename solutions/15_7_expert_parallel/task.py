@@ -48,6 +48,7 @@ EXERCISE = exercise(
         _case("two ranks, one expert each", 2, 5, 8, 1, 1),
         _case("three ranks", 3, 7, 16, 2, 2),
         _case("all pairs to one rank", 4, 6, 8, 2, 3, values="one rank"),
+        _case("800 pairs to two experts", 4, 100, 8, 2, 2, values="one rank"),
         _case("no pair leaves its rank", 3, 5, 8, 2, 4, values="own"),
         _case("experts without tokens", 4, 3, 12, 1, 6, values="empty"),
         _case("one token a rank", 5, 1, 8, 3, 2),
