@@ -16,6 +16,7 @@ from ._foundation.typed import typed
 MAX_TOKENS = 8  # columns of an mma
 NUM_WARPS, NUM_STAGES = 12, 7  # of a block; items of a warp's ring
 PIECE, PAIRS = 64, 4  # of an item: columns, and pairs of rows
+MAX_TILES = 32  # of a block: the sums of eight tokens take 3 KiB each
 NORMS = {"rms": 1, "layer": 2}
 ACTIVATIONS = {None: 0, "gelu": 1, "swiglu": 2}
 
@@ -178,8 +179,9 @@ def _launch(variant, x, size_n, arguments, out, defines):
 
 
 def _grid(tensor, size_n):
-    """A block for each multiprocessor, as long as each has a pair of rows."""
-    return min(slots_of(tensor, 1), ceil_div(size_n, 2))
+    """A block for each multiprocessor, or several where one had too many rows; the same for any number of tokens."""
+    pairs, slots = ceil_div(size_n, 2), slots_of(tensor, 1)
+    return min(pairs, slots * ceil_div(pairs, slots * MAX_TILES * PAIRS))
 
 
 def _shared_bytes(num_tokens, size_n, size_k, grid):

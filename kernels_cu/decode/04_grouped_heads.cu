@@ -13,6 +13,7 @@
 //           partial_out (B, H, num_splits, D), partial_lse_log2 (B, H, num_splits) float: scratch of any content
 //           counters (B, Hkv) int: must be zero on entry; zeroed on exit
 //           num_splits * split_len >= the largest seq_len
+//           launched as a dependent of the kernel before (common/dependent_launch.cuh): that one must not write seq_lens
 // Launch    grid (B * num_splits * Hkv) · block 32 * NUM_WARPS · dynamic shared memory
 //           NUM_WARPS * NUM_STAGES * 4 * TILE_KEYS * D bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
@@ -79,19 +80,13 @@ __device__ __forceinline__ void start_tile(unsigned char* tile_smem, const ELEME
 }
 // endregion
 
-// Asks for the keys and values of the block to come into L2 while the kernel before still runs. A hint: what of them, or of
-// seq_lens, that kernel writes is read after the wait.
-__device__ __forceinline__ void prefetch_split(const ELEMENT* k, const ELEMENT* v, const int* seq_lens, int num_kv_heads,
-                                               int num_splits, int split_len, long long stride_kv_batch, long long stride_kv_token,
-                                               long long stride_kv_head) {
-    const int kv_head = blockIdx.x % num_kv_heads, split = blockIdx.x / num_kv_heads % num_splits;
-    const long long batch = blockIdx.x / num_kv_heads / num_splits, start = batch * stride_kv_batch + kv_head * stride_kv_head;
-    const int end = min(__ldcg(seq_lens + batch), (split + 1) * split_len);  // past L1, which would keep it
-    for (int token = split * split_len + threadIdx.x; token < end; token += NUM_THREADS) {
+// Asks for num_keys rows of K and V to come into L2, while the kernel before still runs: a hint, which changes no value.
+__device__ __forceinline__ void prefetch_keys(const ELEMENT* k, const ELEMENT* v, long long stride_kv_token, int num_keys) {
+    for (int key = threadIdx.x; key < num_keys; key += NUM_THREADS) {
 #pragma unroll
         for (int i = 0; i < HEAD_DIM; i += 64) {  // lines of 128 bytes
-            prefetch_l2(k + start + token * stride_kv_token + i);
-            prefetch_l2(v + start + token * stride_kv_token + i);
+            prefetch_l2(k + key * stride_kv_token + i);
+            prefetch_l2(v + key * stride_kv_token + i);
         }
     }
 }
@@ -107,8 +102,6 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
     const int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x / WARP_SIZE;
     unsigned char* ring_smem = smem + warp * NUM_STAGES * 2 * TILE_BYTES;  // (NUM_STAGES, K and V, TILE_KEYS, HEAD_DIM)
     griddepcontrol_launch_dependents();  // few blocks run here: the next kernel may begin to ask for its weights
-    prefetch_split(k, v, seq_lens, num_kv_heads, num_splits, split_len, stride_kv_batch, stride_kv_token, stride_kv_head);
-    griddepcontrol_wait();  // q, the newest key and the newest value are of the kernel before
     // region: who
     const int kv_head = blockIdx.x % num_kv_heads;  // not a query head: the block serves the whole group
     const int split = blockIdx.x / num_kv_heads % num_splits;
@@ -119,6 +112,9 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
     const int splits_here = max(1, CEIL_DIV(seq_len, split_len));
     const int num_tiles = max(0, CEIL_DIV(end - first, TILE_KEYS) - warp + NUM_WARPS - 1) / NUM_WARPS;  // of this warp
     // endregion
+    const long long first_key = batch * stride_kv_batch + kv_head * stride_kv_head + first * stride_kv_token;
+    prefetch_keys(k + first_key, v + first_key, stride_kv_token, end - first);
+    griddepcontrol_wait();  // q, the newest key and the newest value are of the kernel before
 
     // region: walk
     // The tiles of a split go round the warps. `remaining` counts the keys from the warp's next tile to the end of the split.

@@ -183,7 +183,7 @@ def test_bytes_by_formula():
     read = 4 * once + rows * num_splits * start
     assert found["02_split_kv"] == (read + rows * 64 * merge, parts + result)
     assert found["03_fused_combine"] == (read + rows * 128 * merge, parts + result + rows * 4)  # and the counters
-    start = 4 * 4 * 64 * 2 + 2 * 128 * 4  # of a block: each warp reads four rows of q, each thread the length, twice
+    start = 4 * 4 * 64 * 2 + 128 * 4  # of a block: each warp reads four rows of q, each thread the length
     merge = 4 * 64 // 4 * (num_splits * 4 + 8 * 16)  # of a group: four columns a thread, 8 splits at a time
     assert found["04_grouped_heads"] == (once + pairs * num_splits * start + pairs * merge, parts + result + pairs * 4)
 
