@@ -54,6 +54,18 @@ def normalised(weights):
     tl.store(out_ptr + row * num_cols + cols, weights / tl.sum(weights, axis=1, keep_dims=True), mask=cols < num_cols)
 """,
     ),
+    Right(
+        "rows in turn over tl.range, in 64 bits",
+        text=HEAD
+        + SIGNATURE
+        + """    cols = tl.arange(0, BLOCK_N)
+    for row in tl.range(tl.program_id(0), num_rows, tl.num_programs(0)):
+        first = row.to(tl.int64) * num_cols
+        x = tl.load(x_ptr + first + cols, mask=cols < num_cols, other=-float("inf"))
+        weights = tl.exp(x - tl.max(x, axis=0))
+        tl.store(out_ptr + first + cols, weights / tl.sum(weights, axis=0), mask=cols < num_cols)
+""",
+    ),
     Right("multiplied by the inverse", (("weights / l, mask=mask", "weights * (1.0 / l), mask=mask"),)),
     Right(
         "from the last column to the first",

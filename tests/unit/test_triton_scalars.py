@@ -43,3 +43,14 @@ def test_a_scope_that_restores_names_is_passed_on():
     _scalars.correct(interpreter)
     interpreter._patch_lang_tensor(type("tensor", (), {}), "scope")
     assert seen == ["scope"]
+
+
+def test_the_variable_of_a_loop_over_tl_range_can_be_converted():
+    lang = SimpleNamespace()
+    interpreter = triton_36()
+    interpreter._patch_lang_core = lambda lang, scope: setattr(lang, "range", range)
+    _scalars.correct(interpreter)
+    interpreter._patch_lang_core(lang, "scope")
+    whole, real = (SimpleNamespace(is_floating=lambda kind=kind: kind) for kind in (False, True))
+    assert [(row.to(whole), row.to(real)) for row in lang.range(0, 3, 2)] == [(0, 0.0), (2, 2.0)]
+    assert type(next(lang.range(1)).to(real)) is float
