@@ -117,11 +117,11 @@ class Transformer:
         """
         return self.extend(ids[:, None], cache)[:, 0]
 
-    # region: extend
     def extend(self, ids, cache):
         """Logits (batch_size, num_new, vocab_size) of a few new tokens a row, ids (batch_size, num_new)."""
         batch_size, num_new = ids.shape
         longest = cache.grow(num_new)
+        # region: extend
         positions = cache.lengths[:, None]
         if num_new > 1:
             positions = positions + torch.arange(num_new, device=self.device, dtype=torch.int32)
@@ -137,9 +137,8 @@ class Transformer:
 
         x = self.hidden(ids, positions.flatten(), attend, place)
         cache.lengths.add_(num_new)
+        # endregion
         return self.logits(x).unflatten(0, (batch_size, num_new))
-
-    # endregion
 
     def hidden(self, ids, positions, attend, place=None):
         """Every token through every layer and the last norm, (num_tokens, hidden_size).
