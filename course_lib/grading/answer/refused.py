@@ -17,13 +17,28 @@ _MODULES = {
     "__future__", "abc", "bisect", "cmath", "collections", "dataclasses", "enum", "fractions", "functools", "heapq",
     "itertools", "math", "numpy", "operator", "random", "statistics", "torch", "traceback", "triton", "typing",
 }  # fmt: skip
-_TORCH = {"nn", "nn.functional", "linalg", "special", "fft", "random"}  # parts of torch; Triton: language
+_PARTS = {  # of the packages among them
+    "torch": {"nn", "nn.functional", "linalg", "special", "fft", "random"},
+    "numpy": {"linalg", "fft", "random", "ma"},
+    "collections": {"abc"},
+}
+_GIVEN = {"torch.utils._pytree.tree_leaves"}  # a single name of a module that is not allowed
 _NAMES = {
     "__import__", "__builtins__", "__loader__", "__spec__", "breakpoint", "compile", "delattr", "eval", "exec", "exit",
     "getattr", "globals", "help", "input", "locals", "memoryview", "open", "quit", "setattr", "vars",
 }  # fmt: skip
+_HOST = {  # modules that another module has as its own name, `torch.os` or `random._os`
+    "abc", "asyncio", "atexit", "bltns", "builtins", "codecs", "contextlib", "ctypes", "gc", "glob", "imp", "importlib",
+    "inspect", "io", "linecache", "marshal", "mmap", "mp", "multiprocessing", "os", "pathlib", "pickle", "platform",
+    "posix", "resource", "runpy", "shutil", "socket", "subprocess", "sys", "tempfile", "threading", "types", "weakref",
+    "warnings", "zipfile",
+}  # fmt: skip
 _ATTRIBUTES = {
-    "_C", "attrgetter", "classes", "ctypeslib", "data_ptr", "f_back", "f_builtins", "f_globals", "f_locals", "fromfile",
+    "_C", "attrgetter", "classes", "ctypeslib", "data_ptr", "f_back", "f_builtins", "f_globals", "f_locals",
+    "DataSource", "UntypedStorage", "TypedStorage", "ag_frame", "cr_frame", "cpp_extension", "f2py", "from_blob",
+    "from_file", "frombuffer", "from_buffer", "fromfile", "fromregex", "func_globals", "gi_code", "load_library",
+    "load_state_dict_from_url", "open_memmap", "package", "serialization", "set_default_device", "set_default_dtype",
+    "set_printoptions", "storage", "untyped_storage", "typed_storage",
     "gi_frame", "hub", "library", "lib", "memmap", "methodcaller", "modules", "multiprocessing", "ops",
     "set_default_tensor_type", "sys", "tb_frame", "tb_next", "tofile", "utils", "walk_stack", "walk_tb",
 }  # fmt: skip
@@ -82,7 +97,7 @@ def _in_python(source, filename, first_line):
         except SyntaxError:
             continue  # it gets its own sentence when it runs
         modules = dict(pair for node in ast.walk(tree) for pair in _bound(node))
-        read = {id(node.value.func) for node in ast.walk(tree) if _reads_own_names(node, modules)}
+        read = {id(call.func) for node in ast.walk(tree) if (call := _reads_own_names(node, modules))}
         for node in ast.walk(tree):
             if id(node) not in read and (what := _of_node(node, modules)):
                 return what, getattr(node, "lineno", 1) + line - 1
@@ -90,12 +105,16 @@ def _in_python(source, filename, first_line):
 
 
 def _reads_own_names(node, modules):
-    """Whether a node is ``vars(x).items``, which looks at an object of the answer's own and changes nothing."""
-    if not (isinstance(node, ast.Attribute) and node.attr == "items" and isinstance(node.value, ast.Call)):
-        return False
-    call = node.value
+    """The call ``vars(x)`` in ``vars(x).items`` or ``dict(vars(x))``, which look at an object and change nothing."""
+    call = None
+    if isinstance(node, ast.Attribute) and node.attr == "items":
+        call = node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and node.args:
+        call = node.args[0]
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "vars"):
+        return None
     named = [one.id for one in call.args if isinstance(one, ast.Name) and one.id not in modules]
-    return isinstance(call.func, ast.Name) and call.func.id == "vars" and len(named) == len(call.args) == 1
+    return call if len(named) == len(call.args) == 1 else None
 
 
 def _bound(node):
@@ -111,13 +130,15 @@ def _of_node(node, modules):
         return next((f"the module {alias.name}" for alias in node.names if not _allowed(alias.name)), None)
     if isinstance(node, ast.ImportFrom):
         names = [f"{node.module}.{alias.name}" for alias in node.names]
-        inside = next((name for name in names if name.split(".")[-1] in _ATTRIBUTES | _FILES | {"*"}), None)
+        if {*names} <= _GIVEN:
+            return None
+        inside = next((name for name in names if _hides(name.split(".")[-1]) or name.split(".")[-1] in _FILES), None)
         return inside or (None if _allowed(node.module or "") and not node.level else f"the module {node.module}")
     if isinstance(node, ast.Name) and node.id in _NAMES:
         return node.id
     if isinstance(node, ast.Attribute):
         own = node.attr.startswith("__") and node.attr not in _DUNDER
-        if own or node.attr in _ATTRIBUTES:
+        if own or _hides(node.attr):
             return f".{node.attr}"
         home = modules.get(_root(node), "")
         if node.attr in _FILES and home.startswith(("torch", "numpy")):
@@ -129,9 +150,14 @@ def _of_node(node, modules):
 
 def _allowed(module):
     first, _, rest = module.partition(".")
-    if first == "torch":
-        return not rest or rest in _TORCH
-    return first in _MODULES and (not rest or first != "triton" or rest.startswith("language"))
+    if first == "triton":
+        return not rest or rest.startswith("language")
+    return first in _MODULES and (not rest or rest in _PARTS.get(first, ()))
+
+
+def _hides(name):
+    """Whether an attribute of that name leads out of what an answer needs, on whatever object."""
+    return name == "*" or name in _ATTRIBUTES or name.lstrip("_") in _HOST
 
 
 def _root(node):
