@@ -32,8 +32,14 @@ def _deadlock(fault, case):
             f"{_consumers(missing, 'or') or 'some of their warps'}"
         )
     gone = sorted(set(range(consumers)) - all_come)
+    counts = [int(count) for _, _, count, _ in _DEADLOCK.findall(fault.message) if int(count) != 2 * threads]
     if "only some lanes" in fault.message:
         advice = "All threads of a consumer wait and arrive, not one of them."
+    elif counts:
+        advice = (
+            "Where one consumer waits and one arrives, the count is 2 * CONSUMER_THREADS, which is "
+            f"{2 * threads} here and not {counts[0]}."
+        )
     elif gone:
         advice = (
             f"{_consumers(gone).capitalize()} no longer waits: before a consumer leaves the rounds, it must arrive as "
