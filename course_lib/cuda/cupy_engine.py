@@ -70,7 +70,7 @@ class CupyModule:
         path, notes = _cubin(source, defines, filename, first_line)
         self.compile_log = explained(notes)
         self._module = _cupy().RawModule(path=str(path))
-        self.function, self._dependent = self._module.get_function(name), dependent.is_dependent(source)
+        self.function, self._dependent = self._module.get_function(name), dependent.is_dependent(source, defines)
         if self.compile_log:
             warnings.warn(f"{filename}: the compiler's notes on {name}:\n{self.compile_log}", stacklevel=4)
 

@@ -1,7 +1,8 @@
 """Launches that may begin before the kernel in front of them has ended: programmatic dependent launch.
 
 A kernel that calls ``griddepcontrol_wait()`` is always launched so (kernels_cu/common/dependent_launch.cuh says what it
-may do before). A stream that is being captured keeps it: the edge in the CUDA graph is a programmatic one.
+may do before); one that calls it where the macro DEPENDENT is 1 needs that define for it. A stream that is being
+captured keeps it: the edge in the CUDA graph is a programmatic one.
 
 May import: nothing of the course.
 """
@@ -25,9 +26,14 @@ class _Config(ctypes.Structure):  # CUlaunchConfig
     ]
 
 
-def is_dependent(source):
-    """Whether a kernel of this text is launched as a dependent of the one in front of it."""
-    return "griddepcontrol_wait()" in source
+def is_dependent(source, defines=None):
+    """Whether a kernel of this text is launched as a dependent of the one in front of it.
+
+    defines : dict of macro name to text, or None
+    """
+    if "griddepcontrol_wait()" not in source:
+        return False
+    return "DEPENDENT" not in source or str((defines or {}).get("DEPENDENT", 0)) == "1"
 
 
 def launch_kernel(function, *numbers):

@@ -16,6 +16,7 @@ from ..ops import decode as decoding
 from ..ops import embedding as tables
 from ..ops import rope as positions_of
 from ..ops._paged_writes import reshape_and_cache
+from ..ops.decode_linear import MAX_TOKENS
 from ..ops.flash_attention_2 import flash_attention_2, flash_attention_lse
 from ..ops.matmul import matmul
 
@@ -116,6 +117,7 @@ def decode(q, k, v, seq_lens, longest):
     """decode/04_grouped_heads; half precision, head_dim 64 or 128."""
     options = {"layout": "bshd", "max_seq_len": longest, "counters": _shared_counters(q, k)}
     options["num_splits"] = 1 if longest <= UNSPLIT else None
+    options["dependent"] = len(q) <= MAX_TOKENS
     return decoding.decode_attention(q, k, v, seq_lens, **options)[0]
 
 

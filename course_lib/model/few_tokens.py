@@ -17,9 +17,9 @@ MATRICES = ("qkv", "out", "up", "down")
 
 def fits(model, num_tokens):
     """Whether `num_tokens` new tokens of `model` can run so: few of them, halves, no gradients, weights not packed."""
-    if not model.kernels.few_tokens or num_tokens > MAX_TOKENS or model.dtype == torch.float32:
+    if not model.kernels.few_tokens or not model.sums_are_whole or num_tokens > MAX_TOKENS:
         return False
-    if torch.is_grad_enabled() or model.config.head_dim % 2:
+    if model.dtype == torch.float32 or torch.is_grad_enabled() or model.config.head_dim % 2:
         return False
     matrices = [model.weights.layers[0][f"{name}.weight"] for name in MATRICES]
     return all(not isinstance(x, Packed) and decode_linear.fits(num_tokens, x) for x in matrices)

@@ -26,7 +26,10 @@ class Transformer:
     config : ModelConfig
     weights : Weights
     kernels : Kernels; replaced by `use`
+    sums_are_whole : bool, of a class: a product of this model is the whole sum, which may be added to the residual
     """
+
+    sums_are_whole = True
 
     def __init__(self, weights, kernels=None):
         self.config, self.weights = weights.config, weights

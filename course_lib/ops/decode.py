@@ -26,7 +26,7 @@ _NUM_THREADS = 128
 
 def decode_attention(
     q, k, v, seq_lens, *, layout="bhsd", softmax_scale=None, variant="04_grouped_heads", language="cuda",
-    num_splits=None, max_seq_len=None, counters=None, validate=False,
+    num_splits=None, max_seq_len=None, counters=None, dependent=False, validate=False,
 ):  # fmt: skip
     """Attention of one query a sequence over dense keys and values (decoding).
 
@@ -41,6 +41,8 @@ def decode_attention(
     max_seq_len : int or None, not below any of `seq_lens`; default capacity. A tight one saves idle blocks
     counters : tensor, (batch_size, num_kv_heads), int32, contiguous, zeros before and after, for 04 in CUDA; launches
         that share it run one after the other. None: a new one, filled by a launch of its own
+    dependent : bool; 04 in CUDA reads `seq_lens` and asks for keys and values while the kernel in front of it still runs
+        (compute capability 9.0), which must not be one that writes `seq_lens`
     validate : bool; check `seq_lens` on a GPU too, which waits for it; on the CPU they are checked always
 
     Returns
@@ -60,7 +62,8 @@ def decode_attention(
     NaN       in what is read comes out where torch gives it, in lse too; rows at or past seq_lens are not read
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
-    options |= {"num_splits": num_splits, "max_seq_len": max_seq_len, "counters": counters, "validate": validate}
+    options |= {"num_splits": num_splits, "max_seq_len": max_seq_len, "counters": counters}
+    options |= {"dependent": dependent, "validate": validate}
     launch = plan(q, k, v, seq_lens, **options)
     launch.run()
     return launch.outputs
@@ -69,7 +72,7 @@ def decode_attention(
 @typed
 def plan(
     q, k, v, seq_lens, *, layout="bhsd", softmax_scale=None, variant="04_grouped_heads", language="cuda",
-    num_splits=None, max_seq_len=None, counters=None, validate=False,
+    num_splits=None, max_seq_len=None, counters=None, dependent=False, validate=False,
 ):  # fmt: skip
     """The launch or launches that `decode_attention` would make, with fresh outputs (out, lse), not yet run.
 
@@ -88,7 +91,8 @@ def plan(
     if language == "triton":
         return triton_launches.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
     if variant == "04_grouped_heads":
-        return _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, counters=counters)
+        tuning = {"DEPENDENT": 1} if dependent else None
+        return _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tuning, counters)
     return _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
 
 

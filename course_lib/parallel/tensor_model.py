@@ -60,6 +60,8 @@ class TensorParallel(Transformer):
     whole : ModelConfig of the whole model; `config` is that of this rank
     """
 
+    sums_are_whole = False  # the other ranks have the rest
+
     def __init__(self, world, weights, whole, kernels=None):
         super().__init__(weights, kernels)
         self.world, self.whole = world, whole

@@ -13,7 +13,7 @@
 //           partial_out (B, H, num_splits, D), partial_lse_log2 (B, H, num_splits) float: scratch of any content
 //           counters (B, Hkv) int: must be zero on entry; zeroed on exit
 //           num_splits * split_len >= the largest seq_len
-//           launched as a dependent of the kernel before (common/dependent_launch.cuh): that one must not write seq_lens
+//           DEPENDENT 1: a dependent of the kernel before (common/dependent_launch.cuh), which must not write seq_lens
 // Launch    grid (B * num_splits * Hkv) · block 32 * NUM_WARPS · dynamic shared memory
 //           NUM_WARPS * NUM_STAGES * 4 * TILE_KEYS * D bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
@@ -21,6 +21,7 @@
 // gate: -DHEAD_DIM=64 -DELEMENT=__half -DNUM_Q_PER_KV=1
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DNUM_Q_PER_KV=4
 // gate: -DHEAD_DIM=128 -DELEMENT=__half -DNUM_Q_PER_KV=16
+// gate: -DHEAD_DIM=64 -DELEMENT=__nv_bfloat16 -DNUM_Q_PER_KV=8 -DDEPENDENT=1
 // Source    T. Dao and others, "Flash-Decoding for long-context inference", 2023, pytorch.org/blog/flash-decoding
 //           Z. Ye and others, "FlashInfer", 2025, section 3.2 (the query heads of a group in one tile), arXiv:2501.01005
 #ifndef HEAD_DIM
@@ -36,7 +37,7 @@
 #include "common/attention_columns.cuh"  // the products, the mask and the softmax of a tile
 #include "common/constants.cuh"
 #include "common/decode_merge.cuh"       // leave_state, store_split, is_last_block, combine_splits
-#include "common/dependent_launch.cuh"   // griddepcontrol_wait
+#include "common/dependent_launch.cuh"   // griddepcontrol_wait: chapter 13, with -DDEPENDENT=1
 #include "common/swizzle.cuh"            // swizzle_offset<row bytes>(row, chunk)
 #ifndef TILE_KEYS
 #define TILE_KEYS 16  // keys that a warp works on at a time: 16 or 32
@@ -49,6 +50,9 @@
 #endif
 #ifndef BLOCKS_PER_SM
 #define BLOCKS_PER_SM 2
+#endif
+#ifndef DEPENDENT
+#define DEPENDENT 0  // 1: a block may begin before the kernel in front of this one has ended
 #endif
 #define NUM_THREADS (NUM_WARPS * WARP_SIZE)
 #define CHUNK 8                         // elements in 16 bytes: what cp.async and ldmatrix take at once
@@ -80,6 +84,7 @@ __device__ __forceinline__ void start_tile(unsigned char* tile_smem, const ELEME
 }
 // endregion
 
+#if DEPENDENT
 // Asks for num_keys rows of K and V to come into L2, while the kernel before still runs: a hint, which changes no value.
 __device__ __forceinline__ void prefetch_keys(const ELEMENT* k, const ELEMENT* v, long long stride_kv_token, int num_keys) {
     for (int key = threadIdx.x; key < num_keys; key += NUM_THREADS) {
@@ -90,6 +95,7 @@ __device__ __forceinline__ void prefetch_keys(const ELEMENT* k, const ELEMENT* v
         }
     }
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, BLOCKS_PER_SM)
 grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const int* seq_lens, ELEMENT* out, float* lse,
@@ -101,7 +107,9 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
     __shared__ int last_smem;
     const int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x / WARP_SIZE;
     unsigned char* ring_smem = smem + warp * NUM_STAGES * 2 * TILE_BYTES;  // (NUM_STAGES, K and V, TILE_KEYS, HEAD_DIM)
+#if DEPENDENT
     griddepcontrol_launch_dependents();  // few blocks run here: the next kernel may begin to ask for its weights
+#endif
     // region: who
     const int kv_head = blockIdx.x % num_kv_heads;  // not a query head: the block serves the whole group
     const int split = blockIdx.x / num_kv_heads % num_splits;
@@ -112,9 +120,11 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
     const int splits_here = max(1, CEIL_DIV(seq_len, split_len));
     const int num_tiles = max(0, CEIL_DIV(end - first, TILE_KEYS) - warp + NUM_WARPS - 1) / NUM_WARPS;  // of this warp
     // endregion
+#if DEPENDENT
     const long long first_key = batch * stride_kv_batch + kv_head * stride_kv_head + first * stride_kv_token;
     prefetch_keys(k + first_key, v + first_key, stride_kv_token, end - first);
     griddepcontrol_wait();  // q, the newest key and the newest value are of the kernel before
+#endif
 
     // region: walk
     // The tiles of a split go round the warps. `remaining` counts the keys from the warp's next tile to the end of the split.

@@ -13,6 +13,7 @@ from course_lib.model import (
     random_weights,
     speculate,
 )
+from course_lib.model.generate import prompt_len
 
 SMALL = {
     "gpt2": ModelConfig("gpt2", 997, 256, 3, 4, 4, 64, 512, 512),
@@ -55,14 +56,15 @@ def test_logits_of_every_backend(name, dtype, backend):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_graph_makes_the_tokens_of_the_eager_step(name):
-    model = Transformer(small(name))
+    model, prompts = Transformer(small(name)), [list(range(5, 165)), *PROMPTS[1:]]
+    assert prompt_len(160) == 160, "a prefill that is padded for its record has other shapes, and rounds otherwise"
     rows = [Sampling(), Sampling(0.9, top_k=50, top_p=0.9, seed=1), Sampling(1.2, min_p=0.05, seed=2)]
     for samplings in ([Sampling()] * 3, rows):
         recorded, eager = (Decoder(model, 3, 200, 40, graph=graph) for graph in (True, False))
         options = {"max_new_tokens": 40, "sampling": samplings, "decoder": recorded}
-        tokens = generate(model, PROMPTS, **options)
-        assert generate(model, PROMPTS, **options) == tokens, "replayed for a batch of its own"
-        eager.start(PROMPTS, samplings, 40)
+        tokens = generate(model, prompts, **options)
+        assert generate(model, prompts, **options) == tokens, "replayed for a batch of its own"
+        eager.start(prompts, samplings, 40)
         with eager.cache.lengths_on_device():  # the bound on the lengths decides how the keys are split
             for _ in range(39):
                 eager._step()

@@ -132,6 +132,9 @@ def test_a_kernel_that_waits_for_its_predecessor_is_launched_as_its_dependent(mo
     dependent.launch(*arguments)
     assert seen == [([5, 1, 1, 64, 2, 1, 1024], 88, 77, 6, 1, 9, 0.5)]
     assert dependent.is_dependent("griddepcontrol_wait();") and not dependent.is_dependent(SOURCE)
+    optional = "#if DEPENDENT\ngriddepcontrol_wait();\n#endif"
+    assert [dependent.is_dependent(optional, {"DEPENDENT": x}) for x in (1, "1", 0)] == [True, True, False]
+    assert not dependent.is_dependent(optional), "it would not wait"
     status = 1
     with pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_VALUE"):
         dependent.launch(*arguments)

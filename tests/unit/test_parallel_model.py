@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from course_lib.errors import WorldError
-from course_lib.model import ModelConfig, Transformer, generate, random_weights
+from course_lib.model import ModelConfig, Transformer, few_tokens, generate, random_weights
 from course_lib.parallel import run
 from course_lib.parallel.tensor_model import TensorParallel, model_bytes
 
@@ -26,6 +26,14 @@ def weights_of(config, dtype=torch.float64):
     for tensor in weights.tensors.values():
         tensor.add_(0.2 * torch.randn(tensor.shape, generator=generator))
     return weights.to(dtype=dtype)
+
+
+@torch.no_grad()
+def test_a_step_of_few_tokens_keeps_its_all_reduces():
+    config = ModelConfig("llama", 64, 128, 1, 2, 2, 64, 128, 48)
+    weights = random_weights(config, 3, dtype=torch.bfloat16)
+    assert few_tokens.fits(Transformer(weights).use("fast"), 1)
+    assert not run(lambda world: few_tokens.fits(TensorParallel.shard(world, weights).use("fast"), 1), 1).results[0]
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])

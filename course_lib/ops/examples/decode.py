@@ -1,9 +1,11 @@
 """Three sequences of up to 53 tokens: one empty, one short, one in several splits; two heads of keys."""
 
+from functools import partial
+
 import torch
 
 from .. import decode as ops
-from . import of_steps
+from . import Example, of_steps
 from .inputs import random
 
 LENGTHS = 0, 17, 40
@@ -17,4 +19,6 @@ def examples(device):
         for b, length in enumerate(LENGTHS):
             k[b, :, length:] = v[b, :, length:] = torch.nan
         lengths = torch.tensor(LENGTHS, dtype=torch.int32, device=device)
+        grouped = partial(ops.plan, q, k, v, lengths, num_splits=4, dependent=True)
+        yield Example("decode/04_grouped_heads", "cuda", grouped, ", ".join(filter(None, (case, "dependent"))))
         yield from of_steps("decode", ops.VARIANTS, ops.plan, (q, k, v, lengths), case=case, num_splits=4)
