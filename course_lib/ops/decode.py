@@ -41,8 +41,8 @@ def decode_attention(
     max_seq_len : int or None, not below any of `seq_lens`; default capacity. A tight one saves idle blocks
     counters : tensor, (batch_size, num_kv_heads), int32, contiguous, zeros before and after, for 04 in CUDA; launches
         that share it run one after the other. None: a new one, filled by a launch of its own
-    dependent : bool; 04 in CUDA reads `seq_lens` and asks for keys and values while the kernel in front of it still runs
-        (compute capability 9.0), which must not be one that writes `seq_lens`
+    dependent : bool; 04 in CUDA reads `seq_lens` and asks for keys and values while the kernel in front still runs
+        (compute capability 9.0); that one must not write `seq_lens`
     validate : bool; check `seq_lens` on a GPU too, which waits for it; on the CPU they are checked always
 
     Returns
