@@ -31,10 +31,9 @@ class FakeGpu:
     def module(self, made):
         """What compiles for the real one: the engine's own class, without a compiler."""
         module = object.__new__(cupy_engine.CupyModule)
-        module.name, module.parameters, module._seen, module._streams = made.name, made.parameters, set(), {}
-        module._types, module._fitting = packed.scalar_types(made.parameters), set()
+        module.name, module.parameters, module._seen = made.name, made.parameters, set()
+        module._types, module._fitting, module._dependent = packed.scalar_types(made.parameters), set(), False
         module._check_resources = lambda *_: None
-        module._stream = lambda pointer: SimpleNamespace(__enter__=None)
 
         def launch(grid, block, values, shared_bytes):  # as CupyModule.launch, up to CuPy
             if module._wants_wait(grid, block, values, shared_bytes):
