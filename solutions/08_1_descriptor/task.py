@@ -2,7 +2,7 @@
 
 import torch
 
-from course_lib.grading.exercise.spec import ALL_SCHEDULES, Case, exercise
+from course_lib.grading.exercise.spec import ALL_SCHEDULES, Case, exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
 
 from .fields import diagnose_fields, explain
@@ -71,9 +71,11 @@ EXERCISE = exercise(
         _case("192 rows, three panels, far from the start", "float16", 64, "kk", (192, 96), 192, start=160 * 1024),
         _case("b down its columns, one panel", "bfloat16", 64, "km", (64, 64), 32, schedules=ALL_SCHEDULES),
         _case("b down its columns, head_dim 128", "bfloat16", 128, "km", (64, 128), 192, start=120 * 1024),
-        _case("b down its columns, three panels of 16 rows", "float16", 176, "km", (128, 192), 16, start=40 * 1024),
+        late(
+            _case("b down its columns, three panels of 16 rows", "float16", 176, "km", (128, 192), 16, start=40 * 1024)
+        ),
         _case("a down its columns", "bfloat16", 32, "mk", (128, 40), 112),
-        _case("both down their columns", "float16", 256, "mm", (64, 256), 80),
+        late(_case("both down their columns", "float16", 256, "mm", (64, 256), 80)),
     ),
     make_inputs=_inputs,
     make_run=_run,

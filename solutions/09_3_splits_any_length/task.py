@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.exercise.spec import exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.decode import cases, diagnostics, windows
@@ -169,21 +169,21 @@ EXERCISE = exercise(
         _case("one above a tile, two splits", (1, 2, 1), BLOCK_N + 1, 2, 20, schedules=SCHEDULES),
         _case("whole splits", (1, 1, 1), 64, 4),
         _case("no keys", (1, 2, 1), 8, 2, seq_lens=(0,)),
-        _case("mixed lengths, grouped heads", (3, 4, 2), 70, 4, 150, seq_lens=(70, 0, 20)),
+        late(_case("mixed lengths, grouped heads", (3, 4, 2), 70, 4, 150, seq_lens=(70, 0, 20))),
         _case("rising scores", (1, 1, 1), 45, 2, 48, "rising"),
         _case("falling scores", (1, 1, 1), 45, 2, 48, "falling"),
         _case("scores near -100", (1, 1, 1), 37, 3, 40, "minus_100"),
         _case("scores near +100", (1, 1, 1), 37, 3, 40, "plus_100"),
         _case("one score of 120", (1, 2, 2), 30, 2, 30, "spikes"),
         _case("one short, one long", (2, 1, 1), 200, 3, 300, seq_lens=(7, 200)),
-        _case("groups of 3, tiles of 32 keys", (1, 6, 2), 75, 2, 80, block_n=32),
-        _case("a group of 8, tiles of 64 keys", (1, 8, 1), 75, 2, 80, block_n=64, scale=0.31),
+        late(_case("groups of 3, tiles of 32 keys", (1, 6, 2), 75, 2, 80, block_n=32)),
+        late(_case("a group of 8, tiles of 64 keys", (1, 8, 1), 75, 2, 80, block_n=64, scale=0.31)),
         _case("16 columns, another scale", (1, 2, 1), 40, 2, 48, head_dim=16, scale=1.25),
         _case("64 columns, another scale", (1, 2, 1), 40, 2, 48, head_dim=64, scale=0.07),
-        _case("18 splits", (1, 1, 1), 280, 18, schedules=()),
+        late(_case("18 splits", (1, 1, 1), 280, 18, schedules=())),
         _case("a split of 40 tiles", (1, 1, 1), 630, 1, None, "zeros", (), v="key_numbers"),
         _case("scores near -12,000", (1, 1, 1), 37, 3, 40, "minus_12000"),
-        _case("one key among 299 faint ones", (1, 1, 1), 300, 1, None, "ones", (), faint=True),
+        late(_case("one key among 299 faint ones", (1, 1, 1), 300, 1, None, "ones", (), faint=True)),
     ),
     make_inputs=_inputs,
     make_run=_run,

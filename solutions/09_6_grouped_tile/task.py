@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.exercise.spec import exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.decode import cases, diagnostics
@@ -211,9 +211,9 @@ EXERCISE = exercise(
         _case("one key, one head", (1, 1, 1), 1, schedules=SCHEDULES),
         _case("exactly one tile", (1, 2, 1), BLOCK_N),
         _case("one above a tile", (1, 2, 1), BLOCK_N + 1, 20, schedules=SCHEDULES),
-        _case("groups of 3, mixed lengths", (3, 6, 2), 53, 60, seq_lens=(20, 0, 53)),
+        late(_case("groups of 3, mixed lengths", (3, 6, 2), 53, 60, seq_lens=(20, 0, 53))),
         _case("a group of 16", (1, 16, 1), 35, 40),
-        _case("groups of 8, several batches", (2, 16, 2), 40, 48),
+        late(_case("groups of 8, several batches", (2, 16, 2), 40, 48)),
         _case("no keys", (1, 2, 1), 8, seq_lens=(0,)),
         _case("rising scores", (1, 2, 1), 45, 48, "rising"),
         _case("falling scores", (1, 2, 1), 45, 48, "falling"),
@@ -221,14 +221,14 @@ EXERCISE = exercise(
         _case("scores near +100", (1, 2, 1), 37, 40, "plus_100"),
         _case("scores near +100 and +200", (1, 4, 1), 21, 24, "plus_100", far=True),
         _case("one score of 120", (1, 4, 2), 30, 30, "spikes"),
-        _case("small values after large ones", (1, 2, 1), 1040, 1040, "zeros", fades=True),
+        late(_case("small values after large ones", (1, 2, 1), 1040, 1040, "zeros", fades=True)),
         _case("tiles of 32 keys, another scale", (1, 5, 1), 75, 80, block_n=32, scale=0.31),
         _case("tiles of 64 keys", (1, 6, 2), 75, 80, block_n=64),
         _case("16 columns, another scale", (1, 4, 2), 20, 24, head_dim=16, scale=0.45),
         _case("128 columns, another scale", (1, 4, 2), 20, 24, head_dim=128, scale=0.05),
-        _case("2100 keys", (1, 2, 1), 2100, 2100, schedules=()),
+        late(_case("2100 keys", (1, 2, 1), 2100, 2100, schedules=())),
         _case("16 columns, scores near -12,000", (1, 2, 1), 37, 40, "minus_12000", head_dim=16),
-        _case("one key among 299 faint ones", (1, 2, 1), 300, 300, "ones", (), faint=True),
+        late(_case("one key among 299 faint ones", (1, 2, 1), 300, 300, "ones", (), faint=True)),
     ),
     make_inputs=_inputs,
     make_run=_run,

@@ -18,7 +18,7 @@ EXERCISE = exercise(
     __file__,
     cases=(
         *cases.usual(),
-        cases.case("pages of 1", (5, 2), 1, (2, 1)),
+        cases.case("pages of 1", (5, 2), 1, (2, 1), late=True),
         cases.case("pages of 16, head_dim 64", (20, 16), 16, (1, 1), head_dim=64),
         cases.case("pages of 64, head_dim 16", (70,), 64, (2, 1), head_dim=16),
         cases.case("260 pages of 16", (4155,), 16, (1, 1), "step", late=True, at=4153, times=60.0),
