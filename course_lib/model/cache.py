@@ -63,6 +63,12 @@ class KVCache:
         finally:
             self._bound = None
 
+    def next_positions(self, num_tokens):
+        """Positions of the next tokens of every row, (batch_size, num_tokens) int32."""
+        if num_tokens == 1:
+            return self.lengths[:, None]
+        return self.lengths[:, None] + torch.arange(num_tokens, device=self.lengths.device, dtype=torch.int32)
+
     def slots(self, positions, valid=None):
         """Where tokens at `positions` (batch_size, num_tokens) are kept, flat int64; -1 where `valid` is False."""
         slots = self._first + positions

@@ -120,28 +120,23 @@ class Transformer:
         """
         return self.extend(ids[:, None], cache)[:, 0]
 
+    # region: extend
     def extend(self, ids, cache):
         """Logits (batch_size, num_new, vocab_size) of a few new tokens a row, ids (batch_size, num_new)."""
         batch_size, num_new = ids.shape
-        longest = cache.grow(num_new)
-        # region: extend
-        positions = cache.lengths[:, None]
-        if num_new > 1:
-            positions = positions + torch.arange(num_new, device=self.device, dtype=torch.int32)
+        longest, positions = cache.grow(num_new), cache.next_positions(num_new)
         slots, seq_lens = cache.slots(positions), positions + 1
-
-        def place(layer):
-            return cache.k[layer], cache.v[layer], slots
 
         def attend(layer, q, k, v):
             if k is not None:
-                self.kernels.append(k, v, *place(layer))
+                self.kernels.append(k, v, cache.k[layer], cache.v[layer], slots)
             return self._decode(q, *cache.rows(layer), seq_lens, longest)
 
-        x = self.hidden(ids, positions.flatten(), attend, place)
+        x = self.hidden(ids, positions.flatten(), attend, lambda layer: (cache.k[layer], cache.v[layer], slots))
         cache.lengths.add_(num_new)
-        # endregion
         return self.logits(x).unflatten(0, (batch_size, num_new))
+
+    # endregion
 
     def hidden(self, ids, positions, attend, place=None):
         """Every token through every layer and the last norm, (num_tokens, hidden_size).

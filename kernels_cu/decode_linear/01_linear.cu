@@ -33,12 +33,13 @@ linear_kernel(const ELEMENT* x, const ELEMENT* weight, const ELEMENT* bias, cons
     // region: share
     const int first_pair = first_of_block(blockIdx.x, CEIL_DIV(size_n, 2));
     const int num_pairs = first_of_block(blockIdx.x + 1, CEIL_DIV(size_n, 2)) - first_pair;
-    unsigned char* x_smem = smem + NUM_WARPS * RING_BYTES;  // (num_tokens, token_bytes(size_k))
+    unsigned char* ring_smem = smem + threadIdx.x / WARP_SIZE * RING_BYTES;  // (NUM_STAGES, 8, PIECE), of this warp
+    unsigned char* x_smem = smem + NUM_WARPS * RING_BYTES;                   // (num_tokens, token_bytes(size_k))
     float* sum_smem = reinterpret_cast<float*>(x_smem + num_tokens * token_bytes(size_k));  // (tiles, NUM_WARPS, num_tokens, 8)
     // endregion
 
     // region: start
-    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf(), smem + threadIdx.x / WARP_SIZE * RING_BYTES};
+    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf(), ring_smem};
     griddepcontrol_launch_dependents();  // the next kernel may begin to ask for its weights as well
     stream.start();
     griddepcontrol_wait();  // from here on the results of the kernel before are read, and memory is written

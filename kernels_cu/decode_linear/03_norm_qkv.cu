@@ -44,13 +44,14 @@ norm_qkv_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* nor
     const int size_n = (num_heads + 2 * num_kv_heads) * HEAD_DIM;
     const int first_pair = first_of_block(blockIdx.x, size_n / 2);
     const int num_pairs = first_of_block(blockIdx.x + 1, size_n / 2) - first_pair;
-    unsigned char* x_smem = smem + NUM_WARPS * RING_BYTES;  // (num_tokens, token_bytes(size_k))
+    unsigned char* ring_smem = smem + threadIdx.x / WARP_SIZE * RING_BYTES;  // (NUM_STAGES, 8, PIECE), of this warp
+    unsigned char* x_smem = smem + NUM_WARPS * RING_BYTES;                   // (num_tokens, token_bytes(size_k))
     float* sum_smem = reinterpret_cast<float*>(x_smem + num_tokens * token_bytes(size_k));  // (tiles, NUM_WARPS, num_tokens, 8)
     ELEMENT* norm_smem = reinterpret_cast<ELEMENT*>(sum_smem + CEIL_DIV(num_pairs, PAIRS) * NUM_WARPS * num_tokens * 2 * PAIRS);
     // endregion
 
     // region: start
-    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf(), smem + threadIdx.x / WARP_SIZE * RING_BYTES};
+    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf(), ring_smem};
     griddepcontrol_launch_dependents();  // the next kernel may begin to ask for its weights as well
     stream.start();
     load_norm<NORM>(norm_smem, norm_weight, norm_bias, size_k);
