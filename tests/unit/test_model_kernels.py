@@ -5,8 +5,10 @@ import torch
 
 from course_lib.errors import UnsupportedError
 from course_lib.measure.dispatch import OperatorNames
-from course_lib.model import Kernels, ModelConfig, Transformer
+from course_lib.model import Kernels, ModelConfig, Transformer, few_tokens
 from course_lib.model.packed import pack
+from course_lib.model.yours import work_kernels
+from course_lib.ops._foundation.launch import watched
 
 SIZES = {
     "gpt2": ModelConfig("gpt2", 29, 128, 1, 2, 2, 64, 128, 32),
@@ -40,6 +42,24 @@ def test_half_precision_step_equals_torchs(weights):
     assert set(model.kernels.sources.values()) == {"course"}
     torch.testing.assert_close(got, expected, rtol=0.02, atol=0.02 * float(expected.abs().max()))
     torch.testing.assert_close(run(model.use("fast")), expected, rtol=0.02, atol=0.02 * float(expected.abs().max()))
+
+
+@torch.no_grad()
+def test_few_tokens_are_five_launches_a_layer(weights):
+    """Unless an operation is chosen by hand, as the learner's are, weights are packed, or there are nine tokens."""
+    model = Transformer(weights.to(dtype=torch.float16)).use("fast")
+    layer = ["norm_qkv_kernel", "grouped_heads_kernel", "linear_kernel", "norm_linear_kernel", "linear_kernel"]
+
+    def launched(model, num_rows=1):
+        cache, ids = model.new_cache(num_rows, 9), torch.zeros(num_rows, dtype=torch.int64)
+        with watched() as launches:
+            model.step(ids, cache)
+        return [launch.function.name for launch in launches]
+
+    assert launched(model)[1:-1] == layer
+    assert "linear_kernel" not in launched(model, num_rows=9) + launched(model.use("fast", few_tokens=False))
+    assert not few_tokens.fits(model.use("fast").quantised(), 1)
+    assert not work_kernels(model.config).few_tokens and not Kernels("fast", decode="torch").few_tokens
 
 
 @torch.no_grad()
