@@ -1,11 +1,15 @@
 """An answer that forges what the judge reads: without a sandbox too it is not a PASS, nor does it own the terminal."""
 
+import textwrap
+
 import pytest
 import torch
 
 import course_lib
 from course_lib.grading.processes import isolation, outcome, wire
 from course_lib.grading.processes.protocol import ChildTask, Ref, Run
+from tests.grading.escapes import cheats
+from tests.grading.escapes.__main__ import cheated
 
 FORGED = '''
 import ctypes, json, os, pickle, struct
@@ -36,6 +40,21 @@ def merge(m_a, l_a, m_b, l_b):
 def test_a_verdict_forged_into_the_judges_pipe_is_no_pass(monkeypatch, tmp_path):
     monkeypatch.setenv("COURSE_WORK_DIR", str(tmp_path))
     assert course_lib.check("03.1", FORGED).state == "FAIL"
+
+
+def test_cheats_are_held_without_a_sandbox_too():
+    found = cheated(sandbox=False)
+    assert len(found) >= 15 and [name for name, worked in found.items() if worked] == []
+
+
+def test_an_answer_finds_no_right_value_in_the_judge(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_WORK_DIR", str(tmp_path))
+    body = "\n".join(map(textwrap.dedent, cheats.FIND.values()))
+    text = (
+        f"def merge(m_a, l_a, m_b, l_b):\n{textwrap.indent(body, '    ')}\n    print('looked')\n    return m_a, l_b\n"
+    )
+    verdict = course_lib.check("03.1", text)
+    assert verdict.state == "FAIL" and "looked" in verdict.printed and "reached" not in verdict.printed
 
 
 X = torch.ones(4)
