@@ -14,7 +14,19 @@ import numpy
 import torch
 
 from course_lib.errors import CourseError
-from course_lib.ops import activation, attention, decode, first_kernels, matmul, norm, paged, paged_prefill, softmax
+from course_lib.ops import (
+    activation,
+    attention,
+    cross_entropy,
+    decode,
+    embedding,
+    first_kernels,
+    matmul,
+    norm,
+    paged,
+    paged_prefill,
+    softmax,
+)
 
 LANGUAGES = ("cuda", "triton")
 SIZES = (1, 2, 3, 5, 16, 33)
@@ -165,7 +177,61 @@ def _gelu(r):
     return Case(activation.gelu_tanh, {"x": _rows(r)}, lambda a: gelu(a["x"].double(), approximate="tanh"))
 
 
-MAKERS = (_softmax, _add, _row_sum, _matmul, _attention, _decode, _paged, _prefill, _rms_norm, _gelu)
+def _swiglu(r):
+    x = _rows(r)
+    arguments = {"gate": x, "up": torch.randn_like(x), "activation": r.choice(("silu", "gelu_tanh"))}
+
+    def expected(a):
+        gate, up = (a["gate"], a["up"]) if a["up"] is not None else a["gate"].chunk(2, -1)
+        gate = gate.double()
+        silu = a["activation"] == "silu"
+        bent = torch.nn.functional.silu(gate) if silu else torch.nn.functional.gelu(gate, approximate="tanh")
+        return bent * up.double()
+
+    return Case(activation.swiglu, arguments, expected)
+
+
+def _cross_entropy(r):
+    logits = _rows(r)
+    targets = torch.randint(-1, logits.shape[1] + 1, logits.shape[:1])  # sometimes outside
+    targets[torch.rand(len(targets)) < 0.2] = -100
+
+    def expected(a):
+        options = {"ignore_index": a["ignore_index"], "label_smoothing": a["label_smoothing"], "reduction": "none"}
+        wide = a["logits"].double()
+        lse = wide.logsumexp(-1) * (a["targets"] != a["ignore_index"])
+        return torch.nn.functional.cross_entropy(wide, a["targets"].long(), **options), lse
+
+    arguments = {"logits": logits, "targets": targets, "ignore_index": -100, "label_smoothing": r.choice((0.0, 0.1))}
+    return Case(cross_entropy.cross_entropy, arguments, expected)
+
+
+def _embedding(r):
+    table = torch.randn(7, r.choice(SIZES))
+    ids = torch.randint(-1, 8, (r.choice(SIZES),))  # sometimes outside
+
+    def expected(a):
+        inside = (a["ids"] >= 0) & (a["ids"] < len(a["table"]))  # another id gives zeros
+        return a["table"][a["ids"].long() * inside] * inside[..., None]
+
+    return Case(embedding.embedding, {"ids": ids, "table": table}, expected)
+
+
+MAKERS = (
+    _softmax,
+    _add,
+    _row_sum,
+    _matmul,
+    _attention,
+    _decode,
+    _paged,
+    _prefill,
+    _rms_norm,
+    _gelu,
+    _swiglu,
+    _cross_entropy,
+    _embedding,
+)
 
 
 def call(r):
