@@ -119,6 +119,7 @@ def test_what_does_not_fit_is_refused_in_words():
         (ShapeError, lambda: ops.linear(x, weight[:, :8].contiguous()), r"expected \(size_n, 16\)"),
         (ShapeError, lambda: ops.linear(x, weight, bias=bias[:4]), r"bias has the shape \(4,\); expected \(6,\)"),
         (ShapeError, lambda: ops.linear(x, weight, residual=residual[:1]), r"residual has the shape \(1, 6\)"),
+        (ShapeError, lambda: ops.norm_linear(x, [1.0] * 16, weight), "norm_weight is a list; expected a torch tensor"),
         (ShapeError, lambda: ops.norm_linear(x, bias, weight), r"norm_weight has the shape \(6,\)"),
         (UnsupportedError, lambda: ops.norm_linear(x, x[0], weight, norm="batch"), "'rms' and 'layer'"),
         (ShapeError, lambda: ops.norm_linear(x, x[0], weight, norm="layer"), "LayerNorm has one"),
