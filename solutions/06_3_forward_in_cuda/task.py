@@ -1,7 +1,7 @@
 """06.3 FlashAttention-1 in CUDA, one thread a query row: what the judge runs."""
 
 from course_lib.grading.exercise import magnitude, probes
-from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise
+from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise, late
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention import masks as masks
@@ -52,7 +52,7 @@ EXERCISE = exercise(
         cases.case("grouped heads, two batches", 5, 18, schedules=(), heads=(2, 4, 2)),
         cases.case("more queries than keys", 50, 20, scale=0.6),
         cases.case("other tiles", 70, 47, head_dim=9, tiles=(16, 24), scale=0.5),
-        cases.case("2,500 keys", 1, 2500, head_dim=9, tiles=(16, 24)),
+        late(cases.case("2,500 keys", 1, 2500, head_dim=9, tiles=(16, 24))),
         cases.case("300 queries", 300, 3, head_dim=9, tiles=(16, 24)),
         cases.case("one query", 1, 45),
         cases.case("rising scores", 9, 53, "rising", ("reverse",)),
