@@ -36,6 +36,7 @@ class ForkedKernel:
         environment = dict(os.environ if env is None else env)
         self.process = _context.Process(target=_become_kernel, args=(arguments, environment, cwd, started))
         self.process.start()
+        started.close()  # so that `recv` ends when the process has ended before it could answer
         ready.recv()  # from here on its process group is its own, and may be ended
         self.pid = self.process.pid
 
