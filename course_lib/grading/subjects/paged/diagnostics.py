@@ -215,11 +215,12 @@ def _by_undefined(evidence, name):
 def _by_layout(evidence):
     """Right in one layout and wrong in the other."""
     failing = evidence.failing()
-    if failing and all(case.case.options.get("hnd") for case in failing):
-        name, comparison = failing[0].first_wrong
+    turned = [case for case in failing if case.case.options.get("hnd")]
+    if turned and all(case.case.options.get("hnd") or case.case.options.get("gaps") for case in failing):
+        name, comparison = turned[0].first_wrong
         return Diagnosis(
             "layout",
-            f"Right where a page holds slot after slot, wrong in the case {failing[0].case.name!r}, where it holds "
+            f"Right where a page holds slot after slot, wrong in the case {turned[0].case.name!r}, where it holds "
             f"head after head ({name} is {comparison.got:.4g} in place of {comparison.expected:.4g}). Take the strides "
             "as they are given; none of them follows from head_dim.",
         )
