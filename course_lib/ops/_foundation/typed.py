@@ -1,7 +1,7 @@
 """Types of a launcher's arguments, by the names that the whole room shares, checked before anything else looks at them.
 
 A list, a numpy array, a tensor without memory or `block=0` gets a sentence here; shapes and values are checked by each
-family. May import: errors, torch.
+family. May import: errors, numpy, torch.
 """
 
 import functools
@@ -9,13 +9,15 @@ import inspect
 import math
 import numbers
 
+import numpy
 import torch
 
 from ...errors import ShapeError, UnsupportedError
 
-_COUNTS = {"block", "block_m", "block_n", "num_blocks", "split_len", "num_ids", "num_experts"}
+_COUNTS = set("block block_m block_n num_blocks split_len num_ids num_experts max_positions rotary_dim".split())
 _WHOLE = {"num_splits", "max_seq_len", "max_seq_len_q", "ignore_index"}
-_REAL = {"softmax_scale", "eps", "label_smoothing"}
+_REAL = {"softmax_scale", "eps", "label_smoothing", "base"}
+_FLAGS = {"causal", "interleaved", "inverse", "renormalise", "gather", "validate"}
 _WORDS = {"variant", "language", "layout", "activation", "per"}
 _TENSORS = set(
     "q k v x y a b w out lse d_out logits targets ids table positions position_table gate up weight bias residual "
@@ -32,7 +34,8 @@ def typed(function):
     names = tuple(parameters)
     may_lack = {name for name, one in parameters.items() if one.default is None} | {"out"}
     may_lack |= {"k"} if "cos_sin" in parameters else set()  # rope of queries alone
-    checks = {name: (_check_of(name), name in may_lack) for name in names if _check_of(name)}
+    found = {name: _check_of(name, one.default is None) for name, one in parameters.items()}
+    checks = {name: (check, name in may_lack) for name, check in found.items() if check}
 
     @functools.wraps(function)
     def checked(*args, **kwargs):
@@ -49,12 +52,15 @@ def typed(function):
     return checked
 
 
-def _check_of(name):
+def _check_of(name, may_lack):
     """The function (name, value, devices) that looks at the arguments of this name; None where none does.
 
     The device of a tensor goes into `devices`.
     """
-    for names, check in ((_TENSORS, _tensor), (_COUNTS | _WHOLE, _whole), (_REAL, _real), (_WORDS, _word)):
+    if name == "top_k":  # a filter of `sample`, a number for each row; else the experts of a token
+        return _tensor if may_lack else _whole
+    pairs = (_TENSORS, _tensor), (_COUNTS | _WHOLE, _whole), (_REAL, _real), (_WORDS, _word), (_FLAGS, _flag)
+    for names, check in pairs:
         if name in names:
             return check
     return None
@@ -83,6 +89,11 @@ def _real(name, value, devices):
 def _word(name, value, devices):
     if not isinstance(value, str):
         raise UnsupportedError(f"{name}={value!r}; expected a word in quotes.")
+
+
+def _flag(name, value, devices):
+    if not isinstance(value, numbers.Integral | numpy.bool_) or value not in (0, 1):
+        raise UnsupportedError(f"{name}={value!r}; expected True or False.")
 
 
 def _whole(name, value, devices):
