@@ -7,36 +7,38 @@ import math
 
 import torch
 
-from ..errors import ShapeError
+from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_language
 from ._foundation.launch import cuda_launch, triton_launch
 from ._foundation.plans import planned
 from ._foundation.rows import ROW_ELEMENTS
 from ._foundation.sizes import ceil_div, power_of_two
 from ._foundation.splits import slots
+from ._foundation.typed import typed
 
 MAX_THREADS, BLOCK_THREADS = 256, 128
 HEADS = 2  # of a thread at once
 POSITIONS = {torch.int32: "int", torch.int64: "long"}
 
 
+@typed
 def cos_sin_cache(max_positions, rotary_dim, *, base=10000.0, device="cpu"):
     """The table that `rope` reads: cos and sin of position * base^(-2 i / rotary_dim).
 
     Parameters
     ----------
     max_positions, rotary_dim : int; rotary_dim even
-    base : float
+    base : float, above 0
 
     Returns
     -------
     tensor, (max_positions, rotary_dim), float32: rotary_dim / 2 cosines, then as many sines; angles made in float64,
         since float32 leaves an angle of 100,000 with an error of 0.004
     """
-    if rotary_dim % 2 or rotary_dim < 2 or max_positions < 1:
-        raise ShapeError(
-            f"rotary_dim={rotary_dim}, max_positions={max_positions}; expected an even one and at least 1."
-        )
+    if rotary_dim % 2:
+        raise ShapeError(f"rotary_dim={rotary_dim}; expected an even number, two for each pair.")
+    if base <= 0:
+        raise UnsupportedError(f"base={base}; expected a number above 0, of which powers are taken.")
     exponents = torch.arange(0, rotary_dim, 2, dtype=torch.float64) / rotary_dim
     angles = torch.arange(max_positions, dtype=torch.float64)[:, None] * base**-exponents
     return torch.cat((angles.cos(), angles.sin()), dim=1).float().to(device)
