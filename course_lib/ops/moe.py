@@ -49,6 +49,7 @@ class Sorted(NamedTuple):
     block_m: int = BLOCK_M
 
 
+@typed
 def moe(x, router_logits, w_up, w_down, *, top_k, renormalise=True, language="cuda"):
     """A mixture of SwiGLU experts: route, sort, product, SwiGLU, product, combine; six launches, no wait of the host.
 
@@ -64,8 +65,10 @@ def moe(x, router_logits, w_up, w_down, *, top_k, renormalise=True, language="cu
 
     Returns
     -------
-    out : tensor like `x`; sum of weight * w_down (silu(gate x) * (up x)) over the experts of a token
+    out : tensor like `x`; sum of weight * w_down (silu(gate x) * (up x)) over the experts of a token; each product in
+        the dtype of `x`: in float16 one beyond 65504 is an infinity
     """
+    require_tensor(w_down, "w_down", 3, x.dtype)
     experts, weights = route(router_logits, top_k, renormalise=renormalise)
     num_experts = router_logits.shape[1]
     pairs = sort(experts, num_experts, block_m=tile_rows(experts.numel(), num_experts, language))
@@ -140,7 +143,8 @@ def combine(y, places, weights):
     Parameters
     ----------
     y : tensor, (num_pairs, num_cols), float32, float16 or bfloat16, contiguous
-    places : tensor, (num_tokens, top_k), int32; weights : the same, float32
+    places : tensor, (num_tokens, top_k), int32, rows of `y` (checked on a CPU; on a GPU a check would wait for it)
+    weights : the same, float32
 
     Returns
     -------
@@ -160,6 +164,8 @@ def plan_route(logits, top_k, *, renormalise=True):
         raise UnsupportedError(
             f"top_k={top_k} of {num_experts} experts; expected 1 to {MAX_TOP_K} of at most {MAX_EXPERTS}."
         )
+    if not logits.is_cuda and not bool(torch.isfinite(logits).all()):
+        raise ShapeError("logits hold NaN or an infinity; experts are chosen by finite logits.")
     experts = logits.new_empty(num_tokens, top_k, dtype=torch.int32)
     weights = logits.new_empty(num_tokens, top_k, dtype=torch.float32)
     defines = {"ELEMENT": ROW_ELEMENTS[logits.dtype], "NUM_EXPERTS": num_experts, "TOP_K": top_k}
@@ -238,6 +244,8 @@ def plan_combine(y, places, weights):
             f"y has {len(y)} rows, places {tuple(places.shape)} and weights {tuple(weights.shape)}; "
             "expected a row for each place."
         )
+    if not places.is_cuda and bool(((places < 0) | (places >= len(y))).any()):
+        raise ShapeError(f"places holds {places.min()} to {places.max()}; y has the rows 0 to {len(y) - 1}.")
     out = y.new_empty(num_tokens, num_cols)
     width = access_width(num_cols, y, out)
     grid = (ceil_div(num_cols, width * 128), num_tokens)
