@@ -24,6 +24,7 @@ TILES = {
 }
 
 
+@typed
 def pack(q):
     """The words that `linear` reads, of weights q (size_n, size_k) uint8, 0 to 15; made once, with torch.
 
@@ -44,9 +45,11 @@ def pack(q):
     return bytes_of_words.view(torch.int32).view(size_n, -1)
 
 
+@typed
 def linear(x, packed, scales, zeros, *, out=None):
     """x w^T for any number of rows of x: `gemv` up to eight, `gemm` from nine on; parameters and errors as there."""
-    return ran((plan if len(x) <= MAX_TOKENS else plan_gemm)(x, packed, scales, zeros, out=out))
+    many = x.ndim == 2 and len(x) > MAX_TOKENS
+    return ran((plan_gemm if many else plan)(x, packed, scales, zeros, out=out))
 
 
 def gemv(x, packed, scales, zeros, *, out=None):
@@ -56,8 +59,9 @@ def gemv(x, packed, scales, zeros, *, out=None):
     ----------
     x : tensor, (num_tokens, size_k), float16 or bfloat16; at most 8 rows, which start at multiples of 16 bytes
     packed : tensor, (size_n, 16 * ceil(size_k / 128)), int32, contiguous: of `pack`
-    scales : tensor, (num_groups, size_n), dtype of `x`, contiguous; size_k / num_groups is 32, 64 or 128
-    zeros : tensor like `scales`, uint8, 0 to 15
+    scales : tensor, (num_groups, size_n), dtype of `x`, contiguous, finite; size_k / num_groups is 32, 64 or
+        128
+    zeros : tensor like `scales`, uint8, 0 to 15 (checked on a CPU, as scales are; on a GPU a check would wait for it)
     out : tensor, (num_tokens, size_n), dtype of `x`, contiguous, or None for a new one
 
     Returns
@@ -147,12 +151,13 @@ def _require(x, packed, scales, zeros):
     if x.ndim != 2 or x.numel() == 0 or x.dtype not in ELEMENTS:
         raise ShapeError(f"x is {x.dtype} {tuple(x.shape)}; expected float16 or bfloat16 (num_tokens, size_k).")
     require_capability(x, "mma.m16n8k16 needs")
-    (num_tokens, size_k), size_n = x.shape, len(packed)
+    num_tokens, size_k = x.shape
     if (size_k > 1 and x.stride(1) != 1) or (num_tokens > 1 and x.stride(0) % CHUNK) or x.data_ptr() % 16:
         raise ShapeError(f"x has strides {x.stride()}; its rows must be contiguous and start at multiples of 16 bytes.")
     require_tensor(packed, "packed", 2, torch.int32)
     require_tensor(scales, "scales", 2, x.dtype)
     require_tensor(zeros, "zeros", 2, torch.uint8)
+    size_n = len(packed)
     wanted = (size_n, 16 * ceil_div(size_k, STRETCH))
     if packed.shape != wanted:
         raise ShapeError(f"packed has the shape {tuple(packed.shape)}; size_k={size_k} asks for {wanted}.")
@@ -162,3 +167,7 @@ def _require(x, packed, scales, zeros):
         )
     if size_k % len(scales) or size_k // len(scales) not in GROUPS:
         raise UnsupportedError(f"size_k={size_k} in {len(scales)} groups; a group is 32, 64 or 128 weights.")
+    if not zeros.is_cuda and int(zeros.max()) > 15:
+        raise ShapeError(f"zeros holds {int(zeros.max())}; four bits hold 0 to 15.")
+    if not scales.is_cuda and not bool(torch.isfinite(scales).all()):
+        raise ShapeError("scales hold NaN or an infinity; expected finite numbers.")
