@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export COURSE_ENGINE=cpu COURSE_WORK_DIR=$work  # your own answers in work/ are not touched
+unset PYTHONDONTWRITEBYTECODE  # hundreds of processes import the course: it is compiled once
 pytest=(.venv/bin/python -m pytest -q -n "${TEST_WORKERS:-2}" --dist loadfile --durations=8 --durations-min=5)
 status=0
 
