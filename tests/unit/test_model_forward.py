@@ -9,8 +9,6 @@ from course_lib.errors import ModelError
 from course_lib.model import Decoder, KVCache, ModelConfig, Sampling, Transformer, generate, graph
 from course_lib.model.generate import prompt_len
 
-transformers = pytest.importorskip("transformers")
-
 SHAPES = {"vocab_size": 61, "bos_token_id": None, "eos_token_id": None}
 GPT2 = SHAPES | {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 48}
 LLAMA = SHAPES | {
@@ -18,17 +16,17 @@ LLAMA = SHAPES | {
     "max_position_embeddings": 48, "rms_norm_eps": 1e-5,
 }  # fmt: skip
 MODELS = {
-    "gpt2": (transformers.GPT2LMHeadModel, transformers.GPT2Config, GPT2),
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", GPT2),
     "gpt2 untied, narrow": (
-        transformers.GPT2LMHeadModel, transformers.GPT2Config, GPT2 | {"tie_word_embeddings": False, "n_inner": 24},
+        "GPT2LMHeadModel", "GPT2Config", GPT2 | {"tie_word_embeddings": False, "n_inner": 24},
     ),
-    "llama": (transformers.LlamaForCausalLM, transformers.LlamaConfig, LLAMA | {"num_key_value_heads": 4}),
+    "llama": ("LlamaForCausalLM", "LlamaConfig", LLAMA | {"num_key_value_heads": 4}),
     "llama grouped": (
-        transformers.LlamaForCausalLM, transformers.LlamaConfig,
+        "LlamaForCausalLM", "LlamaConfig",
         LLAMA | {"num_key_value_heads": 2, "head_dim": 12, "rope_theta": 500.0},
     ),
     "llama tied": (
-        transformers.LlamaForCausalLM, transformers.LlamaConfig,
+        "LlamaForCausalLM", "LlamaConfig",
         LLAMA | {"num_key_value_heads": 1, "tie_word_embeddings": True},
     ),
 }  # fmt: skip
@@ -38,9 +36,10 @@ PROMPTS = [[7, 3, 3, 19, 60, 0, 5, 1], [11], [42, 8, 23]]
 @pytest.fixture(scope="module", params=MODELS)
 def pair(request, tmp_path_factory):
     """(transformers' model, ours from its files); weights large enough that the tokens differ."""
+    transformers = pytest.importorskip("transformers")  # takes seconds: only where it is used
     kind, config, options = MODELS[request.param]
     torch.manual_seed(3)
-    theirs = kind(config(**options)).eval()
+    theirs = getattr(transformers, kind)(getattr(transformers, config)(**options)).eval()
     with torch.no_grad():
         for parameter in theirs.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
