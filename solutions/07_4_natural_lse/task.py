@@ -39,7 +39,8 @@ def _state(case, gen):
     m_log2 = scores.amax(dim=1)
     shift = torch.where(m_log2 == NEG_INF, torch.zeros_like(m_log2), m_log2)
     probs_unnorm = torch.exp2(scores - shift[:, None])
-    acc = probs_unnorm @ inputs.normal((num_keys, head_dim), "float32", gen)
+    v = inputs.normal((num_keys, head_dim), "float32", gen) * case.options.get("v_scale", 1.0)
+    acc = probs_unnorm @ v
     return dict(zip(NAMES, (acc, m_log2, probs_unnorm.sum(dim=1)), strict=True))
 
 
@@ -59,7 +60,7 @@ def _finished(acc, m_log2, l):
 
 
 def _diagnose(evidence):
-    looks = (by_parameters, _by_rows, _by_few_keys, _by_base, _by_division, _by_size, _by_empty)
+    looks = (_by_few_keys, by_parameters, _by_rows, _by_base, _by_division, _by_size, _by_empty)
     return next((found for look in looks if (found := look(evidence)) is not None), None)
 
 
@@ -189,7 +190,8 @@ EXERCISE = exercise(
         _case("head_dim 128", 18, 128),
         _case("300 rows", 300, block_m=128),
         _case("two keys", 19, num_keys=2),
-        _case("one key", 5, num_keys=1),
+        # With l = 1, few terms and numbers far above the 0.3 of the tolerance's floor, out is allowed 4e-7 of itself.
+        _case("one key", 5, 1, values="ones", num_keys=1, v_scale=2.0**40),
         _case("scores near -12000", 18, values="minus_12000", empty=True),
         _case("scores near -100", 5, values="minus_100"),
         _case("scores near +100", 5, values="plus_100"),
