@@ -22,6 +22,8 @@ SCHEDULES = ("forward", "reverse", "random")
 
 LENGTHS, CAPACITY = (53, 20), 64  # of the probe
 
+NEARLY, FAR_OFF = 4.0, 100.0  # errors, in tolerances
+
 WRITES = "each element is written once"
 
 
@@ -159,7 +161,8 @@ def _by_far(evidence):
     """Right while the heads of a group have scores of one size."""
     failing = evidence.failing()
     far = [c for c in failing if c.case.options.get("far")]
-    if not far or any(c not in far and c.case.values not in ("minus_100", "minus_12000") for c in failing):
+    others = [c for c in failing if c not in far and c.case.values not in ("minus_100", "minus_12000")]
+    if not far or not _lower_heads_alone(far[0]) or not all(_nearly_right(c) for c in others):
         return None
     return Diagnosis(
         "max_of_the_group",
@@ -167,6 +170,19 @@ def _by_far(evidence):
         "and where the rows that are padding, scores 0, share the tile with a head with -100: with one maximum for all "
         "rows the weights of the lower ones are exp(-100), nearly 0. Every row has a maximum of its own.",
     )
+
+
+def _lower_heads_alone(case):
+    """Whether the heads with doubled scores are right and others far off: their weights are lost."""
+    out = case.comparisons.get("out")
+    if out is None or out.wrong is None or bool(out.wrong[:, 1::2].any()):
+        return False
+    return bool((out.ratio > FAR_OFF).any())
+
+
+def _nearly_right(case):
+    """Whether no error is larger than rounding weights below 1 to half makes it, where the largest is 1 exactly."""
+    return all(c.ratio is not None and bool((c.ratio <= NEARLY).all()) for c in case.comparisons.values())
 
 
 def _by_fading(evidence):

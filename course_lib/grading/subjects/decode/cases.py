@@ -46,7 +46,7 @@ def decode_inputs(case, gen):
     options: scale is the softmax_scale; tail="kept" leaves finite numbers past the end; reversed=True turns the keys
     round; v="head_numbers" counts the heads of k and v through the batch, from 1; far=True doubles the scores of every
     second query head; fades=True makes v FIRST in the first tile of keys and LATER in all others; faint=True gives the
-    first key score 0 and v = 0, all others FAINT and FAINT_V.
+    first key score 0 and v = 0, all others FAINT and FAINT_V; k_level is added to the first column of k.
     """
     batch_size, num_heads, num_kv_heads, _, capacity, head_dim = (case.sizes[name] for name in SIZES)
     kv_shape = (batch_size, num_kv_heads, capacity, head_dim)
@@ -58,6 +58,7 @@ def decode_inputs(case, gen):
         tensors["v"] = (tensors["v"] * numbers).to(tensors["v"].dtype)
     if case.options.get("far"):
         tensors["q"][:, 1::2] *= 2
+    tensors["k"][..., 0] += case.options.get("k_level", 0.0)
     if case.options.get("fades"):
         later = (torch.arange(capacity) >= BLOCK_N)[:, None]
         tensors["v"] = torch.where(later, LATER, FIRST).expand(kv_shape).to(tensors["v"].dtype)

@@ -13,6 +13,7 @@ from ...exercise.spec import Probe
 
 TILE = 16  # keys of a whole split in most probes, and of a tile
 OTHER_SCALE = 0.5  # no 1 / sqrt(head_dim) of the exercises
+K_LEVEL = 4.0  # the mean of k's first column in "unity", about: far from 0, where half precision rounds too much
 OUT, LSE = "partial_out", "partial_lse"
 
 
@@ -30,7 +31,7 @@ def split_probes(make, counted, *, out=OUT, lse=LSE):
     tiles = make("tiles", one, 2 * TILE, 2 * TILE, "step", v="halves", at=TILE)
     heads = make("head map", (2, 4, 2), TILE, TILE + 4, "zeros", v="head_numbers", tail="kept")
     return (
-        Probe("unity", make("unity", one, TILE, TILE, "step", v="ones", at=TILE // 2), unity.read),
+        Probe("unity", make("unity", one, TILE, TILE, "step", v="ones", at=TILE // 2, k_level=K_LEVEL), unity.read),
         Probe("ramp", make("ramp", one, TILE, TILE, **half), ramp.read),
         Probe("down", down, lambda _inputs, outputs: _row(outputs[out])[:2]),
         Probe("columns", make("columns", one, TILE, TILE, **half), _columns(out)),
