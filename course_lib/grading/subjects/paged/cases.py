@@ -30,7 +30,7 @@ def case(name, seq_lens, page_size=4, heads=(2, 1), values="normal", schedules=(
 
     options: hnd, minus_one (-1 past the end of the table), past (in slots without a token), v, head_dim, scale (the
     softmax_scale; 1 / sqrt(head_dim) without), times (the scores of the distribution), level (of all scores), whole
-    (numbers in q and k), cut, far and gaps (extent.py)
+    (numbers in q and k), full_last (the first page is the last of the pool), cut, far and gaps (extent.py)
     """
     sizes = dict(zip(SIZES, (*heads, page_size, max(seq_lens)), strict=True))
     return Case(name, sizes, values, options={"seq_lens": tuple(seq_lens), **options}, schedules=schedules, late=late)
@@ -47,7 +47,7 @@ def usual(schedules=("forward", "reverse"), first=("forward",), many=(21, 0, 9),
         case("mixed lengths, grouped heads", (2 * p + 3, 1, 2 * p), p, (4, 2), schedules=schedules, late=True),
         case("a sequence without tokens", (0, p + 2), p, (1, 1), schedules=first),
         case("heads before slots", (2 * p + 1, p), p, (4, 2), schedules=first, hnd=True, late=True),
-        case("three query heads for each of k", (p + 1,), p, (6, 2), schedules=first),
+        case("three query heads for each of k", (p + 1,), p, (6, 2), schedules=first, full_last=True),
         case("softmax_scale of another size", (p + 2,), p, (2, 1), schedules=first, scale=0.4),
         case("rising scores", (3 * p + 3,), p, (1, 1), "rising", first),
         case("falling scores", (3 * p + 3,), p, (1, 1), "falling", first),
@@ -113,6 +113,9 @@ def _table(case, gen):
     num_pages = sum(needed) + SPARE
     order = torch.randperm(num_pages - 1, generator=gen) + 1
     order = torch.cat((order[: sum(needed)], torch.zeros(1, dtype=torch.int64), order[sum(needed) :]))
+    if case.options.get("full_last"):  # heads beyond num_kv_heads lie outside the pool
+        order[order == num_pages - 1] = order[0].clone()
+        order[0] = num_pages - 1
     if case.options.get("cut"):  # nothing lies behind the last page of the last sequence
         order[order == num_pages - 1] = order[sum(needed) - 1].clone()
         order[sum(needed) - 1] = num_pages - 1
