@@ -73,9 +73,11 @@ def plan(
     one_each = q[:1].expand(batch_size, -1, -1)  # the checks of decoding, which has one query a sequence
     checks.require_queries(one_each, num_kv_heads, k_pages.shape[-1], block_table, seq_lens, k_pages)
     require_rows("q", q, k_pages)
-    if cu_seqlens_q.shape != (batch_size + 1,) or cu_seqlens_q.dtype != torch.int32:
+    fits = cu_seqlens_q.shape == (batch_size + 1,) and cu_seqlens_q.dtype == torch.int32
+    if not fits or not cu_seqlens_q.is_contiguous():
         raise ShapeError(
-            f"cu_seqlens_q is {cu_seqlens_q.dtype} {tuple(cu_seqlens_q.shape)}; expected int32 ({batch_size + 1},)."
+            f"cu_seqlens_q is {cu_seqlens_q.dtype} {tuple(cu_seqlens_q.shape)}; expected contiguous int32 "
+            f"({batch_size + 1},)."
         )
     require_lengths(seq_lens, block_table.shape[1] * page_size, None, validate, most_name="max_pages * page_size")
     require_pages(block_table, seq_lens, page_size, len(k_pages), validate)
