@@ -114,6 +114,7 @@ def _plan_masked(scores, seq_lens_kv, language):
     if seq_lens_kv is None or seq_lens_kv.shape != (batch_size,) or seq_lens_kv.dtype != torch.int32:
         got = "nothing" if seq_lens_kv is None else f"{tuple(seq_lens_kv.shape)}, {seq_lens_kv.dtype}"
         raise ShapeError(f"seq_lens_kv must be ({batch_size},), torch.int32: one length a batch entry; got {got}.")
+    require_tensor(seq_lens_kv, "seq_lens_kv", 1, torch.int32)
     if ((seq_lens_kv < 0) | (seq_lens_kv > seq_len_kv)).any():
         raise ShapeError(f"seq_lens_kv holds {seq_lens_kv.tolist()}; lengths lie in 0 .. seq_len_kv={seq_len_kv}.")
     out, lse = torch.empty_like(scores), scores.new_empty(batch_size, seq_len_q)
