@@ -6,7 +6,7 @@ May import: errors, cuda.steps, ops._foundation, torch. Grid and block are writt
 import torch
 
 from ..cuda.steps import names
-from ..errors import ShapeError
+from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_step, require_tensor
 from ._foundation.launch import Launches, cuda_launch, ran, triton_launch
 from ._foundation.sizes import ceil_div, power_of_two, row_bytes
@@ -55,6 +55,8 @@ def plan_add(x, y, *, variant="02_tail", language="cuda", block=BLOCK):
     require_tensor(y, "y", 1, torch.float32)
     if x.shape != y.shape:
         raise ShapeError(f"x has {x.numel()} elements and y {y.numel()}; both must have the same length.")
+    if language == "triton" and block & (block - 1):
+        raise UnsupportedError(f"block={block}; a Triton program has a power of two.")
     if variant == "01_add" and x.numel() % block:
         raise ShapeError(f"x has {x.numel()} elements; 01_add takes a multiple of {block}. 02_tail takes any length.")
     out, grid = torch.empty_like(x), (ceil_div(x.numel(), block),)
