@@ -12,6 +12,7 @@ from ._foundation.launch import cuda_launch, ran
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
 from ._foundation.splits import slots as slots_of
 from ._foundation.typed import typed
+from ._foundation.values import require_slots
 
 MAX_TOKENS = 8  # columns of an mma
 NUM_WARPS, NUM_STAGES = 12, 7  # of a block; items of a warp's ring
@@ -81,6 +82,7 @@ def norm_qkv(
     weight : tensor, ((num_heads + 2 * num_kv_heads) * head_dim, size_k): rows of q, then of k, then of v
     k_cache, v_cache : tensors, (num_slots, num_kv_heads, head_dim), dtype of `x`, contiguous; head_dim even
     slots : tensor, (num_tokens,), int64: where the token's keys and values go; a negative one is left out
+        and no slot comes twice (checked on a CPU, as positions are; on a GPU a check would wait for it)
     num_heads : int
     positions, cos_sin : tensors as in `ops.rope.rope`, positions int32: q and k are turned, pairs
         (i, i + head_dim / 2). None for both: nothing is turned
@@ -98,7 +100,7 @@ def norm_qkv(
 @typed
 def plan(x, weight, *, bias=None, residual=None, out=None):
     """The launch of 01_linear, not yet run."""
-    shape = (len(x), len(weight))
+    shape = _sizes(x, weight)
     out = _output(x, shape, out)
     _require(x, weight, bias)
     if residual is not None:
@@ -114,13 +116,13 @@ def plan_norm(
     """The launch of 02_norm_linear, not yet run."""
     if activation not in ACTIVATIONS:
         raise UnsupportedError(f"activation={activation!r}; these kernels have None, 'gelu' and 'swiglu'.")
-    size_n = len(weight)
+    num_tokens, size_n = _sizes(x, weight)
     if activation == "swiglu" and size_n % 2:
         raise ShapeError(f"weight has {size_n} rows; swiglu takes a gate and another factor, an even number.")
-    out = _output(x, (len(x), size_n // 2 if activation == "swiglu" else size_n), out)
+    out = _output(x, (num_tokens, size_n // 2 if activation == "swiglu" else size_n), out)
     _require(x, weight, bias)
     defines = _norm(x, norm_weight, norm_bias, norm) | {"ACTIVATION": ACTIVATIONS[activation]}
-    arguments = (x, norm_weight, norm_bias, weight, bias, out, len(x), size_n, x.shape[1], float(eps))
+    arguments = (x, norm_weight, norm_bias, weight, bias, out, num_tokens, size_n, x.shape[1], float(eps))
     return _launch("02_norm_linear", x, size_n, arguments, out, defines)
 
 
@@ -130,24 +132,28 @@ def plan_qkv(
     positions=None, cos_sin=None, out=None,
 ):  # fmt: skip
     """The launch of 03_norm_qkv, not yet run."""
+    num_tokens, size_n = _sizes(x, weight)
     for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
         require_tensor(cache, name, 3, x.dtype)
         _require_shape(cache, name, k_cache.shape, x.dtype)
     num_kv_heads, head_dim = k_cache.shape[1:]
     rows = (num_heads + 2 * num_kv_heads) * head_dim
-    if len(weight) != rows or head_dim % 2:
+    if size_n != rows or head_dim % 2:
         raise ShapeError(
-            f"weight has {len(weight)} rows; {num_heads} query and 2 * {num_kv_heads} other heads of {head_dim}, an "
+            f"weight has {size_n} rows; {num_heads} query and 2 * {num_kv_heads} other heads of {head_dim}, an "
             f"even number, are {rows}."
         )
-    out = _output(x, (len(x), num_heads, head_dim), out)
+    out = _output(x, (num_tokens, num_heads, head_dim), out)
     _require(x, weight, bias)
     _require_shape(slots, "slots", x.shape[:1], torch.int64)
+    require_slots(slots, len(k_cache), name="slots")
     if (positions is None) != (cos_sin is None):
         raise ShapeError("positions and cos_sin belong together; one of them is None.")
     if cos_sin is not None:
         _require_shape(positions, "positions", x.shape[:1], torch.int32)
+        require_tensor(cos_sin, "cos_sin", 2, torch.float32)
         _require_shape(cos_sin, "cos_sin", (len(cos_sin), head_dim), torch.float32)
+        _require_positions(positions, len(cos_sin))
     defines = _norm(x, norm_weight, norm_bias, norm) | {"HEAD_DIM": head_dim}
     arguments = (
         x, norm_weight, norm_bias, weight, bias, cos_sin, positions, slots, out, k_cache, v_cache, len(x), num_heads,
@@ -191,6 +197,14 @@ def _shared_bytes(num_tokens, size_n, size_k, grid):
     return rings + num_tokens * (token + 32 * NUM_WARPS * tiles) + 4 * size_k
 
 
+def _sizes(x, weight):
+    """(num_tokens, size_n) of two matrices."""
+    for name, tensor in (("x", x), ("weight", weight)):
+        if tensor.ndim != 2:
+            raise ShapeError(f"{name} has the shape {tuple(tensor.shape)}; expected 2 dimensions.")
+    return len(x), len(weight)
+
+
 def _output(x, shape, out):
     """`out`, or a new one, after the checks of x."""
     if x.ndim != 2 or x.numel() == 0 or x.dtype not in ELEMENTS or not x.is_contiguous():
@@ -207,6 +221,13 @@ def _output(x, shape, out):
         return x.new_empty(shape)
     _require_shape(out, "out", shape, x.dtype)
     return out
+
+
+def _require_positions(positions, most):
+    if not positions.is_cuda and not bool(((positions >= 0) & (positions < most)).all()):
+        raise ShapeError(
+            f"positions go from {positions.min()} to {positions.max()}; the table has the positions 0 to {most - 1}."
+        )
 
 
 def _require(x, weight, bias):

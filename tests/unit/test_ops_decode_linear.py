@@ -111,7 +111,7 @@ def test_no_finding(schedule):
 
 def test_what_does_not_fit_is_refused_in_words():
     x, weight, bias, residual = inputs(2, 6, 16)
-    cache, slots = torch.zeros(3, 1, 2, device=WHERE).half(), torch.zeros(2, dtype=torch.int64, device=WHERE)
+    cache, slots = torch.zeros(3, 1, 2, device=WHERE).half(), torch.arange(2, device=WHERE)
     for error, wrong, sentence in (
         (ShapeError, lambda: ops.linear(x.float(), weight), "expected float16 or bfloat16"),
         (UnsupportedError, lambda: ops.linear(x.repeat(5, 1), weight), "at most 8 rows"),

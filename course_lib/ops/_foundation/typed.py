@@ -14,11 +14,12 @@ import torch
 
 from ...errors import ShapeError, UnsupportedError
 
-_COUNTS = set("block block_m block_n num_blocks split_len num_ids num_experts max_positions rotary_dim".split())
+_COUNTS = {"block", "block_m", "block_n", "num_blocks", "split_len", "num_ids", "num_experts", "num_heads"}
+_COUNTS |= {"max_positions", "rotary_dim"}
 _WHOLE = {"num_splits", "max_seq_len", "max_seq_len_q", "ignore_index"}
 _REAL = {"softmax_scale", "eps", "label_smoothing", "base"}
 _FLAGS = {"causal", "interleaved", "inverse", "renormalise", "gather", "validate"}
-_WORDS = {"variant", "language", "layout", "activation", "per"}
+_WORDS = {"variant", "language", "layout", "activation", "per", "norm"}
 _TENSORS = set(
     "q k v x y a b w out lse d_out logits targets ids table positions position_table gate up weight bias residual "
     "d_residual d_loss k_pages v_pages block_table seq_lens seq_lens_kv cu_seqlens_q slot_mapping copies k_scales "

@@ -52,15 +52,15 @@ def require_starts(cu_seqlens, total, longest, validate=False, name="cu_seqlens_
         raise ShapeError(f"max_seq_len_q={longest}, and a sequence of {name} has {int(lengths.max())} queries.")
 
 
-def require_slots(slot_mapping, num_slots, validate=False):
+def require_slots(slot_mapping, num_slots, validate=False, name="slot_mapping"):
     """Slots of the pool; a negative one is not stored, and none comes twice."""
     if not looked_at(slot_mapping, validate):
         return
     stored = slot_mapping[slot_mapping >= 0]
     if stored.numel() and int(stored.max()) >= num_slots:
-        raise ShapeError(f"slot_mapping holds {int(stored.max())}; the pool has the slots 0 to {num_slots - 1}.")
+        raise ShapeError(f"{name} holds {int(stored.max())}; the pool has the slots 0 to {num_slots - 1}.")
     if stored.unique().numel() != stored.numel():
-        raise ShapeError("slot_mapping holds a slot twice; which token it would keep is undefined.")
+        raise ShapeError(f"{name} holds a slot twice; which token it would keep is undefined.")
 
 
 def require_copies(copies, num_pages, validate=False):
