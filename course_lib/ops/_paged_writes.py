@@ -78,6 +78,8 @@ def plan_copy_pages(k_pages, v_pages, copies, *, language="cuda", validate=False
     if copies.ndim != 2 or copies.shape[1:] != (2,) or copies.dtype != torch.int64 or not len(copies):
         raise ShapeError(f"copies is {copies.dtype} {tuple(copies.shape)}; expected int64 (num_copies, 2), not empty.")
     for name, pages in (("k_pages", k_pages), ("v_pages", v_pages)):
+        if pages.ndim < 2 or pages.numel() == 0:
+            raise ShapeError(f"{name} has the shape {tuple(pages.shape)}; expected pages of at least one number.")
         page_bytes, stride_bytes = (n * pages.element_size() for n in (pages[0].numel(), pages.stride(0)))
         if not pages[0].is_contiguous() or page_bytes % 16 or stride_bytes % 16 or pages.data_ptr() % 16:
             raise ShapeError(f"{name} has strides {pages.stride()}; pages are contiguous and whole words of 16 bytes.")
