@@ -60,7 +60,7 @@ def decode_attention(
               01 to 03; 8 * head_dim bytes a split and head for the parts, of 02 to 04
     Numerics  scores, m, l and sums in float32; 04 rounds the weights to the dtype of `q` before the second product
     NaN       in what is read comes out where torch gives it, in lse too; rows at or past seq_lens are not read.
-              A score of +inf makes lse NaN as well, where torch gives +inf; scores that are all -inf give 0, -inf
+              Where an infinity is read, NaN may stand for what torch gives
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
     options |= {"num_splits": num_splits, "max_seq_len": max_seq_len, "counters": counters}

@@ -76,7 +76,7 @@ def paged_attention(
     Cost      bytes: 2 * sum(seq_lens) * num_kv_heads * head_dim * 2, read once by 04, a time a head by 02 and 03
     Numerics  scores, m, l and sums in float32; 04 rounds the weights to the dtype of `q` before the second product
     NaN       in what is read comes out where torch gives it, in lse too; what is at or past seq_lens is not read.
-              A score of +inf makes lse NaN as well, where torch gives +inf; scores that are all -inf give 0, -inf
+              Where an infinity is read, NaN may stand for what torch gives
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
     options |= {"max_seq_len": max_seq_len, "counters": counters, "deterministic": deterministic, "validate": validate}
