@@ -20,7 +20,7 @@ def sample(logits, temperature, noise, *, top_k=None, top_p=None, min_p=None, ou
     Parameters
     ----------
     logits : tensor, (num_rows, num_cols), float32, float16 or bfloat16; rows contiguous and one stride apart; -inf is a
-        masked logit, every row has a finite one, none is NaN
+        masked logit, every row has a finite one, none is NaN or +inf
     temperature : tensor, (num_rows,), float32; below 1e-5 the row's token is the first of its largest logits
     noise : tensor, (num_rows,), float32, from 0 to below 1: all chance of the row
     top_k : tensor, (num_rows,), int32, or None; kept are the top_k largest logits; 0 or less keeps all
@@ -87,5 +87,5 @@ def _require_range(rows, temperature, noise):
     if not bool(((temperature >= 0) & torch.isfinite(temperature)).all()):
         raise ShapeError(f"temperature holds {temperature.tolist()}; expected finite numbers of at least 0.")
     finite = torch.isfinite(rows).any(-1)
-    if not bool(finite.all()) or bool(torch.isnan(rows).any()):
-        raise ShapeError("logits have a NaN, or a row without a finite number: there is no token to take.")
+    if not bool(finite.all()) or bool((torch.isnan(rows) | torch.isposinf(rows)).any()):
+        raise ShapeError("logits have a NaN or +inf, or a row without a finite number: there is no token to take.")
