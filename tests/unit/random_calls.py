@@ -74,7 +74,7 @@ def _attention(r):
     def expected(a):
         scale = 0.25 if a["softmax_scale"] is None else a["softmax_scale"]
         scores = a["q"].double() @ a["k"].double().transpose(-1, -2) * float(scale)
-        return scores.softmax(-1) @ a["v"].double()
+        return _weights({"x": scores}) @ a["v"].double()
 
     return Case(attention.attention, arguments, expected)
 
@@ -192,7 +192,7 @@ def _cross_entropy(r):
     def expected(a):
         options = {"ignore_index": a["ignore_index"], "label_smoothing": a["label_smoothing"], "reduction": "none"}
         wide = a["logits"].double()
-        lse = wide.logsumexp(-1) * (a["targets"] != a["ignore_index"])
+        lse = wide.logsumexp(-1).masked_fill(a["targets"] == a["ignore_index"], 0.0)
         return torch.nn.functional.cross_entropy(wide, a["targets"].long(), **options), lse
 
     arguments = {"logits": logits, "targets": targets, "ignore_index": -100, "label_smoothing": r.choice((0.0, 0.1))}

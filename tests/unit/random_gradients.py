@@ -120,9 +120,10 @@ def _masked_softmax(r):
         lens = a["seq_lens_kv"].long()[:, None, None]
         assert lens.min() >= 0 and lens.max() <= keys, "a length outside was taken"
         last = lens - queries + torch.arange(queries)[None, :, None]
-        scores = scores.masked_fill(torch.arange(keys) > last, -torch.inf)
-        empty = scores.isneginf().all(-1, keepdim=True)
-        return scores.softmax(-1).masked_fill(empty, 0.0), scores.logsumexp(-1)
+        hidden = torch.arange(keys) > last
+        scores = scores.masked_fill(hidden, -torch.inf)
+        hidden = hidden | scores.isneginf().all(-1, keepdim=True)
+        return scores.softmax(-1).masked_fill(hidden, 0.0), scores.logsumexp(-1)
 
     return Case(softmax.masked_softmax, arguments, expected)
 

@@ -40,6 +40,7 @@ def _norm_qkv(r):
             cos, sin = a["cos_sin"][places.long()].double()[:, None].chunk(2, -1)
             first, second = heads[:, :3].chunk(2, -1)
             heads[:, :3] = torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
+            heads[:, 3] += 0.0 * heads[:, 3].roll(a["cos_sin"].shape[1] // 2, -1)  # v is turned by 0: NaN spreads
         stored = a["slots"] >= 0
         caches = a["k_cache"].double(), a["v_cache"].double()
         for cache, head in zip(caches, (2, 3), strict=True):
