@@ -209,18 +209,19 @@ def line_of(kernel, number):
     return kernel.source.splitlines()[int(number) - 1] if number.isdigit() else ""
 
 
-def test_a_default_device_of_torch_does_not_reach_the_simt_machine(tmp_path):
+def test_a_default_device_of_torch_does_not_reach_the_simt_machine():
     program = """
-        import torch
+        import secrets, torch
         from course_lib import cuda
         torch.set_default_device("meta")  # tensors without memory: a missing device="cpu" crashes
-        kernel = cuda.compile('''#include <cuda_fp16.h>
+        kernel = cuda.compile(f"// {secrets.token_hex()}: compiled anew" + '''
+        #include <cuda_fp16.h>
         extern "C" __global__ void k(float* x, __half factor) { x[threadIdx.x] *= (float)factor; }''')
         x = torch.ones(32, device="cpu")
         kernel(1, 32, x, 2.0)
         assert kernel.profile(1, 32, x, 2.0).ok and x.tolist() == [4.0] * 32
     """
-    environment = {**os.environ, "COURSE_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(cuda.KERNELS_ROOT.parent)}
+    environment = {**os.environ, "PYTHONPATH": str(cuda.KERNELS_ROOT.parent)}
     command = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
