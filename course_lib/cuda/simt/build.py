@@ -137,7 +137,7 @@ def _run(arguments, **options):
 
 def runtime_library():
     """Return the path of the runtime, compiled on first use (a few seconds, once for each version)."""
-    flags = ("-std=c++17", "-O2", "-gdwarf-4", "-g1", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-pthread")
+    flags = ("-std=c++17", "-O3", "-gdwarf-4", "-g1", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-pthread")
     flags += ("-U_FORTIFY_SOURCE",)  # where it is the default: its longjmp refuses to leave a fiber's stack
     key = _hash(compiler()[2], flags, _tree_hash(RUNTIME), (INCLUDE / "simt" / "tensor_map.h").read_text("utf-8"))
     target = cache_dir() / f"libsimt-{key}.so"
