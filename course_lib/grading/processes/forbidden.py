@@ -8,6 +8,7 @@ May import: faults, torch.
 
 import contextlib
 import functools
+import threading
 from fnmatch import fnmatchcase
 
 import torch
@@ -28,15 +29,26 @@ class Off:
     """
 
     def __init__(self, names):
-        self.error = None
+        self.error, self.here = None, threading.local()
         self.patterns = tuple(name for name in names if name.startswith(_OPERATORS))
+        if self.patterns:
+            self._follow_threads()
         for name in names:
             if name not in self.patterns:
                 self._replace(name)
 
+    @contextlib.contextmanager
     def operators(self):
-        """A context in which the operators raise."""
-        return _Refusing(self) if self.patterns else contextlib.nullcontext()
+        """A context in which the operators raise, in threads that are started in it as well."""
+        if not self.patterns:
+            yield
+            return
+        self.here.refusing = True
+        try:
+            with _Refusing(self):
+                yield
+        finally:
+            self.here.refusing = False
 
     def refuse(self, name):
         """Raise, now and in `check`."""
@@ -47,6 +59,17 @@ class Off:
         """Raise even though the answer swallowed the exception; it still knows its line."""
         if self.error is not None:
             raise self.error
+
+    def _follow_threads(self):
+        """A dispatch mode holds in one thread alone: a thread that is started inside `operators` gets its own."""
+        start = threading.Thread.start
+
+        def start_refusing(thread):
+            if getattr(self.here, "refusing", False):
+                thread.run = self.operators()(thread.run)
+            start(thread)
+
+        threading.Thread.start = start_refusing
 
     def _replace(self, name):
         *path, last = name.split(".")
