@@ -73,12 +73,30 @@ def _bordering(batch, close):
     return (batch["temperatures"] > 0) & (_drawn(probs, noise - close) != _drawn(probs, noise + close))
 
 
-def at_the_border(seeds, steps, temperatures):
-    """Logits (num_rows, 2), float32, whose first probability is the next one below or above the row's noise."""
+def at_the_border(seeds, steps, temperatures, level):
+    """Logits (num_rows, 2), float32, whose first probability is the next one below or above the row's noise.
+
+    level : (num_rows,) bool; there both are near 100, and the quotients with the temperature, rounded to float32, lie
+        on the other side of the noise; elsewhere the second one is 0
+    """
     noise = torch.tensor([number(*key) for key in zip(seeds.tolist(), steps.tolist(), strict=True)]).double()
     nearest = (torch.logit(noise) * temperatures).float()
     beyond = torch.where(torch.arange(len(seeds)) % 2 == 0, float("inf"), -float("inf"))
-    return torch.stack((torch.nextafter(nearest, beyond), torch.zeros_like(nearest)), dim=1)
+    logits = torch.stack((torch.nextafter(nearest, beyond), torch.zeros_like(nearest)), dim=1)
+    logits[level] = _across(noise[level], temperatures[level])
+    return logits
+
+
+def _across(noise, temperatures):
+    """Logits (num_rows, 2) near 100: of 64 pairs those whose rounded quotients are furthest across the noise."""
+    temperature, second = temperatures[:, None], torch.arange(100.0, 164.0).expand(len(noise), -1)
+    first = (second + torch.logit(noise)[:, None] * temperature).float()
+    exact = (first.double() - second) / temperature.double()
+    rounded = (first / temperature).double() - (second / temperature).double()
+    before, after = (torch.sigmoid(one) - noise[:, None] for one in (exact, rounded))
+    margin = torch.where(before * after < 0, torch.minimum(before.abs(), after.abs()), 0.0)
+    best = margin.argmax(dim=1, keepdim=True)
+    return torch.cat((first.gather(1, best), second.gather(1, best)), dim=1)
 
 
 def _with_seeds(change):

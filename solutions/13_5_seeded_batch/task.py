@@ -36,7 +36,7 @@ def _numbers(case, gen):
 def _logits(case, gen, temperatures, seeds, steps):
     shape, options = tuple(case.sizes.values()), case.options
     if case.values == "border":
-        return outcomes.at_the_border(seeds, steps, temperatures)
+        return outcomes.at_the_border(seeds, steps, temperatures, level=temperatures == 0.7)
     if case.values in ("grid", "one seed", "all seeds"):
         return torch.tensor([0.5, 0.2, 0.15, 0.1, 0.05]).log().expand(shape).clone()
     logits = 2.0 * torch.randn(shape, generator=gen) * options.get("size", 1.0) + options.get("level", 0.0)
