@@ -176,6 +176,13 @@ def _drops(case, least):
 
 
 def _by_low(evidence):
+    case = combine.only_with(evidence, "lowest")
+    if case is not None:
+        return Diagnosis(
+            "low_taken_for_empty",
+            f"Right for log-sum-exps from -12,000 to +100, wrong in the case {case.case.name!r}: is a number taken for "
+            "-inf, as the start of m? Only -inf marks a part without keys, and only -inf is below every maximum.",
+        )
     return combine.by_low(evidence, part="part")
 
 

@@ -15,6 +15,7 @@ from course_lib.grading.subjects.ledger.share import share
 from .diagnostics import LAYOUT, diagnose, numbered
 
 NEG_INF, WARP_SIZE = float("-inf"), 32
+LOWEST = -(2.0**32)  # below the numbers that people take for -inf
 SCHEDULES = ("forward", "reverse", "random")
 ONCE = "part_out once, part_lse twice a lane at most, out once; a token without parts not at all"
 
@@ -31,6 +32,8 @@ def _inputs(case, gen):
         return _fixed(case)
     (num_tokens, num_heads, head_dim, most), counts = case.sizes.values(), case.options["counts"]
     lse = inputs.scores(case.values, (num_tokens, num_heads, most), "float32", gen)
+    if case.values == "spikes":
+        lse[0] = lse[0].sort(dim=-1).values  # of one token the spike is the last part, never the first
     lse += torch.log(torch.randint(1, LONGEST_SPLIT + 1, lse.shape, generator=gen).float())
     lse += LOW if case.options.get("low") else 0.0
     if case.options.get("empty"):
@@ -38,6 +41,8 @@ def _inputs(case, gen):
     if case.options.get("faint"):
         lse = torch.where(torch.arange(most) > 0, FAINT, 0.0).expand(lse.shape)
     part_lse = torch.cat([lse[token, :, :count].T for token, count in enumerate(counts)]).contiguous()
+    if case.options.get("lowest"):  # of the first part; the others weigh nothing beside it
+        part_lse[:1], part_lse[1:] = LOWEST, 2.0 * LOWEST
     part_out = inputs.normal((*part_lse.shape, head_dim), "float32", gen) * (LARGE if case.options.get("large") else 1)
     if case.options.get("faint"):
         part_out = torch.where(part_lse[:, :, None] < 0.0, FAINT_OUT, 0.0).expand(part_out.shape).contiguous()
@@ -135,6 +140,12 @@ def _read_row(_inputs, outputs):
     return {"first": first, "second": second, "lse": outputs["lse"].double()[0, 0].item()}
 
 
+def _unread(case, _given):
+    """lse of scores so low that base 2 and back rounds it by more than the sum of the weights."""
+    rows = (case.sizes["num_tokens"], case.sizes["num_heads"])
+    return {"lse": torch.full(rows, bool(case.options.get("lowest")))}
+
+
 EXERCISE = exercise(
     __file__,
     cases=(
@@ -152,6 +163,7 @@ EXERCISE = exercise(
         _case("log-sum-exps near +100", (5, 3), values="plus_100"),
         _case("log-sum-exps near -100", (5, 3), values="minus_100"),
         _case("log-sum-exps near -12,000", (5, 2), low=True),
+        _case("log-sum-exps below -1e9", (3,), 1, 32, low=True, lowest=True),
         _case("one part of 120", (12, 6), values="spikes"),
         _case("some parts empty", (8, 3, 12, 0, 5), 3, empty=0.4),
         _case("all parts empty", (1, 4), empty=1.1),
@@ -161,7 +173,8 @@ EXERCISE = exercise(
     oracle=lambda case, tensors: _merged(tensors, torch.float64),
     baseline=lambda case, tensors: _merged(tensors, torch.float32),
     rules={"out": "weights", "lse": "lse"},
-    largest_score=magnitude.of_inputs("part_lse"),
+    largest_score=lambda case, given: 0.0 if case.options.get("lowest") else magnitude.largest(given["part_lse"]),
+    unread=_unread,
     probes=_probes(),
     diagnose=diagnose,
     bound_bytes=lambda case: (_bytes_read(case), "part_out and part_lse read once, 4 bytes each"),

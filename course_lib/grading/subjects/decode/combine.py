@@ -172,8 +172,9 @@ def by_low(evidence, part="split"):
     case = only_with(evidence, "low")
     return case and Diagnosis(
         "low_taken_for_empty",
-        f"Right for log-sum-exps near 0, +100 and -100, wrong near {LOW:g} (case {case.case.name!r}). Only -inf marks "
-        f"a {part} without keys, and only -inf is below every maximum.",
+        f"Right for log-sum-exps near 0, +100 and -100, wrong near {LOW:g} (case "
+        f"{evidence.failing()[-1].case.name!r}). Only -inf marks a {part} without keys, and only -inf is below every "
+        "maximum.",
     )
 
 
