@@ -12,7 +12,7 @@ from ._foundation.launch import cuda_launch, ran
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
 from ._foundation.splits import slots as slots_of
 from ._foundation.typed import typed
-from ._foundation.values import require_slots
+from ._foundation.values import require_positions, require_slots
 
 MAX_TOKENS = 8  # columns of an mma
 NUM_WARPS, NUM_STAGES = 12, 7  # of a block; items of a warp's ring
@@ -153,7 +153,7 @@ def plan_qkv(
         _require_shape(positions, "positions", x.shape[:1], torch.int32)
         require_tensor(cos_sin, "cos_sin", 2, torch.float32)
         _require_shape(cos_sin, "cos_sin", (len(cos_sin), head_dim), torch.float32)
-        _require_positions(positions, len(cos_sin))
+        require_positions(positions, len(cos_sin))
     defines = _norm(x, norm_weight, norm_bias, norm) | {"HEAD_DIM": head_dim}
     arguments = (
         x, norm_weight, norm_bias, weight, bias, cos_sin, positions, slots, out, k_cache, v_cache, len(x), num_heads,
@@ -221,13 +221,6 @@ def _output(x, shape, out):
         return x.new_empty(shape)
     _require_shape(out, "out", shape, x.dtype)
     return out
-
-
-def _require_positions(positions, most):
-    if not positions.is_cuda and not bool(((positions >= 0) & (positions < most)).all()):
-        raise ShapeError(
-            f"positions go from {positions.min()} to {positions.max()}; the table has the positions 0 to {most - 1}."
-        )
 
 
 def _require(x, weight, bias):

@@ -15,6 +15,7 @@ from ._foundation.rows import ROW_ELEMENTS
 from ._foundation.sizes import ceil_div, power_of_two
 from ._foundation.splits import slots
 from ._foundation.typed import typed
+from ._foundation.values import require_positions
 
 MAX_THREADS, BLOCK_THREADS = 256, 128
 HEADS = 2  # of a thread at once
@@ -180,8 +181,4 @@ def _require_table(q, positions, cos_sin):
         )
     if positions.device != q.device or cos_sin.device != q.device:
         raise ShapeError(f"positions is on {positions.device}, cos_sin on {cos_sin.device} and q on {q.device}.")
-    if not q.is_cuda and not bool(((positions >= 0) & (positions < len(cos_sin))).all()):
-        raise ShapeError(
-            f"positions go from {positions.min()} to {positions.max()}; "
-            f"the table has the positions 0 to {len(cos_sin) - 1}."
-        )
+    require_positions(positions, len(cos_sin))

@@ -52,6 +52,15 @@ def require_starts(cu_seqlens, total, longest, validate=False, name="cu_seqlens_
         raise ShapeError(f"max_seq_len_q={longest}, and a sequence of {name} has {int(lengths.max())} queries.")
 
 
+def require_positions(positions, num_positions):
+    """Rows of a table of cosines and sines; of tensors on the CPU alone."""
+    if looked_at(positions, validate=False) and not bool(((positions >= 0) & (positions < num_positions)).all()):
+        raise ShapeError(
+            f"positions go from {positions.min()} to {positions.max()}; "
+            f"the table has the positions 0 to {num_positions - 1}."
+        )
+
+
 def require_slots(slot_mapping, num_slots, validate=False, name="slot_mapping"):
     """Slots of the pool; a negative one is not stored, and none comes twice."""
     if not looked_at(slot_mapping, validate):
