@@ -83,13 +83,9 @@ def _forward_again(r):
     case = _cross_entropy_backward(r)
     del case.arguments["lse"]
 
-    def both(**a):
-        losses = {name: a[name] for name in ("logits", "targets", "ignore_index", "label_smoothing", "language")}
-        lse = cross_entropy.cross_entropy(**losses)[1]
-        return cross_entropy.cross_entropy_backward(lse=lse, **a)
-
-    def chained(d_loss, logits, targets, ignore_index, label_smoothing, language="cuda"):
-        return both(**{name: value for name, value in locals().items() if name != "both"})
+    def chained(d_loss, logits, targets, language="cuda", **options):
+        lse = cross_entropy.cross_entropy(logits, targets, language=language, **options)[1]
+        return cross_entropy.cross_entropy_backward(d_loss, logits, targets, lse, language=language, **options)
 
     def expected(a):
         assert a["targets"].min() >= 0 or a["ignore_index"] < 0, "a target outside was taken"
