@@ -159,9 +159,9 @@ class Service:
         try:
             self.stats = self.engine.stats()
             while self._obey():
-                if self.engine.has_work:
-                    self._deliver(self.engine.step())
-                self.stats = self.engine.stats()
+                outputs = self.engine.step() if self.engine.has_work else ()
+                self.stats = self.engine.stats()  # before the outputs: a client that has its answer finds them so
+                self._deliver(outputs)
                 for stream in list(self._open.values()):
                     if stream.deadline is not None and stream.deadline < time.monotonic():
                         stream.expire()

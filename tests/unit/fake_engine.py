@@ -53,15 +53,25 @@ class Gate:
 
     def __init__(self):
         self.changed, self.permits, self.is_open, self.error = threading.Condition(), 0, False, None
-        self.waiting, self.passed = False, 0
+        self.inside, self.passed = False, 0
+
+    @property
+    def may_pass(self):
+        return self.permits > 0 or self.is_open or self.error is not None
+
+    @property
+    def waiting(self):
+        """Whether a step has begun that may not pass."""
+        with self.changed:
+            return self.inside and not self.may_pass
 
     def wait(self):
         with self.changed:
-            self.waiting = True
-            assert self.changed.wait_for(lambda: self.permits > 0 or self.is_open or self.error, 60)
-            if self.error:
+            self.inside = True
+            assert self.changed.wait_for(lambda: self.may_pass, 60)
+            if self.error is not None:
                 raise self.error
-            self.waiting, self.permits, self.passed = False, self.permits - 1, self.passed + 1
+            self.inside, self.permits, self.passed = False, self.permits - 1, self.passed + 1
 
     def let(self, count):
         """Let `count` steps pass."""

@@ -146,8 +146,8 @@ def test_a_stop_string_ends_the_request_in_the_engine_too():
         gate.let(needed)
         answer = course.post(stop="STOP", max_tokens=90, ignore_eos=True).json()
         assert answer["usage"]["completion_tokens"] == needed
-        gate.let(1)  # the step in flight
-        wait_until(lambda: gate.passed == needed + 1 and course.is_empty)
+        gate.let(1)  # the step in flight, if it had begun
+        wait_until(lambda: course.is_empty)
         assert 'request_success_total{finished_reason="stop",model_name="small"} 1.0' in course.get("/metrics").text
 
 

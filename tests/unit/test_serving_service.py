@@ -191,8 +191,11 @@ def test_stop_ends_open_requests_and_leaves_no_page_behind():
     service = Service(engine).start()
     stream = service.submit(request(tokens=50))
     wait_until(lambda: gate.waiting)
+    stopping = threading.Thread(target=service.stop)
+    stopping.start()
+    wait_until(lambda: service.state == "stopped")
     gate.open()
-    service.stop()
+    stopping.join()
     with pytest.raises(EngineStopped, match="the service was stopped"):
         list(stream)
     with pytest.raises(EngineStopped, match="the service was stopped"):
