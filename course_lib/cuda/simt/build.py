@@ -244,7 +244,8 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
         if os.environ.get("COURSE_SANDBOXED") == "1":
             refuse_host_calls(path, name, filename)
 
-    prune(cache_dir())
+    if key.startswith("0"):  # one build of 16: it looks at every file
+        prune(cache_dir())
     return build_into(target, make)
 
 

@@ -61,25 +61,20 @@ def _tensor_out(tensor, blobs):
 
 
 def _out(value, blobs):
+    """What JSON does not know, in its terms; the bytes of a tensor go to `blobs`."""
     if isinstance(value, torch.Tensor):
         return _tensor_out(value, blobs)
     if isinstance(value, Ref):
         return {"~ref": [value.name, value.before]}
     if isinstance(value, MapRef):
         return {"~map": [value.name, list(value.box), value.swizzle]}
-    if isinstance(value, dict):
-        return {str(key): _out(item, blobs) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_out(item, blobs) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
     raise WireError(f"a {type(value).__name__} cannot travel between the judge and the child")
 
 
 def pack(value):
     """`value` (dicts, lists, numbers, strings, tensors, Ref, MapRef) as bytes."""
     blobs = []
-    head = json.dumps(_out(value, blobs)).encode()
+    head = json.dumps(value, default=lambda one: _out(one, blobs)).encode()
     return b"".join([_LENGTH.pack(len(head)), head, *blobs])
 
 
@@ -109,18 +104,17 @@ def _tensor_in(spec, reader):
 
 
 def _in(value, reader):
-    if isinstance(value, list):
-        return [_in(item, reader) for item in value]
-    if isinstance(value, dict):
-        if set(value) == {"~tensor"}:
-            return _tensor_in(value["~tensor"], reader)
-        if set(value) == {"~ref"}:
-            name, before = value["~ref"]
-            return Ref(str(name), before)
-        if set(value) == {"~map"}:
-            name, box, swizzle = value["~map"]
-            return MapRef(str(name), tuple(box), swizzle)
-        return {key: _in(item, reader) for key, item in value.items()}
+    """A dict that was read, or the tensor, Ref or MapRef that it stands for."""
+    if len(value) != 1:
+        return value
+    if "~tensor" in value:
+        return _tensor_in(value["~tensor"], reader)
+    if "~ref" in value:
+        name, before = value["~ref"]
+        return Ref(str(name), before)
+    if "~map" in value:
+        name, box, swizzle = value["~map"]
+        return MapRef(str(name), tuple(box), swizzle)
     return value
 
 
@@ -138,8 +132,8 @@ def unpack(data, start=0):
 
     (head_bytes,) = _LENGTH.unpack(reader(_LENGTH.size))
     try:
-        return _in(json.loads(reader(head_bytes)), reader), position
-    except (ValueError, RecursionError, RuntimeError) as error:
+        return json.loads(reader(head_bytes), object_hook=lambda one: _in(one, reader)), position
+    except (ValueError, TypeError, RecursionError, RuntimeError) as error:
         raise WireError(f"the message cannot be read: {error}") from None
 
 
