@@ -13,14 +13,17 @@ key=$(cat pyproject.toml constraints.txt scripts/setup.sh course_lib/labextensio
 say() { echo "[setup] $*"; }
 stop() { echo "[setup] $*" >&2; exit 1; }
 
+# The system's own comes first: built with a profile, it runs a tenth faster than one that pyenv compiled.
 find_python() {
-    local candidate newest
+    local candidate newest modules
     for newest in 13 99; do  # what was tested comes before what is newer
-        for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
-            if "$candidate" -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $newest))" 2>/dev/null; then
-                echo "$candidate"
-                return
-            fi
+        for modules in "venv, ensurepip" sys; do  # one that cannot make an environment is named only where all are so
+            for candidate in ${PYTHON:-/usr/bin/python3 python3 python3.13 python3.12 python3.11}; do
+                if "$candidate" -c "import sys, $modules; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $newest))" 2>/dev/null; then
+                    echo "$candidate"
+                    return
+                fi
+            done
         done
     done
     stop "The course needs Python 3.11 or newer, and found none: install it (Debian 12, Ubuntu 24.04: sudo apt install" \
@@ -49,7 +52,7 @@ make_venv() {
     python=$(find_python)
     "$python" -c 'import venv, ensurepip' 2>/dev/null ||
         stop "Python's venv module is missing; install it with: sudo apt install python3-venv"
-    say "making $venv with $("$python" --version)"
+    say "making $venv with $("$python" --version) ($python)"
     "$python" -m venv --clear "$venv"
     echo "$PWD" >"$folder"
 }

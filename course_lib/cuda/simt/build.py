@@ -47,8 +47,10 @@ COMMON_FLAGS = (
     "-ftrivial-auto-var-init=pattern",  # an uninitialised accumulator must not be 0 by chance
     "-pthread",
 )
+# Of a thousand kernels that run once each, compiling takes most of the time: the tests ask for -Og.
+FAST_LEVEL = os.environ.get("COURSE_FAST_LEVEL", "-O2")
 # A tail call (a last assert, a last barrier) becomes a jump without a return address, and so has no line.
-FAST_FLAGS = ("-O2", "-fno-optimize-sibling-calls", "-gdwarf-4", "-g1", "-DSIMT_FAST")
+FAST_FLAGS = (FAST_LEVEL, "-fno-optimize-sibling-calls", "-gdwarf-4", "-g1", "-DSIMT_FAST")
 # No optimisation that merges, splits, moves or duplicates accesses: the ledger counts the source.
 CHECKED_FLAGS = ("-gdwarf-4", "-g1", "-fno-builtin", "-DSIMT_CHECKED", "-fsanitize=thread")
 CHECKED_GCC = (
