@@ -13,13 +13,16 @@ key=$(cat pyproject.toml constraints.txt scripts/setup.sh course_lib/labextensio
 say() { echo "[setup] $*"; }
 stop() { echo "[setup] $*" >&2; exit 1; }
 
-# The system's own comes first: built with a profile, it runs a tenth faster than one that pyenv compiled.
+version_fits() { "$1" -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $2))" 2>/dev/null; }
+has_venv() { "$1" -c 'import venv, ensurepip' 2>/dev/null; }
+
 find_python() {
-    local candidate newest modules
+    # the system's own comes first: built with a profile, it runs a tenth faster than one that pyenv compiled
+    local candidate newest need candidates=${PYTHON:-${SYSTEM_PYTHON-/usr/bin/python3} python3 python3.13 python3.12 python3.11}
     for newest in 13 99; do  # what was tested comes before what is newer
-        for modules in "venv, ensurepip" sys; do  # one that cannot make an environment is named only where all are so
-            for candidate in ${PYTHON:-/usr/bin/python3 python3 python3.13 python3.12 python3.11}; do
-                if "$candidate" -c "import sys, $modules; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $newest))" 2>/dev/null; then
+        for need in has_venv true; do
+            for candidate in $candidates; do
+                if version_fits "$candidate" "$newest" && "$need" "$candidate"; then
                     echo "$candidate"
                     return
                 fi
@@ -50,7 +53,7 @@ check_compiler() {
 make_venv() {
     local python
     python=$(find_python)
-    "$python" -c 'import venv, ensurepip' 2>/dev/null ||
+    has_venv "$python" ||
         stop "Python's venv module is missing; install it with: sudo apt install python3-venv"
     say "making $venv with $("$python" --version) ($python)"
     "$python" -m venv --clear "$venv"

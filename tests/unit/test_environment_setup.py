@@ -47,6 +47,7 @@ class Setup:
         """(exit status, what it printed, what Python was asked for) of one run."""
         self.calls_file.write_text("")
         variables = {"PATH": str(self.bin), "CALLS": str(self.calls_file), "FAKE": str(self.bin / "python3")}
+        variables |= {"SYSTEM_PYTHON": ""}
         result = subprocess.run(
             ["bash", "scripts/setup.sh"],
             cwd=self.folder,
@@ -88,6 +89,15 @@ def test_a_tested_python_comes_before_a_newer_one(setup):
     shutil.rmtree(setup.folder / ".venv")
     setup.add("python3.12", FAKE_PYTHON.replace("Python 3.12.0", "Python 3.12.9"))
     assert "making .venv with Python 3.12.9" in setup.run()[1]
+
+
+def test_the_systems_python_comes_before_the_one_on_the_path_unless_it_has_no_venv(setup):
+    setup.add("system", FAKE_PYTHON.replace("Python 3.12.0", "Python 3.11.2"))
+    system = str(setup.bin / "system")
+    assert f"making .venv with Python 3.11.2 ({system})" in setup.run(SYSTEM_PYTHON=system)[1]
+    shutil.rmtree(setup.folder / ".venv")
+    setup.add("system", FAKE_PYTHON.replace("NO_VENV:-0", "NO_VENV:-1"))
+    assert "making .venv with Python 3.12.0 (python3)" in setup.run(SYSTEM_PYTHON=system)[1]
 
 
 def test_second_run_downloads_nothing(setup):
