@@ -191,6 +191,7 @@ def masked_softmax_kernel(
     for start in range(0, seq_len_kv, BLOCK_N):
         cols = start + tl.arange(0, BLOCK_N)
         scores = tl.load(scores_row + cols, mask=cols < num_visible, other=-float("inf"))
-        tl.store(out_row + cols, tl.exp(scores - shift) / l_safe, mask=cols < seq_len_kv)
+        weights = tl.where(cols < num_visible, tl.exp(scores - shift) / l_safe, 0.0)  # 0 beside a NaN too
+        tl.store(out_row + cols, weights, mask=cols < seq_len_kv)
     tl.store(lse_ptr + row, m + tl.log(l_safe))
     # endregion

@@ -50,4 +50,4 @@ def test_the_judge_passes_it_on():
     assert task == {"one": Ref("x", before=BEFORE), "other": Ref("x")}
     bound = Bindings(Run("far", {"x": torch.arange(4.0)}, {}, (task["one"], task["other"])))
     far, plain = bound.arguments
-    assert plain.data_ptr() == address(far) == far.data_ptr() + 4 * BEFORE
+    assert plain.data_ptr() == address(far) == (far.data_ptr() + 4 * BEFORE) % 2**64  # addresses wrap round
