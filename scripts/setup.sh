@@ -16,9 +16,12 @@ stop() { echo "[setup] $*" >&2; exit 1; }
 version_fits() { "$1" -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $2))" 2>/dev/null; }
 has_venv() { "$1" -c 'import venv, ensurepip' 2>/dev/null; }
 
+# Built with a profile, it runs a tenth faster than one that pyenv compiled; on macOS it is a stub that asks for Xcode.
+system_python() { [ "$(uname -s)" != Linux ] || echo /usr/bin/python3; }
+
 find_python() {
-    # the system's own comes first: built with a profile, it runs a tenth faster than one that pyenv compiled
-    local candidate newest need candidates=${PYTHON:-${SYSTEM_PYTHON-/usr/bin/python3} python3 python3.13 python3.12 python3.11}
+    local candidate newest need
+    local candidates=${PYTHON:-${SYSTEM_PYTHON-$(system_python)} python3 python3.13 python3.12 python3.11}
     for newest in 13 99; do  # what was tested comes before what is newer
         for need in has_venv true; do
             for candidate in $candidates; do
