@@ -118,7 +118,7 @@ def call(function, num_ranks, arguments, constants):
     answers = [_answer(*pipe) for pipe in pipes]
     failed = [wire.fault_from(answer["fault"]) for answer in answers if "fault" in answer]
     if failed:
-        fault = min(failed, key=lambda fault: fault.kind == "deadlock")
+        fault = min(failed, key=lambda fault: fault.kind in ("deadlock", "not_verified_here"))
         raise Problem(fault.kind, fault.message, fault.line, fault.detail)
     return [answer["outputs"] for answer in answers]
 
@@ -142,9 +142,14 @@ def _rank_main(function, rank, num_ranks, given, store, write_end):
         os._exit(0)
 
 
-def _join(rank, num_ranks, store):
+def _join(rank, num_ranks, path):
+    """Meet the other ranks; no rank begins, and may leave, while another one still connects to it."""
+    limit = timedelta(seconds=SECONDS)
     try:
-        dist.init_process_group("gloo", f"file://{store}", timedelta(seconds=SECONDS), num_ranks, rank)
+        store = dist.FileStore(path, num_ranks)
+        dist.init_process_group("gloo", store=store, timeout=limit, world_size=num_ranks, rank=rank)
+        store.set(f"joined {rank}", "")
+        store.wait([f"joined {other}" for other in range(num_ranks)], limit)
     except Exception as error:
         raise Problem("not_verified_here", f"Two processes cannot meet over gloo here: {error}") from None
 
