@@ -148,6 +148,7 @@ class Decoder:
             self._prefill(max(lengths), used)
         self.cache.longest, self.made = max(lengths), 1
 
+    @torch.no_grad()  # with gradients other kernels would run, and keep what nobody reads
     def _prefill(self, seq_len, used):
         """The first `seq_len` tokens of `prompts` into the cache, and the first new token of each row.
 
@@ -170,6 +171,7 @@ class Decoder:
                 self.graph()
             self.cache.longest += 1
 
+    @torch.no_grad()
     def _step(self):
         self._take(self.model.step(self.ids, self.cache))
 

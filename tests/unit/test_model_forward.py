@@ -139,7 +139,7 @@ def test_tokens_end(model):
 
 
 def test_steps_as_a_graph_would_record_them(model):
-    """Every buffer keeps its address, and no length of the host is in a step: the capacity bounds the keys."""
+    """Every buffer keeps its address, the capacity bounds the keys, and gradients, for other kernels, are off."""
     rows = [Sampling(0.8, seed=2), Sampling(), Sampling(1.1, top_p=0.9, seed=3)]
     expected = generate(model, PROMPTS, max_new_tokens=9, sampling=rows)
     decoder = Decoder(model, 3, 24, 9)
@@ -147,13 +147,18 @@ def test_steps_as_a_graph_would_record_them(model):
     buffers = [decoder.ids, decoder.index, decoder.tokens, decoder.noise, decoder.cache.lengths, decoder.cache.k]
     addresses, bounds = [x.data_ptr() for x in buffers], []
     decode = model.kernels.decode
-    model.kernels.decode = lambda *arguments: bounds.append(arguments[-1]) or decode(*arguments)
+
+    def noted(*arguments):
+        bounds.append((arguments[-1], torch.is_grad_enabled()))
+        return decode(*arguments)
+
+    model.kernels.decode = noted
     decoder.graph = decoder._step  # what a graph replays
     for _ in range(8):
         decoder.advance()
     model.kernels.decode = decode
     assert decoder.tokens.T.tolist() == expected
-    assert [x.data_ptr() for x in buffers] == addresses and set(bounds) == {24}
+    assert [x.data_ptr() for x in buffers] == addresses and set(bounds) == {(24, False)}
     again = generate(model, PROMPTS[::-1], max_new_tokens=5, decoder=decoder)
     assert again == generate(model, PROMPTS[::-1], max_new_tokens=5)
     with pytest.raises(ModelError, match="3 rows of at most 9 new tokens; 3 rows of 10"):
