@@ -20,8 +20,9 @@ update: setup  ## the newest chapters and kernels; your answers, predictions, no
 test: setup  ## set up if needed and run everything that needs no GPU
 	@bash scripts/test.sh
 
-test-gpu: setup  ## the tests that need an NVIDIA GPU
-	$(BIN)/python -m pytest -m gpu tests/gpu
+test-gpu: setup  ## the tests that need an NVIDIA GPU; TEST_WORKERS=8 uses more cores
+	$(BIN)/python -m pytest -m "gpu and not whole_gpu" -n $${TEST_WORKERS:-2} --maxschedchunk 1 tests/gpu
+	$(BIN)/python -m pytest -m whole_gpu tests/gpu
 
 bench: setup  ## measure this machine; rows go to benchmarks/results
 	$(BIN)/course bench

@@ -193,6 +193,7 @@ def test_a_fault_names_the_kernel(name):
     assert done.returncode != 0 and sentence in done.stderr, done.stderr
 
 
+@pytest.mark.whole_gpu
 def test_out_of_memory_is_a_sentence():
     done = run_script("""
         import torch

@@ -43,6 +43,7 @@ COMMON_FLAGS = (
     "-fno-math-errno",
     "-fno-finite-loops",
     "-fno-delete-null-pointer-checks",
+    "-fno-stack-protector",  # a default of Ubuntu: an array overrun would abort where it has to be named
     "-fstack-clash-protection",  # touches every page of a large frame, so that it cannot skip the guard page
     "-ftrivial-auto-var-init=pattern",  # an uninitialised accumulator must not be 0 by chance
     "-pthread",
