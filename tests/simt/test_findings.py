@@ -146,6 +146,11 @@ __global__ void endless_recursion(const float* x, float* out, int n) {
     int local[2] = {n, n};
     out[0] = deeper(n, local);
 }
+void abort();  // what the C library calls where it finds a stack or its own memory overwritten
+__global__ void aborted(const float* x, float* out, int n) {
+    out[0] = x[0];
+    if (n > 1) abort();
+}
 __global__ void large_frame(const float* x, float* out, int n) {
     float local[1 << 16];
     for (int i = 0; i < 1 << 16; i++) local[(i * 7) % (1 << 16)] = x[i % 64];
@@ -350,6 +355,7 @@ def test_spinning_for_ever_is_stopped(profile):
         ("endless_spin", "step_limit"),
         ("endless_recursion", "stack_overflow"),
         ("large_frame", "stack_overflow"),
+        ("aborted", "out_of_bounds"),
         ("failed_assertion", "trap"),
         ("trap", "trap"),
         ("divide", "trap"),
@@ -366,9 +372,18 @@ def test_the_process_survives_a_fault_of_the_fast_build(launch, monkeypatch, nam
     assert fault.value.findings[0].kind == kind, str(fault.value)
 
 
-@pytest.mark.parametrize("name", ["endless_recursion", "large_frame", "failed_assertion", "trap", "divide"])
-def test_faults_of_the_checked_build(profile, name):
-    kind = "stack_overflow" if name in ("endless_recursion", "large_frame") else "trap"
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("endless_recursion", "stack_overflow"),
+        ("large_frame", "stack_overflow"),
+        ("aborted", "out_of_bounds"),
+        ("failed_assertion", "trap"),
+        ("trap", "trap"),
+        ("divide", "trap"),
+    ],
+)
+def test_faults_of_the_checked_build(profile, name, kind):
     report = _profile(profile, name, n=16)
     assert {one.kind for one in report.findings} == {kind}, str(report)
     assert report.findings[0].line

@@ -277,5 +277,7 @@ def _crash(reader, thread):
         return "misaligned", f"{thread} touches an address of a wrong alignment ({rule}), or one far beyond all memory."
     if detail == "instruction":
         return "trap", f"{thread} reached an instruction that does not exist (code that cannot be reached?)."
+    if detail == "abort":
+        return "out_of_bounds", f"{thread} was stopped by the C library: it wrote past a local array, over its own stack?"
     raw = {"address": reader.result["stop_address"], "space": 0}
     return "out_of_bounds", f"{thread} touches {reader.outside(raw)}."

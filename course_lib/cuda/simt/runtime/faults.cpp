@@ -18,9 +18,10 @@ namespace simt {
 
 constexpr size_t ALTERNATE_STACK_BYTES = 64 * 1024;  // a stack overflow leaves no room on the fiber's own stack
 constexpr long TICK_NS = 50'000'000;  // 50 ms
-constexpr int CRASHES[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+constexpr int CRASHES[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};  // abort: the C library found memory overwritten
+constexpr int NUM_CRASHES = sizeof(CRASHES) / sizeof(*CRASHES);
 
-static struct sigaction old_crash[4], old_interrupt;
+static struct sigaction old_crash[NUM_CRASHES], old_interrupt;
 static struct timespec started;
 static volatile sig_atomic_t interrupted;
 static thread_local timer_t timer;
@@ -45,13 +46,13 @@ static bool in_kernel(uintptr_t code) {
     return code >= launch->library.code_low && code < launch->library.code_high;
 }
 
-// SIGSEGV, SIGBUS, SIGFPE, SIGILL. The detail tells findings.py which sentence to write.
+// One of CRASHES. The detail tells findings.py which sentence to write.
 static void on_crash(int signal_number, siginfo_t* info, void* context) {
     auto address = reinterpret_cast<uintptr_t>(info->si_addr);
     // An overflow can also happen in the runtime, called from the end of a fiber's stack, where `current` may be null.
     bool overflow = signal_number == SIGSEGV && worker && worker->stacks->is_guard(address);
     if (!launch || !worker || (!current && !overflow)) {  // not a kernel's: the earlier handler takes it
-        for (int i = 0; i < 4; ++i)
+        for (int i = 0; i < NUM_CRASHES; ++i)
             if (CRASHES[i] == signal_number) sigaction(signal_number, &old_crash[i], nullptr);
         return;
     }
@@ -65,6 +66,7 @@ static void on_crash(int signal_number, siginfo_t* info, void* context) {
 #endif
     if (signal_number == SIGFPE) detail = "division";
     if (signal_number == SIGILL) detail = "instruction";
+    if (signal_number == SIGABRT) detail = "abort";
     if (overflow) detail = "stack";
     stop_launch(Stop::kernel_fault, relative, address, detail);
 }
@@ -108,7 +110,7 @@ void install_signal_handlers() {
     interrupted = 0;
     clock_gettime(CLOCK_MONOTONIC, &started);
     struct sigaction crash = action(on_crash), tick = action(on_tick), interrupt = action(on_interrupt);
-    for (int i = 0; i < 4; ++i) sigaction(CRASHES[i], &crash, &old_crash[i]);
+    for (int i = 0; i < NUM_CRASHES; ++i) sigaction(CRASHES[i], &crash, &old_crash[i]);
     sigaction(tick_signal(), &tick, nullptr);
     sigaction(SIGINT, nullptr, &old_interrupt);
     if ((old_interrupt.sa_flags & SA_SIGINFO) || old_interrupt.sa_handler != SIG_DFL)  // else Ctrl-C ends the process
@@ -116,7 +118,7 @@ void install_signal_handlers() {
 }
 
 void restore_signal_handlers() {
-    for (int i = 0; i < 4; ++i) sigaction(CRASHES[i], &old_crash[i], nullptr);
+    for (int i = 0; i < NUM_CRASHES; ++i) sigaction(CRASHES[i], &old_crash[i], nullptr);
     sigaction(SIGINT, &old_interrupt, nullptr);
     // The tick keeps its handler, which does nothing between launches: a late tick must not end the process.
 }
