@@ -278,6 +278,6 @@ def _crash(reader, thread):
     if detail == "instruction":
         return "trap", f"{thread} reached an instruction that does not exist (code that cannot be reached?)."
     if detail == "abort":
-        return "out_of_bounds", f"{thread} was stopped by the C library: it wrote past a local array, over its own stack?"
+        return "out_of_bounds", f"{thread} was stopped by the C library: did it write past a local array?"
     raw = {"address": reader.result["stop_address"], "space": 0}
     return "out_of_bounds", f"{thread} touches {reader.outside(raw)}."
