@@ -19,7 +19,7 @@ from benchmarks.harness.layers import NAMES, VALUES, Layer, installed
 from course_lib.ops import sampling as ops
 from course_lib.reference import sampling as reference
 
-SIZES = ((1, 128256), (8, 32000), (128, 32000), (1, 32000), (8, 128256), (128, 128256))
+SIZES = ((128, 128256), (8, 128256), (1, 128256), (128, 32000), (8, 32000), (1, 32000))  # what matters most first
 DRY_SIZES = ((3, 50),)
 TOP_K, TOP_P, MIN_P = 50, 0.9, 0.05
 CHECKED_ROWS = 8
@@ -29,7 +29,7 @@ FILTERS = {"none": (), "top_p": ("top_p",), "min_p": ("min_p",), "top_k_top_p": 
 def loads(dry):
     sizes = [dict(zip(("num_rows", "num_cols"), size, strict=True)) for size in (DRY_SIZES if dry else SIZES)]
     dtypes = ("float32", "bfloat16")
-    return [{"filter": name} | size | {"dtype": dtype} for name in FILTERS for size in sizes for dtype in dtypes]
+    return [{"filter": name} | size | {"dtype": dtype} for size in sizes for dtype in dtypes for name in FILTERS]
 
 
 def sorted_sample(logits, noise, names):
