@@ -16,8 +16,8 @@ MIXES = {  # name -> what it is
     "shared_prefix": "64 decode steps that share 8,192 keys",
     "window": "17 requests, the last 4,096 of 32,768 keys",
 }
-
-
+MODS = {"window": "a window of 4,096", "soft_cap": "a soft cap of 30", "alibi": "ALiBi"}
+MOD_SHAPES = {"decode": "16 decode steps", "append": "1,024 new tokens"}
 ENGINES = ("engine", "engine_wgmma")
 
 
@@ -51,3 +51,18 @@ def determinism_table(device="h200"):
         both = [us.get(name) for name in ("engine", "engine_deterministic")]
         lines.append((words, *both, None if None in both else both[1] / both[0]))
     return Table(("mix", "balanced, us", "deterministic, us", "times as long"), tuple(lines))
+
+
+def mods_table(device="h200"):
+    """A Table of what may happen to a score, the engine's time beside each peer's; a dash where none is stored."""
+    peers = ("flashinfer_prefill_fa2", "flashinfer_prefill_fa3", "flex_attention")
+    lines = []
+    for mod, words in MODS.items():
+        for shape, what in MOD_SHAPES.items():
+            rows = read_results(device, "score_mods").where(mod=mod, shape=shape).rows
+            us = {row["variant"]: row["median_us"] for row in rows if row["median_us"]}
+            best = min((us[name] for name in peers if name in us), default=None)
+            ratio = best / us["engine"] if best and "engine" in us else None
+            lines.append((words, what, us.get("engine"), *(us.get(name) for name in peers), ratio))
+    names = (name.replace("_prefill_", " ").replace("_", " ") for name in peers)
+    return Table(("score", "32,768 keys a request", "engine, us", *names, "times as fast as the best"), tuple(lines))

@@ -1,4 +1,4 @@
-"""Stored times of the kernels around attention: norms, rotary positions, gates, cross-entropy; a line a load.
+"""Stored times of the kernels around attention: norms, rotary positions, gates, cross-entropy, sampling; a line a load.
 
 May import: results, tables.
 """
@@ -11,6 +11,7 @@ FAMILIES = {  # results file -> the columns that name a load, beside the operati
     "activation": ("op", "num_rows", "num_cols"),
     "rope": ("style", "num_tokens", "rotary_dim"),
     "cross_entropy": ("op", "num_rows", "num_cols"),
+    "sampling": ("filter", "num_rows", "num_cols", "dtype"),
 }
 _PEERS = {"torch.compile": "torch.compile", "flashinfer": "FlashInfer", "liger": "Liger"}
 _ORDER = ("copy", "CUDA", "Triton", "torch", *_PEERS.values())

@@ -156,8 +156,8 @@ def test_every_case_file_is_run_by_all(root):
 
 
 # case files without stored rows; one that gets rows leaves this set
-UNMEASURED = {"sampling", "score_mods"}
-UNREACHED = {"model": 1}  # case file -> its loads for which no run had the time yet
+UNMEASURED = set()
+UNREACHED = {"model": 1, "sampling": 41}  # case file -> its loads for which no run had the time yet
 
 
 def test_a_case_file_has_stored_rows_or_is_known_to_have_none(root):

@@ -50,3 +50,12 @@ def test_tables_name_every_mix_and_the_fastest_peer():
     assert engine.shares().keys() == {row[0] for row in mixes.rows}
     assert dict(zip(engine.MIXES, (row[5] for row in mixes.rows), strict=True))["prefill"] > mixes.rows[2][4]  # wgmma
     assert all(row[1] is None for row in engine.mixes_table("no_card").rows)
+
+
+def test_a_modified_score_has_its_time_beside_each_peer():
+    rows = engine.mods_table().rows
+    assert [row[:2] for row in rows] == [(m, s) for m in engine.MODS.values() for s in engine.MOD_SHAPES.values()]
+    for _, _, ours, *peers, ratio in rows:
+        assert ratio == min(us for us in peers if us) / ours
+    assert [row[4] for row in rows[4:]] == [None, None], "FlashInfer's fa3 gave wrong values with ALiBi"
+    assert all(cell is None for row in engine.mods_table("no_card").rows for cell in row[2:])
