@@ -145,10 +145,10 @@ def _begins(operand, step, bits, at):
 
 def _address(operand, field, at):
     start = f"{at}: bits 0 to 13 hold {field}; the operand begins at byte {operand.start:,} of shared memory"
-    if field == operand.start & 0x3FFF:
-        return "not_in_sixteenths", f"{start}. A field counts units of 16 bytes: shift the address right by 4."
     if field == (operand.start & 0x3FFF) >> 4:
         return "address_cut", f"{start}: its lowest 18 bits count, and 4 of them are 0. Shift first, then keep 14 bits."
+    if field == operand.start & 0x3FFF:
+        return "not_in_sixteenths", f"{start}. A field counts units of 16 bytes: shift the address right by 4."
     return "wrong_address", f"{start}, and {operand.start:,} / 16 = {operand.start >> 4}."
 
 

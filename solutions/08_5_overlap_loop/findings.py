@@ -8,6 +8,11 @@ from course_lib.grading.subjects.hopper.findings import POLLS
 # kinds of findings, what the sentence holds, code, advice
 _ROWS = (
     (("bad_copy",), "v_full", "v_never_read", "V of a tile was loaded, and its weights were never multiplied by it."),
+    (("bad_copy",), "k_full", "k_never_read",
+     "K of a tile was loaded, and no scores were made of it: does the loop end before tile 0?"),
+    (("race",), "bulk load of .* writes", "never_waited_for",
+     "A stage was filled again though nobody had waited for the load before: of which ring are the stage and the "
+     "parity that the consumers wait for?"),
     (("bad_barrier",), "_empty.* have come already", "too_many_arrivals",
      "One thread of each consumer arrives at an empty barrier, once."),
     (("deadlock",), "_empty", "never_released",

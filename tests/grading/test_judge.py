@@ -52,6 +52,32 @@ def test_a_right_child_passes():
     assert verdict.printed == "hello" and len(child.tasks) == 1, "a pass needs no probes"
 
 
+WIDTHS = registry.get("02.4")  # of three widths of a block, each a compilation
+
+
+def _widths(change=None, function=softmax):
+    """The widths of a block in each task that the judge gives to a child, probes left out, and its verdict."""
+    child = Child(function, change)
+    verdict = judge(WIDTHS, "// an answer", seed=4, run_task=child)
+    tasks = [[run for run in task.runs if not run.name.startswith("probe ")] for task in child.tasks]
+    return [{run.constants["BLOCK"] for run in runs} for runs in tasks if runs], verdict
+
+
+def _found(run, result):
+    if run.constants["BLOCK"] == 64:
+        result.findings = (Fault("race", "line 3: a race.", 3),)
+
+
+def test_other_constants_are_compiled_while_they_can_tell_more():
+    first, *others = ({64}, {32, 256}, {1024, 256})
+    right, verdict = _widths(lambda run, result: setattr(result, "ledger", None))
+    assert verdict.passed and right == [first, *others] and len(verdict.cases) == len(WIDTHS.cases)
+    assert _widths(lambda run, result: result.outputs["out"].mul_(2))[0] == [first], "wrong in most"
+    assert _widths(_found)[0] == [first], "a finding says what to mend"
+    some = _widths(function=lambda x: softmax(x) * (2.0 if x.shape[1] > 4096 else 1.0))
+    assert some[0] == [first, others[0]], "right in most: what the others show decides"
+
+
 @pytest.mark.parametrize("text", ["// TODO 03.2: your code", "    //TODO 03.2", 'raise NotImplementedError("03.2")'])
 def test_an_untouched_starter_is_not_run(text):
     child = Child()

@@ -37,16 +37,32 @@ class Session:
         )
 
     def collect(self, prepared):
-        """Run every case, the late ones when the others are right. Returns (ChildResult, Evidence)."""
+        """Run the cases stage by stage, each where those before leave a question. Returns (ChildResult, Evidence).
+
+        In CUDA first those with the constants of the first case: a set of constants is a compilation, which takes
+        longer than its small cases. Then those with other constants, which a finding does without, and an answer
+        that is wrong in most; then, for an answer that is right so far, the late ones.
+        """
         if self.engine != "cpu":
             prepared = [p for p in prepared if not any(getattr(one, "before", 0) for one in p.run.arguments)]
-        result, evidence = self._collect([p for p in prepared if not p.case.late])
-        late = [p for p in prepared if p.case.late]
-        if late and result.fault is None and all(case.passed for case in evidence.cases):
-            again, more = self._collect(late)
-            result = replace(again, runs=result.runs + again.runs, printed=result.printed or again.printed)
-            evidence = Evidence(self.exercise, [*evidence.cases, *more.cases])
+        early = [p for p in prepared if not p.case.late]
+        known = early[0].run.constants if self.exercise.language == "cuda" else None
+        others = [p for p in early if known is not None and p.run.constants != known]
+        result, evidence = self._collect([p for p in early if known is None or p.run.constants == known])
+        right = sum(case.passed for case in evidence.cases)
+        if 2 * right >= len(evidence.cases) and not any(case.faults for case in evidence.cases):
+            result, evidence = self._go_on(others, result, evidence)
+        if all(case.passed for case in evidence.cases):
+            result, evidence = self._go_on([p for p in prepared if p.case.late], result, evidence)
         return result, evidence
+
+    def _go_on(self, prepared, result, evidence):
+        """(result, evidence) with those of further cases, unless the task as a whole had a fault."""
+        if not prepared or result.fault is not None:
+            return result, evidence
+        again, more = self._collect(prepared)
+        result = replace(again, runs=result.runs + again.runs, printed=result.printed or again.printed)
+        return result, Evidence(self.exercise, [*evidence.cases, *more.cases])
 
     def _collect(self, prepared):
         """Run these cases, twice where poison may tell more, and compare."""
