@@ -182,3 +182,12 @@ def test_a_judge_whose_notebook_is_gone_ends_without_a_word():
     ours.close()
     _, said = server.communicate(timeout=60)
     assert server.returncode == 0 and said == ""
+
+
+@pytest.mark.parametrize(
+    ("tuned", "expected"),
+    [("", "glibc.malloc.hugetlb=1"), ("glibc.malloc.perturb=3", "glibc.malloc.hugetlb=1:glibc.malloc.perturb=3")],
+)
+def test_what_the_user_has_tuned_in_glibc_stays(monkeypatch, tuned, expected):
+    monkeypatch.setenv("GLIBC_TUNABLES", tuned)
+    assert isolation._large_pages() == {"GLIBC_TUNABLES": expected}

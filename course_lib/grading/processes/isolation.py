@@ -30,8 +30,6 @@ from . import zygote as zygote_program
 _ROOT = Path(__file__).resolve().parents[3]
 _GRACE_SECONDS = 180.0  # beyond the wall limit: the zygote starts and, once for each version, builds the SIMT machine
 _GPU_RESIDENT_FACTOR = 4  # a CUDA context alone keeps gigabytes resident
-# glibc takes large pages for what torch allocates: a fork copies the table of pages, and its end takes it apart
-_LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 _SINGLE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -102,11 +100,20 @@ class Zygote:
             return account, result.read()
 
 
+def _large_pages():
+    """glibc takes large pages for what torch allocates: a fork copies the table of pages, and its end takes it apart.
+
+    What the user has tuned stays.
+    """
+    tuned = os.environ.get("GLIBC_TUNABLES", "")
+    return {"GLIBC_TUNABLES": ":".join(filter(None, ("glibc.malloc.hugetlb=1", tuned)))}
+
+
 def _started(connection, engine, folder, group):
     """zygote.py as a program of its own, a subprocess.Popen; in a sandbox with the cgroup `group`, or None."""
     path = Path(__file__).with_name("zygote.py")
     command = [sys.executable, str(path), str(connection.fileno()), engine, str(_ROOT)]
-    environment = _SINGLE_THREAD | _LARGE_PAGES | {"COURSE_ENGINE": engine}
+    environment = _SINGLE_THREAD | _large_pages() | {"COURSE_ENGINE": engine}
     if group is not None:
         command, environment = bubblewrap.usable() + command, bubblewrap.environment(environment)
     else:
