@@ -10,6 +10,7 @@ from ._foundation.launch import cuda_launch, ran
 from ._foundation.plans import planned
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, row_stride
 from ._foundation.sizes import ceil_div
+from ._foundation.values import looked_at
 
 MAX_WARPS = 16  # 128 registers a thread; 64 do not hold the values of three thresholds
 
@@ -42,8 +43,9 @@ def sample(logits, temperature, noise, *, top_k=None, top_p=None, min_p=None, ou
     Notes
     -----
     Ties      equal logits stay or go together, so top_k may keep more than its number
-    Cost      2 passes over a row (1 at temperature 0), and for top_k and top_p each 16 passes at most, of which few are
-              usual; all but the first read from cache where the rows fit
+    Cost      1 pass over a row, and part of a second; with any filter 1 more; for top_k and top_p each 36 more at most,
+              of which 1 to 3 are usual, and none where top_p looks among what top_k has left in shared memory. All but
+              the first read from cache where the rows fit
     Numerics  weights and sums in float32, in one order: a row's token does not depend on the rows beside it
     """
     return ran(plan(logits, temperature, noise, top_k=top_k, top_p=top_p, min_p=min_p, out=out))
@@ -62,7 +64,7 @@ def plan(logits, temperature, noise, *, top_k=None, top_p=None, min_p=None, out=
             _require_row_numbers(
                 name, tensor, rows, {"top_k": torch.int32, "out": torch.int64}.get(name, torch.float32)
             )
-    if not rows.is_cuda:
+    if looked_at(rows, validate=False):
         _require_range(rows, temperature, noise)
     width = access_width(rows.shape[1], rows)
     num_warps = min(MAX_WARPS, ceil_div(rows.shape[1] // width, 32))

@@ -118,15 +118,15 @@ def test_drawn_as_often_as_probable():
     assert ((torch.bincount(tokens, minlength=7) - want) ** 2 / want).sum() < 22.5
 
 
-def test_without_filters_a_row_is_read_three_times():
-    """For the largest logit, for the sums, and in one warp's part up to the token; greedy once."""
+def test_without_filters_a_row_is_read_once():
+    """And once more in one warp's part, up to the token."""
     logits = torch.randn(2, 4096).half()
     row = 2 * 4096
     greedy = ops.plan(logits, torch.zeros(2), torch.zeros(2)).traffic()
     numbers_read = 2 * 4 * 512  # each thread of 512 chunks reads the temperature
     assert greedy == (2 * row + numbers_read, 2 * 8)
     read, _ = ops.plan(logits, torch.ones(2), torch.full((2,), 0.999)).traffic()
-    assert 4 * row < read < 4 * row + 2 * row // 16 + 3 * numbers_read
+    assert 2 * row < read <= 2 * row + 2 * row // 16 + 3 * numbers_read
 
 
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "random", "resident"])
