@@ -23,6 +23,7 @@ from ..ops.matmul import matmul
 MOST_PACKED = 32  # tokens of `packed_linear`: each eight of them read all of the four-bit weights again
 UNSPLIT = 384  # keys up to which a step of an H200 gains nothing from a second block for them, and pays for the merge
 _counters = {}  # (device, rows, heads) -> zeros, which every launch of `decode` leaves as zeros
+_zeros = {}  # (device, rows) -> zeros
 _transposed = WeakIdKeyDictionary()  # weight (out, in) -> (in, out), which the matmul kernels read
 
 
@@ -138,8 +139,19 @@ def sample(logits, temperature, noise, top_k=None, top_p=None, min_p=None):
 
 def greedy(logits):
     """sampling/01_pivots at temperature 0."""
-    zeros = torch.zeros(len(logits), device=logits.device)
+    zeros = _shared_zeros(logits)
     return sampling.sample(logits, zeros, zeros)
+
+
+def _shared_zeros(logits):
+    """A zero a row, which nothing writes; made once on a GPU, which saves a launch in each step."""
+    key = logits.device, len(logits)
+    if key in _zeros:
+        return _zeros[key]
+    zeros = torch.zeros(len(logits), device=logits.device)
+    if logits.is_cuda and not torch.cuda.is_current_stream_capturing():  # a record would fill it at its replays alone
+        _zeros[key] = zeros
+    return zeros
 
 
 def cross_entropy(logits, targets):

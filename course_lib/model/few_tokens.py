@@ -1,4 +1,5 @@
-"""A layer for one to eight new tokens in five launches: norm, product and what follows it are one kernel.
+"""A layer for one to eight new tokens in five launches, and the head in one: norm, product and what follows it are one
+kernel.
 
 A step of few tokens reads the weights and little else. Each launch waits for the one before, and memory with it: fewer
 launches, each of which asks for its first weights before it waits, keep the memory busy for more of the time.
@@ -12,7 +13,7 @@ from ..ops import decode_linear
 from ..ops.decode_linear import MAX_TOKENS
 from .packed import Packed
 
-MATRICES = ("qkv", "out", "up", "down")
+MATRICES = {"qkv": True, "out": False, "up": True, "down": False}  # whether the kernel begins with a norm
 
 
 def fits(model, num_tokens):
@@ -21,8 +22,9 @@ def fits(model, num_tokens):
         return False
     if model.dtype == torch.float32 or torch.is_grad_enabled() or model.config.head_dim % 2:
         return False
-    matrices = [model.weights.layers[0][f"{name}.weight"] for name in MATRICES]
-    return all(not isinstance(x, Packed) and decode_linear.fits(num_tokens, x) for x in matrices)
+    layer = model.weights.layers[0]
+    norms = {name: _kind(model) if has_norm else None for name, has_norm in MATRICES.items()}
+    return all(_fits(num_tokens, layer[f"{name}.weight"], norm) for name, norm in norms.items())
 
 
 def project(model, layer, x, positions, k_cache, v_cache, slots):
@@ -47,6 +49,24 @@ def add(layer, name, x, residual):
     return decode_linear.linear(x, layer[f"{name}.weight"], **options)
 
 
+def fits_head(model, num_tokens):
+    """Whether the last norm and the head of a step for which `fits` is true are one launch as well."""
+    return _fits(num_tokens, model.weights.head, _kind(model))
+
+
+def head(model, x):
+    """Logits (num_tokens, vocab_size) of the residual stream x: the last norm and the head."""
+    weights = model.weights.tensors
+    return decode_linear.norm_linear(x, weights["norm.weight"], model.weights.head, **_norm(model, weights, "norm"))
+
+
+def _fits(num_tokens, weight, norm):
+    return not isinstance(weight, Packed) and decode_linear.fits(num_tokens, weight, norm)
+
+
+def _kind(model):
+    return "layer" if model.config.architecture == "gpt2" else "rms"
+
+
 def _norm(model, layer, name):
-    kind = "layer" if model.config.architecture == "gpt2" else "rms"
-    return {"norm": kind, "norm_bias": layer.get(f"{name}.bias"), "eps": model.config.norm_eps}
+    return {"norm": _kind(model), "norm_bias": layer.get(f"{name}.bias"), "eps": model.config.norm_eps}

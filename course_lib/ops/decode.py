@@ -21,6 +21,7 @@ VARIANTS = names("decode")
 BLOCKS_PER_SM = 8  # 02 and 03: blocks of a multiprocessor that together keep enough loads under way
 GROUPED_BLOCKS_PER_SM = 1  # 04: one block keeps two tiles a warp under way, which is enough
 GROUPED = {"TILE_KEYS": 16, "NUM_STAGES": 3, "NUM_WARPS": 4, "BLOCKS_PER_SM": 2}  # 04: the ring of each warp; two fit
+DEPENDENT_STAGES = {64: 5}  # 04, by head_dim: NUM_STAGES of a dependent, which copies old keys ahead of its turn
 _NUM_THREADS = 128
 
 
@@ -41,8 +42,8 @@ def decode_attention(
     max_seq_len : int or None, not below any of `seq_lens`; default capacity. A tight one saves idle blocks
     counters : tensor, (batch_size, num_kv_heads), int32, contiguous, zeros before and after, for 04 in CUDA; launches
         that share it run one after the other. None: a new one, filled by a launch of its own
-    dependent : bool; 04 in CUDA reads `seq_lens` and asks for keys and values while the kernel in front still runs
-        (compute capability 9.0); that one must not write `seq_lens`
+    dependent : bool; 04 in CUDA reads `seq_lens` and copies keys and values, but the last 8 of each sequence, while the
+        kernel in front still runs (compute capability 9.0); none that is in flight then may write those
     validate : bool; check `seq_lens` on a GPU too, which waits for it; on the CPU they are checked always
 
     Returns
@@ -92,7 +93,8 @@ def plan(
     if language == "triton":
         return triton_launches.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
     if variant == "04_grouped_heads":
-        tuning = {"DEPENDENT": 1} if dependent else None
+        stages = DEPENDENT_STAGES.get(q.shape[-1], GROUPED["NUM_STAGES"])
+        tuning = {"DEPENDENT": 1, "NUM_STAGES": stages} if dependent else None
         return _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tuning, counters)
     return _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
 

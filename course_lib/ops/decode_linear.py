@@ -15,8 +15,10 @@ from ._foundation.typed import typed
 from ._foundation.values import require_positions, require_slots
 
 MAX_TOKENS = 8  # columns of an mma
-NUM_WARPS, NUM_STAGES = 12, 7  # of a block; items of a warp's ring
+NUM_WARPS = 12  # of a block
+NUM_STAGES = (8, 7)  # items of a warp's ring: as many as leave room for a block of the next kernel, or the last
 PIECE, PAIRS = 64, 4  # of an item: columns, and pairs of rows
+OTHER_BYTES = 2304  # of a multiprocessor's shared memory: what CUDA keeps of two blocks, and what a norm declares
 MAX_TILES = 32  # of a block: the sums of eight tokens take 3 KiB each
 NORMS = {"rms": 1, "layer": 2}
 ACTIVATIONS = {None: 0, "gelu": 1, "swiglu": 2}
@@ -162,26 +164,44 @@ def plan_qkv(
     return _launch("03_norm_qkv", x, rows, arguments, out, defines)
 
 
-def fits(num_tokens, weight):
-    """Whether so many tokens have a launch with a weight (size_n, size_k): few, and with all sums in shared memory."""
+def fits(num_tokens, weight, norm=None):
+    """Whether so many tokens have a launch with a weight (size_n, size_k): few, and with all sums in shared memory.
+
+    norm : None, "rms" or "layer", with which the launch begins
+    """
     if num_tokens > MAX_TOKENS or weight.shape[1] % CHUNK or weight.dtype not in ELEMENTS:
         return False
-    needed = _shared_bytes(num_tokens, *weight.shape, _grid(weight, len(weight)))
-    return needed <= device.current().shared_bytes_per_block
+    grid, kind = _grid(weight, len(weight)), NORMS.get(norm, 0)
+    return _shared_bytes(NUM_STAGES[-1], num_tokens, *weight.shape, grid, kind) <= _most_shared_bytes(kind)
 
 
 def _launch(variant, x, size_n, arguments, out, defines):
     (num_tokens, size_k), grid = x.shape, _grid(x, size_n)
-    shared_bytes = _shared_bytes(num_tokens, size_n, size_k, grid)
-    if shared_bytes > device.current().shared_bytes_per_block:
-        raise UnsupportedError(
-            f"{num_tokens} rows of {size_k} numbers and the sums of {size_n} columns need {shared_bytes} bytes of "
-            f"shared memory a block; there are {device.current().shared_bytes_per_block}. Pass fewer rows."
-        )
-    defines = {"ELEMENT": ELEMENTS[x.dtype], "NUM_WARPS": NUM_WARPS, "NUM_STAGES": NUM_STAGES} | defines
+    stages, shared_bytes = _ring(num_tokens, size_n, size_k, grid, defines.get("NORM", 0))
+    defines = {"ELEMENT": ELEMENTS[x.dtype], "NUM_WARPS": NUM_WARPS, "NUM_STAGES": stages} | defines
     return cuda_launch(
         f"decode_linear/{variant}", grid, 32 * NUM_WARPS, arguments, (out,), defines=defines, shared_bytes=shared_bytes
     )  # fmt: skip
+
+
+def _ring(num_tokens, size_n, size_k, grid, norm):
+    """(items of a warp's ring, bytes of shared memory of a block).
+
+    The launches of a layer take turns, without a norm and with one, attention aside. A block without a norm takes half
+    of a multiprocessor's memory, so that no multiprocessor holds two of them, nor two of the next: such a one would
+    be the last to finish, long after the others.
+    """
+    half, most = device.current().shared_bytes_per_sm // 2, _most_shared_bytes(norm)
+    for stages in NUM_STAGES:
+        needed = _shared_bytes(stages, num_tokens, size_n, size_k, grid, norm)
+        if needed <= (half - OTHER_BYTES if norm else half):
+            break
+    if needed > most:
+        raise UnsupportedError(
+            f"{num_tokens} rows of {size_k} numbers and the sums of {size_n} columns need {needed} bytes of shared "
+            f"memory a block; there are {most}. Pass fewer rows."
+        )
+    return stages, needed if norm else max(needed, min(half, most))
 
 
 def _grid(tensor, size_n):
@@ -190,11 +210,16 @@ def _grid(tensor, size_n):
     return min(pairs, slots * ceil_div(pairs, slots * MAX_TILES * PAIRS))
 
 
-def _shared_bytes(num_tokens, size_n, size_k, grid):
+def _shared_bytes(stages, num_tokens, size_n, size_k, grid, norm):
     """Rings, tokens, sums, and the weights and bias of the norm."""
     tiles = ceil_div(ceil_div(ceil_div(size_n, 2), grid), PAIRS)
-    rings, token = NUM_WARPS * NUM_STAGES * 4 * PAIRS * PIECE, 2 * PIECE * ceil_div(size_k, PIECE)
-    return rings + num_tokens * (token + 32 * NUM_WARPS * tiles) + 4 * size_k
+    rings, token = NUM_WARPS * stages * 4 * PAIRS * PIECE, 2 * PIECE * ceil_div(size_k, PIECE)
+    return rings + num_tokens * (token + 32 * NUM_WARPS * tiles) + 2 * norm * size_k
+
+
+def _most_shared_bytes(norm):
+    """Of a block, less what the kernels with a norm declare themselves."""
+    return device.current().shared_bytes_per_block - (8 * NUM_WARPS if norm else 0)
 
 
 def _sizes(x, weight):

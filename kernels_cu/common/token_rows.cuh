@@ -7,10 +7,18 @@
 #include "common/half_chunk.cuh"
 #include "common/weight_stream.cuh"
 
-// Eight neighbours, rounded, one store of 16 bytes.
-__device__ __forceinline__ void store_piece(unsigned char* dst, const float (&x)[8]) {
-    *reinterpret_cast<uint4*>(dst) = make_uint4(pack_pair(x[0], x[1], ELEMENT()), pack_pair(x[2], x[3], ELEMENT()),
-                                                pack_pair(x[4], x[5], ELEMENT()), pack_pair(x[6], x[7], ELEMENT()));
+// Eight neighbours, rounded: their pairs 0, 2, 1 and 3, so that the 16 bytes are an operand a of mma with two pairs in row g and
+// two in row g + 8.
+__device__ __forceinline__ void store_eight(unsigned char* dst_smem, const float (&x)[8]) {
+    *reinterpret_cast<uint4*>(dst_smem) = make_uint4(pack_pair(x[0], x[1], ELEMENT()), pack_pair(x[4], x[5], ELEMENT()),
+                                                     pack_pair(x[2], x[3], ELEMENT()), pack_pair(x[6], x[7], ELEMENT()));
+}
+
+__device__ __forceinline__ void load_eight(float (&x)[8], const unsigned char* src_smem) {
+    float stored[8];
+    load_chunk(stored, reinterpret_cast<const ELEMENT*>(src_smem));
+#pragma unroll
+    for (int j = 0; j < 8; ++j) x[j] = stored[j / 4 * 2 + j / 2 % 2 * 4 + j % 2];
 }
 
 // The sum of `value` over the warps of a team; all threads of the block take part.
@@ -36,43 +44,51 @@ __device__ __forceinline__ void load_norm(ELEMENT* norm_smem, const ELEMENT* nor
 }
 
 // region: load_tokens
-// x (num_tokens, size_k) -> x_smem (num_tokens, token_bytes(size_k)), zeros beyond size_k. part_smem (2, NUM_WARPS). Ends with a barrier.
+// x (num_tokens, size_k) -> x_smem (num_tokens, token_bytes(size_k)) as store_eight has it, zeros beyond size_k. part_smem (2,
+// NUM_WARPS). Ends with a barrier.
 template <int NORM_KIND>
 __device__ __forceinline__ void load_tokens(unsigned char* x_smem, const ELEMENT* x, const ELEMENT* norm_smem, float eps,
                                             int num_tokens, int size_k, float* part_smem) {
     const int warps = num_tokens == 1 ? NUM_WARPS : NUM_WARPS / num_tokens, team = warps * WARP_SIZE;
     const int token = num_tokens == 1 ? 0 : threadIdx.x / team, first = threadIdx.x - token * team;
-    const int end = token < num_tokens ? token_bytes(size_k) / 16 : 0, num_pieces = token < num_tokens ? size_k / 8 : 0;
-    unsigned char* row_smem = x_smem + token * token_bytes(size_k);
+    const int end = token < num_tokens ? CEIL_DIV(size_k, PIECE) * CHUNKS : 0, num_chunks = token < num_tokens ? size_k / 8 : 0;
+    unsigned char* token_smem = x_smem + token * token_bytes(size_k);
     const float inv_size = 1.0f / size_k;
     float total = 0.0f, mean = 0.0f, rstd = 1.0f;
-    for (int piece = first; piece < end; piece += team) {
-        float numbers[8] = {};
-        if (piece < num_pieces) load_chunk(numbers, x + static_cast<long long>(token) * size_k + piece * 8);
-        store_piece(row_smem + chunk_offset(token, piece), numbers);
+    for (int chunk = first; chunk < end; chunk += 2 * team) {
+        float numbers[2][8] = {};  // two loads under way
 #pragma unroll
-        for (int j = 0; j < 8; ++j) total += NORM_KIND == 1 ? numbers[j] * numbers[j] : numbers[j];
+        for (int i = 0; i < 2; ++i) {
+            const int from = chunk + i * team;
+            if (from < num_chunks) load_chunk(numbers[i], x + static_cast<long long>(token) * size_k + from * 8);
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (chunk + i * team < end) store_eight(token_smem + chunk_offset(token, chunk + i * team), numbers[i]);
+#pragma unroll
+            for (int j = 0; j < 8; ++j) total += NORM_KIND == 1 ? numbers[i][j] * numbers[i][j] : numbers[i][j];
+        }
     }
     if (NORM_KIND != 0) total = team_sum(total, part_smem, token * warps, warps);
     if (NORM_KIND == 1) rstd = rsqrtf(total * inv_size + eps);
     if (NORM_KIND == 2) {
         mean = total * inv_size, total = 0.0f;
-        for (int piece = first; piece < num_pieces; piece += team) {
+        for (int chunk = first; chunk < num_chunks; chunk += team) {
             float numbers[8];
-            load_chunk(numbers, reinterpret_cast<const ELEMENT*>(row_smem + chunk_offset(token, piece)));
+            load_eight(numbers, token_smem + chunk_offset(token, chunk));
 #pragma unroll
             for (int j = 0; j < 8; ++j) total += (numbers[j] - mean) * (numbers[j] - mean);
         }
         rstd = rsqrtf(team_sum(total, part_smem + NUM_WARPS, token * warps, warps) * inv_size + eps);
     }
-    for (int piece = first; NORM_KIND != 0 && piece < num_pieces; piece += team) {
+    for (int chunk = first; NORM_KIND != 0 && chunk < num_chunks; chunk += team) {
         float numbers[8], scale[8], offset[8] = {};
-        load_chunk(numbers, reinterpret_cast<const ELEMENT*>(row_smem + chunk_offset(token, piece)));
-        load_chunk(scale, norm_smem + piece * 8);
-        if (NORM_KIND == 2) load_chunk(offset, norm_smem + size_k + piece * 8);
+        load_eight(numbers, token_smem + chunk_offset(token, chunk));
+        load_chunk(scale, norm_smem + chunk * 8);
+        if (NORM_KIND == 2) load_chunk(offset, norm_smem + size_k + chunk * 8);
 #pragma unroll
         for (int j = 0; j < 8; ++j) numbers[j] = (numbers[j] - mean) * rstd * scale[j] + offset[j];
-        store_piece(row_smem + chunk_offset(token, piece), numbers);
+        store_eight(token_smem + chunk_offset(token, chunk), numbers);
     }
     __syncthreads();  // separates the writes of the tokens from their reads by all warps
 }

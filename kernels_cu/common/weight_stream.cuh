@@ -3,9 +3,9 @@
 // A block has a range of pairs of rows; `row_of(pair, part)` says which row of the weights part 0 or 1 of a pair is, so that what an
 // epilogue combines (gate and up, the two numbers that RoPE turns together) ends in one thread. Four pairs are a tile, and PIECE
 // columns of a tile an item. The items of a block go round its warps; each warp has a ring of its own, whose copies nothing but its
-// own lanes wait for. start() begins the first copies: weights do not depend on the kernel before, so call it before
-// griddepcontrol_wait().
-// The weights are operand b of mma (a row of weights is a column), tokens the rows of operand a: rows 8 to 15 of it are zeros.
+// own lanes wait for. start() fills the rings: weights do not depend on the kernel before, so call it before griddepcontrol_wait().
+// A warp pays every instruction of start_item and multiply once for each KiB of weights.
+// The weights are operand b of mma (a row of weights is a column), tokens the rows of operand a.
 // Needs     compute capability 8.0 · device code only, no host headers
 #pragma once
 #include "common/async_copy.cuh"
@@ -18,9 +18,9 @@
 #ifndef PIECE
 #define PIECE 64  // columns of an item: 64 or 128
 #endif
-#define MAX_TOKENS 8          // rows of operand a that are used
-#define PAIRS 4               // pairs of rows of a tile: the eight columns of operand b
-#define CHUNK 8               // numbers of 16 bytes
+#define MAX_TOKENS 8            // half of the rows of operand a
+#define PAIRS 4                 // pairs of rows of a tile: the eight columns of operand b
+#define CHUNK 8                 // numbers of 16 bytes
 #define CHUNKS (PIECE / CHUNK)  // of a row of an item
 #define PIECE_BYTES (PIECE * 2)
 #define ITEM_BYTES (2 * PAIRS * PIECE_BYTES)
@@ -44,105 +44,108 @@ __device__ __forceinline__ int chunk_offset(int row, int chunk) { return (chunk 
 __device__ __forceinline__ int token_bytes(int size_k) { return CEIL_DIV(size_k, PIECE) * PIECE_BYTES; }
 
 // The first of `count` pairs, shared out evenly, that belongs to a block.
-__device__ __forceinline__ int first_of_block(unsigned block, int count) {
-    return static_cast<int>(static_cast<unsigned long long>(count) * block / gridDim.x);
+__device__ __forceinline__ int first_of_block(unsigned block, unsigned count) {
+    return block * (count / gridDim.x) + block * (count % gridDim.x) / gridDim.x;
 }
 
-// region: item
-struct Item {
-    int tile, piece;
-    __device__ __forceinline__ void advance(int num_pieces) {  // to the warp's next one
-        for (piece += NUM_WARPS; piece >= num_pieces; piece -= num_pieces) ++tile;
-    }
-};
-// endregion
+// The token of a block's output i, of `count` a token.
+__device__ __forceinline__ int token_of(int i, int count, int num_tokens) { return num_tokens == 1 ? 0 : i / count; }
 
 template <typename RowOf>
 struct WeightStream {
     const ELEMENT* weight;  // (num_rows, size_k)
     int num_rows, size_k, first_pair, num_pairs;
     RowOf row_of;
-    unsigned char* ring_smem;  // (NUM_STAGES, 8, PIECE), of this warp
-    int num_pieces;            // of a row
-    Item to_start;
-    int stage_to_start, tile_of_rows;
-    const ELEMENT* rows[COPIES];  // where this lane's rows of tile tile_of_rows begin; null: there is no such row
+    unsigned char* rings_smem;    // (NUM_WARPS, NUM_STAGES, 8, PIECE)
+    int num_pieces, num_chunks;   // of a row: pieces, and chunks of 16 bytes
+    int next_tile, next_chunk;    // what this lane copies next: the tile, and which chunk of its rows
+    const ELEMENT* rows[COPIES];  // of tile next_tile, those that this lane copies
+    bool row_exists[COPIES];
 
     // region: start_item
-    __device__ __forceinline__ const ELEMENT* row(int tile, int local_row) const {
-        const int pair = tile * PAIRS + local_row / 2, n = row_of(first_pair + pair, local_row % 2);
-        return pair < num_pairs && n < num_rows ? weight + static_cast<long long>(n) * size_k : nullptr;
+    __device__ __forceinline__ void enter_tile() {
+        for (; next_chunk >= num_pieces * CHUNKS; next_chunk -= num_pieces * CHUNKS) ++next_tile;
+#pragma unroll
+        for (int i = 0; i < COPIES; ++i) {
+            const int local = i * (WARP_SIZE / CHUNKS) + threadIdx.x % WARP_SIZE / CHUNKS, pair = next_tile * PAIRS + local / 2;
+            const int n = row_of(first_pair + pair, local % 2);
+            row_exists[i] = pair < num_pairs && n < num_rows;
+            rows[i] = weight + static_cast<unsigned long long>(static_cast<unsigned>(n)) * static_cast<unsigned>(size_k);
+        }
     }
 
-    __device__ __forceinline__ void start_item() {
-        const int lane = threadIdx.x % WARP_SIZE, lane_row = lane / CHUNKS, chunk = lane % CHUNKS;
-        if (to_start.tile * PAIRS < num_pairs) {
-            if (to_start.tile != tile_of_rows) {
-                tile_of_rows = to_start.tile;
+    // copy_offset: where in the rings this lane's first chunk goes
+    __device__ __forceinline__ void start_item(int copy_offset) {
+        if (next_tile * PAIRS < num_pairs) {
 #pragma unroll
-                for (int i = 0; i < COPIES; ++i) rows[i] = row(tile_of_rows, i * (WARP_SIZE / CHUNKS) + lane_row);
+            for (int i = 0; i < COPIES; ++i) {  // what does not exist becomes zeros: nothing is read
+                const bool exists = row_exists[i] && next_chunk < num_chunks;
+                cp_async_16_zfill(rings_smem + copy_offset + i * WARP_SIZE * 16, rows[i] + next_chunk * CHUNK, exists ? 16 : 0);
             }
-            const int k = to_start.piece * PIECE + chunk * CHUNK;
-            unsigned char* dst_smem = ring_smem + stage_to_start * ITEM_BYTES + lane_row * PIECE_BYTES + chunk_offset(lane_row, chunk);
-#pragma unroll
-            for (int i = 0; i < COPIES; ++i) {
-                const bool exists = rows[i] && k < size_k;  // what does not becomes zeros
-                cp_async_16_zfill(dst_smem + i * WARP_SIZE * 16, exists ? rows[i] + k : weight, exists ? 16 : 0);
-            }
-            to_start.advance(num_pieces);
-            stage_to_start = stage_to_start + 1 < NUM_STAGES ? stage_to_start + 1 : 0;
+            next_chunk += NUM_WARPS * CHUNKS;  // the warp's next piece, of this tile or of a later one
+            if (next_chunk >= num_pieces * CHUNKS) enter_tile();
         }
         cp_async_commit_group();
     }
 
+    // Where in the rings the first chunk is that this lane copies.
+    static __device__ __forceinline__ int first_copy() {
+        const int lane = threadIdx.x % WARP_SIZE, row = lane / CHUNKS;
+        return threadIdx.x / WARP_SIZE * RING_BYTES + row * PIECE_BYTES + chunk_offset(row, lane % CHUNKS);
+    }
+
     __device__ __forceinline__ void start() {
-        num_pieces = CEIL_DIV(size_k, PIECE);
-        to_start = {0, static_cast<int>(threadIdx.x) / WARP_SIZE - NUM_WARPS};
-        to_start.advance(num_pieces);
-        stage_to_start = 0, tile_of_rows = -1;
-#pragma unroll
-        for (int i = 0; i < NUM_STAGES - 1; ++i) start_item();
+        num_pieces = CEIL_DIV(size_k, PIECE), num_chunks = size_k / CHUNK;
+        next_tile = 0, next_chunk = threadIdx.x / WARP_SIZE * CHUNKS + threadIdx.x % CHUNKS;
+        enter_tile();
+#pragma unroll 1
+        for (int stage = 0; stage < NUM_STAGES; ++stage) start_item(first_copy() + stage * ITEM_BYTES);
     }
     // endregion
 
     // region: multiply
-    // acc += the tokens times the item. Lane 4 g + t has token g of operand a, row g of the tile of operand b, and of every 32
-    // columns the eight from 8 t on: both operands in the same order, so it need not be the one of the instruction.
-    static __device__ __forceinline__ void multiply(float (&acc)[2][4], const unsigned char* item_smem, const unsigned char* x_smem,
-                                                    bool has_token) {
-        const int g = threadIdx.x % WARP_SIZE / 4, t = threadIdx.x % 4;
+    // acc += the tokens times the item. Lane 4 g + t has row g of the tile, and of every 32 columns the eight from 8 t on: operand b
+    // of two products, four columns each. One operand a serves both: token g has the first four of the eight in row g, the last four
+    // in row g + 8 (load_tokens has put them so). The sums of the first product are in rows 0 to 7 of acc[0], those of the second in
+    // rows 8 to 15 of acc[1]; the other rows are never read, nor are those without a token.
+    __device__ __forceinline__ void multiply(float (&acc)[2][4], uint4 (&x)[CHUNKS / 4], int w_offset, const unsigned char* x_smem,
+                                             int x_offset, bool has_token) const {
 #pragma unroll
-        for (int c = 0; c < CHUNKS; c += 4) {
-            const uint4 w = *reinterpret_cast<const uint4*>(item_smem + g * PIECE_BYTES + chunk_offset(g, c + t));
-            const uint4 x = has_token ? *reinterpret_cast<const uint4*>(x_smem + chunk_offset(g, c + t)) : make_uint4(0, 0, 0, 0);
-            const unsigned a[2][4] = {{x.x, 0, x.y, 0}, {x.z, 0, x.w, 0}}, b[2][2] = {{w.x, w.y}, {w.z, w.w}};
-            mma_m16n8k16(acc[0], a[0], b[0], ELEMENT());
-            mma_m16n8k16(acc[1], a[1], b[1], ELEMENT());
+        for (int i = 0; i < CHUNKS / 4; ++i) {  // chunk_offset of chunks 4 i + t differs from that of chunk t in the bits of 64 i
+            const uint4 w = *reinterpret_cast<const uint4*>(rings_smem + (w_offset ^ 64 * i));
+            if (has_token) x[i] = *reinterpret_cast<const uint4*>(x_smem + (x_offset ^ 64 * i));
+            const unsigned a[4] = {x[i].x, x[i].y, x[i].z, x[i].w}, b[2][2] = {{w.x, w.y}, {w.z, w.w}};
+            mma_m16n8k16(acc[0], a, b[0], ELEMENT());
+            mma_m16n8k16(acc[1], a, b[1], ELEMENT());
         }
     }
     // endregion
 
     // region: run
-    // x_smem (num_tokens, token_bytes(size_k)), rows as chunk_offset says, zeros beyond size_k; sum_smem (tiles, NUM_WARPS, num_tokens,
-    // 8) gets the warps' parts. Barriers before, and before sum_smem is read, are the caller's.
+    // x_smem as load_tokens leaves it; sum_smem (tiles, NUM_WARPS, num_tokens, 8) gets the warps' parts. Barriers before, and before
+    // sum_smem is read, are the caller's.
     __device__ __forceinline__ void run(float* sum_smem, const unsigned char* x_smem, int num_tokens) {
         const int g = threadIdx.x % WARP_SIZE / 4, t = threadIdx.x % 4, warp = threadIdx.x / WARP_SIZE;
-        Item item = {0, warp - NUM_WARPS};
-        item.advance(num_pieces);
-        x_smem += g * num_pieces * PIECE_BYTES;
-        int stage = 0;
+        const bool has_token = g < num_tokens;
+        uint4 x[CHUNKS / 4] = {};  // of lanes without a token: zeros
+        // Of the oldest item, in the rings. What a loop counts up, the compiler does not compute anew for each item.
+        int w_offset = warp * RING_BYTES + g * PIECE_BYTES + chunk_offset(g, t), copy_offset = first_copy(), stage = 0;
+        int piece = warp, x_offset = g * token_bytes(size_k) + piece * PIECE_BYTES + chunk_offset(g, t);
         for (int tile = 0; tile * PAIRS < num_pairs; ++tile) {
             float acc[2][4] = {};
-            for (; item.tile == tile; item.advance(num_pieces)) {
-                cp_async_wait_group<NUM_STAGES - 2>();  // this lane's copies of the oldest item have landed
-                __syncwarp();                           // all lanes' have, and all lanes are done with the item before
-                start_item();                           // into the buffer of the item before
-                multiply(acc, ring_smem + stage * ITEM_BYTES, x_smem + item.piece * PIECE_BYTES, g < num_tokens);
-                stage = stage + 1 < NUM_STAGES ? stage + 1 : 0;
+            for (; piece < num_pieces; piece += NUM_WARPS, x_offset += NUM_WARPS * PIECE_BYTES) {
+                cp_async_wait_group<NUM_STAGES - 1>();  // this lane's copies of the oldest item have landed
+                __syncwarp();                           // all lanes' have
+                multiply(acc, x, w_offset, x_smem, x_offset, has_token);
+                __syncwarp();  // all lanes are done with the item
+                start_item(copy_offset);
+                w_offset += ITEM_BYTES, copy_offset += ITEM_BYTES;
+                if (++stage == NUM_STAGES) stage = 0, w_offset -= RING_BYTES, copy_offset -= RING_BYTES;
             }
-            if (g < num_tokens) {
+            piece -= num_pieces, x_offset -= num_pieces * PIECE_BYTES;
+            if (has_token) {
                 float2* part = reinterpret_cast<float2*>(sum_smem) + ((tile * NUM_WARPS + warp) * num_tokens + g) * PAIRS + t;
-                *part = make_float2(acc[0][0] + acc[1][0], acc[0][1] + acc[1][1]);
+                *part = make_float2(acc[0][0] + acc[1][2], acc[0][1] + acc[1][3]);
             }
         }
     }

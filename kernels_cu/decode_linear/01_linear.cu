@@ -12,7 +12,7 @@
 //           NUM_WARPS * NUM_STAGES * 16 * PIECE + num_tokens * (2 * size_k rounded up to PIECE + 32 * NUM_WARPS * ceil(pairs / 4))
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
 // Twin      none in Triton: it has no launch that begins before the one in front of it has ended, nor a ring of each warp
-// gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=12 -DNUM_STAGES=7
+// gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=12 -DNUM_STAGES=8
 // gate: -DELEMENT=__half -DNUM_WARPS=12 -DNUM_STAGES=7
 // Source    common/weight_stream.cuh
 #if !defined(ELEMENT) || !defined(NUM_WARPS) || !defined(NUM_STAGES)
@@ -33,13 +33,12 @@ linear_kernel(const ELEMENT* x, const ELEMENT* weight, const ELEMENT* bias, cons
     // region: share
     const int first_pair = first_of_block(blockIdx.x, CEIL_DIV(size_n, 2));
     const int num_pairs = first_of_block(blockIdx.x + 1, CEIL_DIV(size_n, 2)) - first_pair;
-    unsigned char* ring_smem = smem + threadIdx.x / WARP_SIZE * RING_BYTES;  // (NUM_STAGES, 8, PIECE), of this warp
-    unsigned char* x_smem = smem + NUM_WARPS * RING_BYTES;                   // (num_tokens, token_bytes(size_k))
+    unsigned char* x_smem = smem + NUM_WARPS * RING_BYTES;  // after the rings: (num_tokens, token_bytes(size_k))
     float* sum_smem = reinterpret_cast<float*>(x_smem + num_tokens * token_bytes(size_k));  // (tiles, NUM_WARPS, num_tokens, 8)
     // endregion
 
     // region: start
-    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf(), ring_smem};
+    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf(), smem};
     griddepcontrol_launch_dependents();  // the next kernel may begin to ask for its weights as well
     stream.start();
     griddepcontrol_wait();  // from here on the results of the kernel before are read, and memory is written
@@ -49,7 +48,7 @@ linear_kernel(const ELEMENT* x, const ELEMENT* weight, const ELEMENT* bias, cons
     // region: addend
     const int num_outputs = 2 * num_pairs * num_tokens;  // of this block
     auto addend = [&](int i) {
-        const int token = i / (2 * num_pairs), n = 2 * first_pair + i % (2 * num_pairs);
+        const int token = token_of(i, 2 * num_pairs, num_tokens), n = 2 * first_pair + i - token * 2 * num_pairs;
         if (i >= num_outputs || n >= size_n) return 0.0f;
         const float add = bias ? static_cast<float>(bias[n]) : 0.0f;
         return residual ? add + static_cast<float>(residual[static_cast<long long>(token) * size_n + n]) : add;
@@ -61,7 +60,7 @@ linear_kernel(const ELEMENT* x, const ELEMENT* weight, const ELEMENT* bias, cons
     __syncthreads();  // separates the warps' writes of their parts from the reads of all of them
     // region: store
     for (int i = threadIdx.x; i < num_outputs; i += NUM_THREADS) {
-        const int token = i / (2 * num_pairs), local = i % (2 * num_pairs), n = 2 * first_pair + local;
+        const int token = token_of(i, 2 * num_pairs, num_tokens), local = i - token * 2 * num_pairs, n = 2 * first_pair + local;
         if (n >= size_n) continue;
         const float2 sum = pair_sum(sum_smem, local / 2, token, num_tokens);
         const float add = i < NUM_THREADS ? first_addend : addend(i);

@@ -8,10 +8,10 @@
 //           ACTIVATION 0: out (num_tokens, size_n) = norm weight^T + bias; 1: GELU by tanh of it
 //           ACTIVATION 2: out (num_tokens, size_n / 2) = silu(g) * u, g and u the two halves of its columns; size_n even
 //           launched as a dependent of the kernel before: that one must not write weight, bias, norm_weight or norm_bias
-// Launch    as 01_linear, and 4 * size_k bytes more of dynamic shared memory
+// Launch    as 01_linear, and 2 * NORM * size_k bytes more of dynamic shared memory
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
 // Twin      none in Triton, as for 01_linear
-// gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=12 -DNUM_STAGES=7 -DNORM=1 -DACTIVATION=2
+// gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=12 -DNUM_STAGES=8 -DNORM=1 -DACTIVATION=2
 // gate: -DELEMENT=__half -DNUM_WARPS=12 -DNUM_STAGES=7 -DNORM=2 -DACTIVATION=1
 // gate: -DELEMENT=__half -DNUM_WARPS=12 -DNUM_STAGES=7 -DNORM=1 -DACTIVATION=0
 // Source    common/weight_stream.cuh
@@ -39,14 +39,13 @@ norm_linear_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* 
     // region: share
     const int first_pair = first_of_block(blockIdx.x, CEIL_DIV(size_n, 2));
     const int num_pairs = first_of_block(blockIdx.x + 1, CEIL_DIV(size_n, 2)) - first_pair;
-    unsigned char* ring_smem = smem + threadIdx.x / WARP_SIZE * RING_BYTES;  // (NUM_STAGES, 8, PIECE), of this warp
-    unsigned char* x_smem = smem + NUM_WARPS * RING_BYTES;                   // (num_tokens, token_bytes(size_k))
+    unsigned char* x_smem = smem + NUM_WARPS * RING_BYTES;  // after the rings: (num_tokens, token_bytes(size_k))
     float* sum_smem = reinterpret_cast<float*>(x_smem + num_tokens * token_bytes(size_k));  // (tiles, NUM_WARPS, num_tokens, 8)
     ELEMENT* norm_smem = reinterpret_cast<ELEMENT*>(sum_smem + CEIL_DIV(num_pairs, PAIRS) * NUM_WARPS * num_tokens * 2 * PAIRS);
     // endregion
 
     // region: start
-    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf{size_n / 2}, ring_smem};
+    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf{size_n / 2}, smem};
     griddepcontrol_launch_dependents();  // the next kernel may begin to ask for its weights as well
     stream.start();
     load_norm<NORM>(norm_smem, norm_weight, norm_bias, size_k);
@@ -57,7 +56,8 @@ norm_linear_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* 
     // region: addend
     const int num_outputs = num_pairs * num_tokens;  // pairs of this block
     auto addend = [&](int i) {
-        const int pair = first_pair + i % num_pairs, n = GATED ? pair : 2 * pair, other = GATED ? pair + size_n / 2 : n + 1;
+        const int pair = first_pair + i - token_of(i, num_pairs, num_tokens) * num_pairs;
+        const int n = GATED ? pair : 2 * pair, other = GATED ? pair + size_n / 2 : n + 1;
         if (!bias || i >= num_outputs) return make_float2(0.0f, 0.0f);
         return make_float2(static_cast<float>(bias[n]), other < size_n ? static_cast<float>(bias[other]) : 0.0f);
     };
@@ -68,8 +68,8 @@ norm_linear_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* 
     __syncthreads();  // separates the warps' writes of their parts from the reads of all of them
     // region: store
     for (int i = threadIdx.x; i < num_outputs; i += NUM_THREADS) {
-        const int token = i / num_pairs, pair = first_pair + i % num_pairs;
-        float2 sum = pair_sum(sum_smem, i % num_pairs, token, num_tokens);
+        const int token = token_of(i, num_pairs, num_tokens), local = i - token * num_pairs, pair = first_pair + local;
+        float2 sum = pair_sum(sum_smem, local, token, num_tokens);
         const float2 add = i < NUM_THREADS ? first_addend : addend(i);
         sum = make_float2(sum.x + add.x, sum.y + add.y);
         if (ACTIVATION == 1) sum = make_float2(gelu_tanh(sum.x), gelu_tanh(sum.y));

@@ -13,7 +13,7 @@
 // Launch    as 02_norm_linear
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
 // Twin      none in Triton, as for 01_linear
-// gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=12 -DNUM_STAGES=7 -DNORM=1 -DHEAD_DIM=64
+// gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=12 -DNUM_STAGES=8 -DNORM=1 -DHEAD_DIM=64
 // gate: -DELEMENT=__half -DNUM_WARPS=12 -DNUM_STAGES=7 -DNORM=2 -DHEAD_DIM=128
 // Source    common/weight_stream.cuh · RoPE as in rope/01_rope
 #if !defined(ELEMENT) || !defined(NUM_WARPS) || !defined(NUM_STAGES) || !defined(NORM) || !defined(HEAD_DIM)
@@ -44,14 +44,13 @@ norm_qkv_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* nor
     const int size_n = (num_heads + 2 * num_kv_heads) * HEAD_DIM;
     const int first_pair = first_of_block(blockIdx.x, size_n / 2);
     const int num_pairs = first_of_block(blockIdx.x + 1, size_n / 2) - first_pair;
-    unsigned char* ring_smem = smem + threadIdx.x / WARP_SIZE * RING_BYTES;  // (NUM_STAGES, 8, PIECE), of this warp
-    unsigned char* x_smem = smem + NUM_WARPS * RING_BYTES;                   // (num_tokens, token_bytes(size_k))
+    unsigned char* x_smem = smem + NUM_WARPS * RING_BYTES;  // after the rings: (num_tokens, token_bytes(size_k))
     float* sum_smem = reinterpret_cast<float*>(x_smem + num_tokens * token_bytes(size_k));  // (tiles, NUM_WARPS, num_tokens, 8)
     ELEMENT* norm_smem = reinterpret_cast<ELEMENT*>(sum_smem + CEIL_DIV(num_pairs, PAIRS) * NUM_WARPS * num_tokens * 2 * PAIRS);
     // endregion
 
     // region: start
-    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf(), ring_smem};
+    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf(), smem};
     griddepcontrol_launch_dependents();  // the next kernel may begin to ask for its weights as well
     stream.start();
     load_norm<NORM>(norm_smem, norm_weight, norm_bias, size_k);
@@ -59,7 +58,7 @@ norm_qkv_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* nor
     // endregion
 
     // region: place
-    const int first_token = min(static_cast<int>(threadIdx.x) / num_pairs, num_tokens - 1);  // of this thread's first output
+    const int first_token = min(token_of(threadIdx.x, num_pairs, num_tokens), num_tokens - 1);  // of this thread's first output
     const int first_position = cos_sin ? positions[first_token] : 0;
     const long long first_slot = slots[first_token];
     load_tokens<NORM>(x_smem, x, norm_smem, eps, num_tokens, size_k, part_smem);
@@ -68,14 +67,15 @@ norm_qkv_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* nor
     // region: addend
     const int num_outputs = num_pairs * num_tokens;  // pairs of this block
     auto angle = [&](int i, int position) {          // (cosine, sine)
-        const int pair = first_pair + i % num_pairs;
+        const int pair = first_pair + i - token_of(i, num_pairs, num_tokens) * num_pairs;
         if (!cos_sin || i >= num_outputs || pair / HALF_DIM >= num_heads + num_kv_heads) return make_float2(1.0f, 0.0f);
         const float* angles = cos_sin + static_cast<long long>(position) * HEAD_DIM + pair % HALF_DIM;
         return make_float2(angles[0], angles[HALF_DIM]);
     };
     auto addend = [&](int i) {
-        const int n = RowOf()(first_pair + i % num_pairs, 0);
-        return bias ? make_float2(static_cast<float>(bias[n]), static_cast<float>(bias[n + HALF_DIM])) : make_float2(0.0f, 0.0f);
+        if (!bias || i >= num_outputs) return make_float2(0.0f, 0.0f);
+        const int n = RowOf()(first_pair + i - token_of(i, num_pairs, num_tokens) * num_pairs, 0);
+        return make_float2(static_cast<float>(bias[n]), static_cast<float>(bias[n + HALF_DIM]));
     };
     const float2 first_angle = angle(threadIdx.x, first_position), first_addend = addend(threadIdx.x);  // on their way meanwhile
     // endregion
@@ -85,8 +85,9 @@ norm_qkv_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* nor
     // region: store
     for (int i = threadIdx.x; i < num_outputs; i += NUM_THREADS) {
         const bool is_first = i < NUM_THREADS;
-        const int token = i / num_pairs, pair = first_pair + i % num_pairs, head = pair / HALF_DIM, d = pair % HALF_DIM;
-        float2 sum = pair_sum(sum_smem, i % num_pairs, token, num_tokens);
+        const int token = token_of(i, num_pairs, num_tokens), local = i - token * num_pairs;
+        const int pair = first_pair + local, head = pair / HALF_DIM, d = pair % HALF_DIM;
+        float2 sum = pair_sum(sum_smem, local, token, num_tokens);
         const float2 add = is_first ? first_addend : addend(i), turn = is_first || !cos_sin ? first_angle : angle(i, positions[token]);
         sum = make_float2(sum.x + add.x, sum.y + add.y);
         sum = make_float2(sum.x * turn.x - sum.y * turn.y, sum.y * turn.x + sum.x * turn.y);

@@ -37,6 +37,22 @@ def test_norm_linear(kind, num_tokens):
     assert_near(got, want, torch.bfloat16, units=2)
 
 
+@pytest.mark.parametrize("num_tokens", [1, 8])
+@pytest.mark.parametrize(("kind", "size"), [("rms", (32000, 2048)), ("layer", (50257, 768))])
+def test_the_head(kind, size, num_tokens):
+    """The last norm and the head in one launch; 50,257 rows have several blocks a multiprocessor."""
+    torch.manual_seed(num_tokens)
+    size_n, size_k = size
+    x, norm_weight = (
+        torch.randn(*shape, device="cuda").bfloat16() + 1.0 for shape in ((num_tokens, size_k), (size_k,))
+    )
+    weight = (torch.randn(size, device="cuda") / size_k**0.5).bfloat16()
+    norm_bias = torch.randn(size_k, device="cuda").bfloat16() if kind == "layer" else None
+    got = ops.norm_linear(x, norm_weight, weight, norm=kind, norm_bias=norm_bias)
+    exact = norm.rms_norm(x, norm_weight, 1e-5) if kind == "rms" else norm.layer_norm(x, norm_weight, norm_bias, 1e-5)
+    assert_near(got, exact.bfloat16().double() @ weight.double().T, torch.bfloat16, units=2)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_steps_of_dependent_launches_equal_the_plain_ones(name):

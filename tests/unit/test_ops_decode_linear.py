@@ -1,5 +1,7 @@
 """Products of one to eight tokens, with norm, activation, RoPE and cache: numbers, bytes, no finding, refusals."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from norm_cases import assert_near, rows, vector
@@ -107,6 +109,41 @@ def test_no_finding(schedule):
     x, weight, bias, residual = inputs(3, 6, 136)
     report = ops.plan(x, weight, bias=bias, residual=residual).profile(schedule)
     assert report.ok, report
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "random", "resident"])
+def test_no_finding_where_a_ring_is_filled_again(schedule, monkeypatch):
+    monkeypatch.setattr(ops, "NUM_STAGES", (2,))
+    x, weight, _, residual = inputs(1, 4, 2504)  # 40 pieces of a row: four a warp
+    report = ops.plan(x, weight, residual=residual).profile(schedule)
+    assert report.ok, report
+
+
+def test_the_ring_changes_no_bit(monkeypatch):
+    x, weight, bias, residual = inputs(3, 42, 1672)
+    norm_weight = vector(1672, x.dtype, device=WHERE)
+    found = []
+    for stages in (8, 7, 2):
+        monkeypatch.setattr(ops, "NUM_STAGES", (stages,))
+        part = ops.norm_linear(x, norm_weight, weight, activation="swiglu")
+        found.append(torch.cat((ops.linear(x, weight, bias=bias, residual=residual), part), 1))
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("num_tokens", [1, 2])
+def test_a_multiprocessor_has_one_block_of_a_kernel_and_one_of_the_next(num_tokens, monkeypatch):
+    """Of a Llama of 1.1 billion weights on an H200, 1 KiB of each block being CUDA's."""
+    h200 = SimpleNamespace(shared_bytes_per_sm=228 * 1024, shared_bytes_per_block=227 * 1024)
+    monkeypatch.setattr(ops.device, "current", lambda: h200)
+    sizes = {"qkv": (2560, 2048, 1), "out": (2048, 2048, 0), "up": (11264, 2048, 1), "down": (2048, 5632, 0)}
+    rings = {name: ops._ring(num_tokens, n, k, 132, norm) for name, (n, k, norm) in sizes.items()}
+    taken = {name: 1024 + (128 if sizes[name][2] else 0) + size for name, (_, size) in rings.items()}
+    for name, following in (("qkv", "out"), ("out", "up"), ("up", "down"), ("down", "qkv")):
+        assert taken[name] + taken[following] <= h200.shared_bytes_per_sm
+        assert sizes[name][2] or 2 * taken[name] > h200.shared_bytes_per_sm
+    assert {name: stages for name, (stages, _) in rings.items() if stages != 8} == (
+        {} if num_tokens == 1 else {"up": 7, "down": 7}
+    )
 
 
 def test_what_does_not_fit_is_refused_in_words():
