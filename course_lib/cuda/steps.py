@@ -17,7 +17,7 @@ from functools import cache
 
 from ..errors import CompileError
 from . import signature
-from .source import KERNELS_ROOT
+from .source import KERNELS_ROOT, included_files
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 _GUARD = re.compile(r"^#(?:ifndef|if !defined)\b(.*)$", re.MULTILINE)  # the condition of an #error or a default
@@ -38,7 +38,7 @@ class Step:
     twin_needs : str, like `needs`, of the twins
     needs : str, "any compute capability" or "compute capability 8.0"
     variants : tuple of dict, the macro sets of the ``// gate:`` lines; one empty dict where there is none
-    macros : frozenset of str, the macros that the file lets a caller set
+    macros : frozenset of str, the macros that the file and its headers let a caller set
     """
 
     stem: str
@@ -77,8 +77,13 @@ def step(stem):
         needs(text),
         needs(text, twin=True),
         tuple(variants(text)),
-        frozenset(name for line in _GUARD.findall(text) for name in re.findall(r"\b[A-Z][A-Z0-9_]*\b", line)),
+        frozenset(name for part in (text, *included_files(text).values()) for name in _guarded(part)),
     )
+
+
+def _guarded(text):
+    """The macros that conditions of the preprocessor ask for."""
+    return [name for line in _GUARD.findall(text) for name in re.findall(r"\b[A-Z][A-Z0-9_]*\b", line)]
 
 
 def names(family, *, only="", without=()):

@@ -3,13 +3,14 @@
 What the compiler does with a tile of keys (16-byte loads, tensor cores, several tiles under way) is what
 04_grouped_heads.cu writes out. Keys at and past the end are masked: their rows are undefined and never enter.
 
-May import: triton, notation.
+May import: triton, notation, state.
 """
 
 import triton
 import triton.language as tl
 
 from .. import notation
+from .state import take_in, take_in_rows
 
 LOG2_E = tl.constexpr(notation.LOG2_E)
 
@@ -31,11 +32,7 @@ def _one_head(
         k = tl.load(k_ptr + offsets, mask=(keys < end)[:, None], other=0.0).to(tl.float32)  # (BLOCK_N, HEAD_DIM)
         v = tl.load(v_ptr + offsets, mask=(keys < end)[:, None], other=0.0).to(tl.float32)
         scores = tl.where(keys < end, tl.sum(q[None, :] * k, axis=1) * scale_log2, -float("inf"))
-        m_new = tl.maximum(m, tl.max(scores, axis=0))
-        alpha, probs_unnorm = tl.exp2(m - m_new), tl.exp2(scores - m_new)
-        l = l * alpha + tl.sum(probs_unnorm, axis=0)
-        acc = acc * alpha + tl.sum(probs_unnorm[:, None] * v, axis=0)
-        m = m_new
+        m, l, acc = take_in(m, l, acc, scores, v)
     # endregion
     return m, l, acc
 
@@ -81,11 +78,7 @@ def _one_group(
         v = tl.load(v_ptr + offsets, mask=(keys < end)[:, None], other=0.0)
         scores = tl.dot(q, tl.trans(k)) * scale_log2  # (16, BLOCK_N)
         scores = tl.where((keys < end)[None, :], scores, -float("inf"))
-        m_new = tl.maximum(m, tl.max(scores, axis=1))
-        alpha, probs_unnorm = tl.exp2(m - m_new), tl.exp2(scores - m_new[:, None])
-        l = l * alpha + tl.sum(probs_unnorm, axis=1)
-        acc = tl.dot(probs_unnorm.to(v.dtype), v, acc * alpha[:, None])
-        m = m_new
+        m, l, acc = take_in_rows(m, l, acc, scores, v)
     # endregion
     return m, l, acc
 

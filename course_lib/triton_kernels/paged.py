@@ -3,13 +3,14 @@
 A tile of keys is gathered: one page number a key, 64-bit offsets from there on. What the compiler does with it (16-byte
 loads, tensor cores, several tiles under way) is what 04_paged_grouped.cu writes out.
 
-May import: triton, notation.
+May import: triton, notation, state.
 """
 
 import triton
 import triton.language as tl
 
 from .. import notation
+from .state import take_in, take_in_rows
 
 LOG2_E = tl.constexpr(notation.LOG2_E)
 
@@ -61,11 +62,7 @@ def _one_head(
         k = tl.load(k_pages_ptr + offsets, mask=mask, other=0.0).to(tl.float32)  # (BLOCK_N, HEAD_DIM)
         v = tl.load(v_pages_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
         scores = tl.where(keys < end, tl.sum(q[None, :] * k, axis=1) * scale_log2, -float("inf"))
-        m_new = tl.maximum(m, tl.max(scores, axis=0))
-        alpha, probs_unnorm = tl.exp2(m - m_new), tl.exp2(scores - m_new)
-        l = l * alpha + tl.sum(probs_unnorm, axis=0)
-        acc = acc * alpha + tl.sum(probs_unnorm[:, None] * v, axis=0)
-        m = m_new
+        m, l, acc = take_in(m, l, acc, scores, v)
     return m, l, acc
 
 
@@ -141,11 +138,7 @@ def reduce_kernel(
         lse = tl.load(partial_lse_ptr + offsets, mask=parts < count, other=-float("inf")) * LOG2_E
         mask = (parts < count)[:, None]
         out = tl.load(partial_out_ptr + offsets[:, None] * HEAD_DIM + d[None, :], mask=mask, other=0.0)
-        m_new = tl.maximum(m, tl.max(lse, axis=0))
-        alpha, weight = tl.exp2(m - m_new), tl.exp2(lse - m_new)
-        l = l * alpha + tl.sum(weight, axis=0)
-        acc = acc * alpha + tl.sum(weight[:, None] * out, axis=0)
-        m = m_new
+        m, l, acc = take_in(m, l, acc, lse, out)
     l_safe = tl.where(l == 0.0, 1.0, l)
     tl.store(out_ptr + row * HEAD_DIM + d, (acc / l_safe).to(out_ptr.dtype.element_ty))
     tl.store(lse_ptr + row, (m + tl.log2(l_safe)) / LOG2_E)
@@ -185,11 +178,7 @@ def paged_grouped_kernel(
             v = tl.load(v_pages_ptr + offsets, mask=(keys < end)[:, None], other=0.0)
             scores = tl.dot(q, tl.trans(k)) * (softmax_scale * LOG2_E)  # (16, BLOCK_N)
             scores = tl.where((keys < end)[None, :], scores, -float("inf"))
-            m_new = tl.maximum(m, tl.max(scores, axis=1))
-            alpha, probs_unnorm = tl.exp2(m - m_new), tl.exp2(scores - m_new[:, None])
-            l = l * alpha + tl.sum(probs_unnorm, axis=1)
-            acc = tl.dot(probs_unnorm.to(v.dtype), v, acc * alpha[:, None])
-            m = m_new
+            m, l, acc = take_in_rows(m, l, acc, scores, v)
         # endregion
         row = (batch * (num_kv_heads * NUM_Q_PER_KV) + head) * num_splits + split
         tl.store(partial_out_ptr + row[:, None] * HEAD_DIM + d, acc / l[:, None], mask=is_head[:, None])

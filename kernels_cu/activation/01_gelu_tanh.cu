@@ -12,13 +12,8 @@
 // gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=16
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=32 -DCHUNKS=1
 // Source    D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units (GELUs)", 2016, section 2, arXiv:1606.08415
-#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
-#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4 (of a thread)"
-#endif
 #include "common/activation.cuh"
-#include "common/row_chunks.cuh"
-CHECK_ROW_MACROS
-typedef Chunk<ELEMENT, VEC> RowChunk;
+#include "common/row_kernel.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS)
 gelu_tanh_kernel(const ELEMENT* x, ELEMENT* out, int num_rows, int num_cols, long long stride_x, long long stride_out) {

@@ -14,16 +14,11 @@
 // gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=8 -DGATE=silu
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=32 -DCHUNKS=1 -DGATE=silu
 // Source    N. Shazeer, "GLU Variants Improve Transformer", 2020, equation 5, arXiv:2002.05202
-#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
-#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4 (of a thread)"
-#endif
 #ifndef GATE
 #error "GATE: the function of the gate, -DGATE=silu or -DGATE=gelu_tanh"
 #endif
 #include "common/activation.cuh"
-#include "common/row_chunks.cuh"
-CHECK_ROW_MACROS
-typedef Chunk<ELEMENT, VEC> RowChunk;
+#include "common/row_kernel.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS)
 swiglu_kernel(const ELEMENT* gate, const ELEMENT* up, ELEMENT* out, int num_rows, int num_cols, long long stride_gate,
@@ -38,14 +33,7 @@ swiglu_kernel(const ELEMENT* gate, const ELEMENT* up, ELEMENT* out, int num_rows
 
     // region: load
     RowChunk gate_reg[CHUNKS], up_reg[CHUNKS];
-#pragma unroll
-    for (int i = 0; i < CHUNKS; ++i) {  // all reads are under way before the first number is used
-        const int chunk = first + i * THREADS_PER_ROW;
-        if (chunk < num_chunks) {
-            read_chunk(gate_reg[i], gate_row, chunk);
-            read_chunk(up_reg[i], up_row, chunk);
-        }
-    }
+    read_rows(gate_reg, up_reg, gate_row, up_row, first, num_chunks);  // all reads are under way before the first number is used
     // endregion
 
     // region: apply

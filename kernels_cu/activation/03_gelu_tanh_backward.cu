@@ -13,13 +13,8 @@
 // gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=8
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=32 -DCHUNKS=1
 // Source    D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units (GELUs)", 2016, section 2, arXiv:1606.08415
-#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
-#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4 (of a thread)"
-#endif
 #include "common/activation.cuh"
-#include "common/row_chunks.cuh"
-CHECK_ROW_MACROS
-typedef Chunk<ELEMENT, VEC> RowChunk;
+#include "common/row_kernel.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS)
 gelu_tanh_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, ELEMENT* dx, int num_rows, int num_cols,
@@ -34,14 +29,7 @@ gelu_tanh_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, ELEMENT* dx, i
 
     // region: load
     RowChunk d_reg[CHUNKS], x_reg[CHUNKS];
-#pragma unroll
-    for (int i = 0; i < CHUNKS; ++i) {  // all reads are under way before the first number is used
-        const int chunk = first + i * THREADS_PER_ROW;
-        if (chunk < num_chunks) {
-            read_chunk(d_reg[i], d_out_row, chunk);
-            read_chunk(x_reg[i], x_row, chunk);
-        }
-    }
+    read_rows(d_reg, x_reg, d_out_row, x_row, first, num_chunks);  // all reads are under way before the first number is used
     // endregion
 
     // region: apply

@@ -14,9 +14,6 @@
 // gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=8 -DGATE=silu
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=32 -DCHUNKS=1 -DGATE=silu
 // Source    N. Shazeer, "GLU Variants Improve Transformer", 2020, equation 5, arXiv:2002.05202
-#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
-#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4 (of a thread)"
-#endif
 #ifndef GATE
 #error "GATE: the function of the gate, -DGATE=silu or -DGATE=gelu_tanh"
 #endif
@@ -24,9 +21,7 @@
 #define NAMED(a, b) JOINED(a, b)
 #define GATE_SLOPE NAMED(GATE, _slope)  // silu_slope or gelu_tanh_slope
 #include "common/activation.cuh"
-#include "common/row_chunks.cuh"
-CHECK_ROW_MACROS
-typedef Chunk<ELEMENT, VEC> RowChunk;
+#include "common/row_kernel.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS)
 swiglu_backward_kernel(const ELEMENT* d_out, const ELEMENT* gate, const ELEMENT* up, ELEMENT* d_gate, ELEMENT* d_up,

@@ -14,6 +14,16 @@ __device__ __forceinline__ float2 unpack_pair(unsigned pair, __nv_bfloat16) {
 __device__ __forceinline__ __half rounded(float x, __half) { return __float2half_rn(x); }
 __device__ __forceinline__ __nv_bfloat16 rounded(float x, __nv_bfloat16) { return __float2bfloat16_rn(x); }
 
+// Two floats, rounded, in one register; `low` in the low half.
+__device__ __forceinline__ unsigned pack_pair(float low, float high, __half) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const unsigned*>(&pair);
+}
+__device__ __forceinline__ unsigned pack_pair(float low, float high, __nv_bfloat16) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<const unsigned*>(&pair);
+}
+
 // Eight neighbours, one load; `source` is a multiple of 16 bytes.
 template <typename T>
 __device__ __forceinline__ void load_chunk(float (&x)[8], const T* source) {

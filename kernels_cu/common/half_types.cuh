@@ -1,10 +1,9 @@
-// half_types — one kernel for __half and __nv_bfloat16: the two operations whose instruction depends on the type
+// half_types — one kernel for __half and __nv_bfloat16: the product whose instruction depends on the type
 //
 // The last argument is a value of the type, ELEMENT(), and only chooses the function.
 // Needs     compute capability 8.0 · device code only, no host headers
 #pragma once
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "common/half_chunk.cuh"   // pack_pair
 #include "common/tensor_core.cuh"
 
 // d = a b + d on tensor cores, the lanes' parts as in common/tensor_core.cuh
@@ -13,14 +12,4 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const unsigned (&a)[
 }
 __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], __nv_bfloat16) {
     mma_m16n8k16_f32_bf16(d, a, b, d);
-}
-
-// Two floats, rounded, in one register; `low` in the low half.
-__device__ __forceinline__ unsigned pack_pair(float low, float high, __half) {
-    const __half2 pair = __floats2half2_rn(low, high);
-    return *reinterpret_cast<const unsigned*>(&pair);
-}
-__device__ __forceinline__ unsigned pack_pair(float low, float high, __nv_bfloat16) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return *reinterpret_cast<const unsigned*>(&pair);
 }

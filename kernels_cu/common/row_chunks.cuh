@@ -5,7 +5,7 @@
 // Device code only, no host headers.
 #pragma once
 #include "common/constants.cuh"
-#include "common/half_chunk.cuh"  // unpack_pair
+#include "common/half_chunk.cuh"  // unpack_pair, pack_pair
 
 // region: chunk
 template <int BYTES> struct ChunkWord;
@@ -36,16 +36,6 @@ __device__ __forceinline__ void from_words(uint4& word, const unsigned (&words)[
     word = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// Two floats, rounded, in one register; `low` in the low half. The last argument only chooses the function.
-__device__ __forceinline__ unsigned rounded_pair(float low, float high, __half) {
-    const __half2 pair = __floats2half2_rn(low, high);
-    return *reinterpret_cast<const unsigned*>(&pair);
-}
-__device__ __forceinline__ unsigned rounded_pair(float low, float high, __nv_bfloat16) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return *reinterpret_cast<const unsigned*>(&pair);
-}
-
 template <typename T, int NUM>
 struct Numbers {  // 16-bit types: two numbers a word, or one alone in the low half
     static constexpr int WORDS = (NUM + 1) / 2;
@@ -59,7 +49,7 @@ struct Numbers {  // 16-bit types: two numbers a word, or one alone in the low h
     static __device__ __forceinline__ void pack(unsigned (&words)[WORDS], const float (&x)[NUM]) {
 #pragma unroll
         for (int i = 0; i < WORDS; ++i) {
-            words[i] = rounded_pair(x[2 * i], 2 * i + 1 < NUM ? x[(2 * i + 1) % NUM] : 0.0f, T());
+            words[i] = pack_pair(x[2 * i], 2 * i + 1 < NUM ? x[(2 * i + 1) % NUM] : 0.0f, T());
         }
     }
 };
@@ -161,13 +151,3 @@ __device__ __forceinline__ void row_sums(float (&values)[COUNT], float* reduce_s
     }
 }
 // endregion
-
-// What a kernel with a group of threads a row asks of its macros.
-#define CHECK_ROW_MACROS                                                                                                  \
-    static_assert(VEC == 1 || VEC == 2 || VEC == 4 || VEC == 8, "VEC: an access is 2, 4, 8 or 16 bytes");                 \
-    static_assert(VEC * sizeof(ELEMENT) <= 16, "VEC: no access is wider than 16 bytes");                                  \
-    static_assert(THREADS_PER_ROW % 32 == 0 || 32 % THREADS_PER_ROW == 0, "THREADS_PER_ROW: whole warps, or an even part"); \
-    static_assert(THREADS_PER_ROW * ROWS_PER_BLOCK % 32 == 0, "ROWS_PER_BLOCK: the shuffles want whole warps");           \
-    static_assert(CHUNKS >= 1, "CHUNKS: a thread keeps at least one chunk");
-
-#define NUM_THREADS (THREADS_PER_ROW * ROWS_PER_BLOCK)

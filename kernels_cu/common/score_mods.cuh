@@ -1,6 +1,6 @@
 // score_mods — what an attention engine does to a score before the softmax: a mask, and a modification given as an expression
 //
-// The kernel that includes it defines
+// A caller may set
 //     SCORE_MOD      the new score, an expression of `score` (times softmax_scale), head, query, key (positions) and
 //                    `parameters` (const float*): soft cap, ALiBi, …; HAS_SCORE_MOD: 0 if it is `score`
 //     CUSTOM_MASK    1: a bit for each query token and key of a request, 1 where the key is visible
@@ -8,6 +8,15 @@
 #pragma once
 #include "common/constants.cuh"
 #include "common/work_item.cuh"
+#ifndef CUSTOM_MASK
+#define CUSTOM_MASK 0  // 1: mask_bits says who sees what, besides causal and window_left
+#endif
+#ifndef SCORE_MOD
+#define SCORE_MOD score  // the score as it is
+#define HAS_SCORE_MOD 0
+#else
+#define HAS_SCORE_MOD 1
+#endif
 
 // region: mask
 // Which keys a query sees.

@@ -14,13 +14,8 @@
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=16 -DCHUNKS=1
 // Source    M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, algorithm 3, arXiv:1805.02867
 //           C. Szegedy and others, "Rethinking the Inception Architecture", 2015, section 7 (label smoothing), arXiv:1512.00567
-#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
-#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4 (of a thread)"
-#endif
 #include "common/fast_exp2.cuh"
-#include "common/row_chunks.cuh"
-CHECK_ROW_MACROS
-typedef Chunk<ELEMENT, VEC> RowChunk;
+#include "common/row_kernel.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS
 #define LANES (THREADS_PER_ROW < WARP_SIZE ? THREADS_PER_ROW : WARP_SIZE)
 #define WARPS (THREADS_PER_ROW / LANES)  // of a row
 

@@ -13,7 +13,8 @@
 //           partial_out (B, H, num_splits, D), partial_lse_log2 (B, H, num_splits) float: scratch of any content
 //           counters (B, Hkv) int: must be zero on entry; zeroed on exit
 //           num_splits * split_len >= the largest seq_len
-//           DEPENDENT 1: a dependent of the kernel before (common/dependent_launch.cuh), which must not write seq_lens
+//           DEPENDENT 1: a dependent of the kernel before (common/dependent_launch.cuh); no kernel in flight may write seq_lens,
+//           nor keys and values of a sequence but its last NEW_KEYS
 // Launch    grid (B * num_splits * Hkv) · block 32 * NUM_WARPS · dynamic shared memory
 //           NUM_WARPS * NUM_STAGES * 4 * TILE_KEYS * D bytes
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
@@ -24,17 +25,12 @@
 // gate: -DHEAD_DIM=64 -DELEMENT=__nv_bfloat16 -DNUM_Q_PER_KV=8 -DDEPENDENT=1
 // Source    T. Dao and others, "Flash-Decoding for long-context inference", 2023, pytorch.org/blog/flash-decoding
 //           Z. Ye and others, "FlashInfer", 2025, section 3.2 (the query heads of a group in one tile), arXiv:2501.01005
-#ifndef HEAD_DIM
-#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
-#endif
-#ifndef ELEMENT
-#error "ELEMENT: type of q, k, v and out; pass -DELEMENT=__half or __nv_bfloat16"
-#endif
 #ifndef NUM_Q_PER_KV
 #error "NUM_Q_PER_KV: query heads of a group; pass -DNUM_Q_PER_KV=1 to 16"
 #endif
 #include "common/async_copy.cuh"         // cp_async_16_zfill, commit, wait
 #include "common/attention_columns.cuh"  // the products, the mask and the softmax of a tile
+#include "common/attention_macros.cuh"   // HEAD_DIM, ELEMENT
 #include "common/constants.cuh"
 #include "common/decode_merge.cuh"       // leave_state, store_split, is_last_block, combine_splits
 #include "common/dependent_launch.cuh"   // griddepcontrol_wait: chapter 13, with -DDEPENDENT=1
@@ -54,6 +50,7 @@
 #ifndef DEPENDENT
 #define DEPENDENT 0  // 1: a block may begin before the kernel in front of this one has ended
 #endif
+#define NEW_KEYS 8  // of a sequence, which the kernel before may write; the tiles of the others are copied before it has ended
 #define NUM_THREADS (NUM_WARPS * WARP_SIZE)
 #define CHUNK 8                         // elements in 16 bytes: what cp.async and ldmatrix take at once
 #define CHUNKS (HEAD_DIM / CHUNK)       // in a row
@@ -123,7 +120,6 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
 #if DEPENDENT
     const long long first_key = batch * stride_kv_batch + kv_head * stride_kv_head + first * stride_kv_token;
     prefetch_keys(k + first_key, v + first_key, stride_kv_token, end - first);
-    griddepcontrol_wait();  // q, the newest key and the newest value are of the kernel before
 #endif
 
     // region: walk
@@ -142,8 +138,14 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
         }
         cp_async_commit_group();
     };
-#pragma unroll
-    for (int i = 0; i < NUM_STAGES - 1; ++i) next_tile();
+    int num_started = 0;
+#if DEPENDENT
+    const int old_tiles = max(0, min(end, seq_len - NEW_KEYS) - first) / TILE_KEYS;  // of the block, without a new key
+    const int num_early = min(NUM_STAGES - 1, max(0, old_tiles - warp + NUM_WARPS - 1) / NUM_WARPS);
+    for (; num_started < num_early; ++num_started) next_tile();
+    griddepcontrol_wait();  // q, the newest keys and the newest values are of the kernel before
+#endif
+    for (; num_started < NUM_STAGES - 1; ++num_started) next_tile();
     // endregion
 
     // region: load_q

@@ -14,15 +14,10 @@
 // gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=8 -DID=int
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=32 -DCHUNKS=1 -DID=long
 // Source    A. Vaswani and others, "Attention Is All You Need", 2017, sections 3.4 and 3.5, arXiv:1706.03762
-#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
-#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4 (of a thread)"
-#endif
 #ifndef ID
 #error "ID: type of ids and positions; pass -DID=int or -DID=long"
 #endif
-#include "common/row_chunks.cuh"
-CHECK_ROW_MACROS
-typedef Chunk<ELEMENT, VEC> RowChunk;
+#include "common/row_kernel.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS)
 lookup_kernel(const ID* ids, const ELEMENT* table, const ID* positions, const ELEMENT* position_table, ELEMENT* out,

@@ -18,13 +18,8 @@
 // gate: -DELEMENT=__half -DVEC=1 -DTHREADS_PER_ROW=256 -DROWS_PER_BLOCK=1 -DCHUNKS=1
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=32 -DCHUNKS=1
 // Source    A. Vaswani and others, "Attention Is All You Need", 2017, section 3.4, arXiv:1706.03762
-#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
-#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4 (of a thread)"
-#endif
-#include "common/row_chunks.cuh"
-CHECK_ROW_MACROS
+#include "common/row_kernel.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS
 static_assert(CHUNKS == 1, "CHUNKS: a thread sums one chunk of many tokens");
-typedef Chunk<ELEMENT, VEC> RowChunk;
 #define TOKENS 4  // whose rows are under way at once
 #ifndef PIECE
 #define PIECE 64  // places whose tokens one group of threads sums

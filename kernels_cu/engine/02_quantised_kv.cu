@@ -28,15 +28,6 @@
 #ifndef KV
 #error "KV: type of the pages; pass -DKV=char (int8) or __nv_fp8_e4m3"
 #endif
-#ifndef CUSTOM_MASK
-#define CUSTOM_MASK 0  // 1: mask_bits says who sees what, besides causal and window_left
-#endif
-#ifndef SCORE_MOD
-#define SCORE_MOD score  // the score as it is
-#define HAS_SCORE_MOD 0
-#else
-#define HAS_SCORE_MOD 1
-#endif
 #include "common/async_copy.cuh"         // cp_async_16_zfill, commit, wait
 #include "common/attention_bytes.cuh"    // products with bytes
 #include "common/attention_columns.cuh"  // softmax of a few rows
@@ -45,6 +36,7 @@
 #include "common/part_merge.cuh"         // stores and the merge of parts
 #include "common/score_mods.cuh"         // SCORE_MOD, CUSTOM_MASK
 #include "common/work_item.cuh"
+#include "common/xor_fragments.cuh"      // XorFragments
 #define NUM_WARPS 4
 #define NUM_THREADS (NUM_WARPS * WARP_SIZE)
 #define CHUNK 16                      // numbers in 16 bytes: what cp.async and ldmatrix take at once
@@ -109,16 +101,6 @@ struct Inputs {
     __device__ __forceinline__ float scale_log2() const { return HAS_SCORE_MOD ? LOG2_E : softmax_scale * LOG2_E; }
 };
 
-// region: fragments
-// The address that this lane passes to ldmatrix, for rows row to row + 15 of Q and columns 16 d to 16 d + 15.
-struct Fragments {
-    int rows_lane;  // offset for row 0 and d = 0; chunk 2 d further is an XOR with 32 d in bits 5 and 6
-    __device__ __forceinline__ const unsigned char* rows(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + (rows_lane ^ (d % 4 * 32)) + (d / 4 * 128 + row * Q_ROW_BYTES);
-    }
-};
-// endregion
-
 // region: load_tile
 // Starts copying this thread's chunks of a tile of K or V; num_rows counts the keys from this thread's first one on, the rest becomes 0.
 __device__ __forceinline__ void load_tile(unsigned char* dst_smem, const KV* pages, const KeyOffsets* offsets, int num_rows) {
@@ -151,7 +133,7 @@ __device__ __forceinline__ void attend_rows(const Inputs& in, const WorkItem& it
     const int lane = threadIdx.x % WARP_SIZE, warp_row = threadIdx.x / WARP_SIZE * WARP_M;
     const int copy_row = threadIdx.x / CHUNKS, copy_chunk = threadIdx.x % CHUNKS;  // this thread's chunk of a tile
     const int copy_offset = swizzle_offset<ROW_BYTES>(copy_row, copy_chunk);
-    const Fragments fragments = {swizzle_offset<Q_ROW_BYTES>(lane % 16, lane / 16)};
+    const XorFragments<Q_ROW_BYTES> fragments(lane);
     const int k_lane = swizzle_offset<ROW_BYTES>(lane, 0), v_lane = swizzle_offset<ROW_BYTES>(lane % 16, lane / 16);
     const int last_tile = CEIL_DIV(item.end_key - item.first_key, BLOCK_N) - 1;
     const int warp_end = min(warp_row + WARP_M, item.num_rows) - 1;  // the warp's last row; below warp_row: it has none

@@ -23,15 +23,13 @@
 #ifndef GROUP
 #error "GROUP: query heads that share an item; pass -DGROUP=1 to 64"
 #endif
-#define CUSTOM_MASK 0
-#define SCORE_MOD score
-#define HAS_SCORE_MOD 0
 #include "common/async_copy.cuh"      // cp_async_16_zfill, wait
 #include "common/attention_rows.cuh"  // load_q_fragments, row_sum
 #include "common/lazy_softmax.cuh"    // MAX_GROWTH
 #include "common/part_merge.cuh"      // the merge of parts
 #include "common/score_mods.cuh"      // Mask
 #include "common/work_item.cuh"
+#include "common/xor_fragments.cuh"   // XorFragments
 #define LATENT_DIM 512
 #define ROW_DIM 576                   // latent and rope: the width of a query and of a key
 #define ROW_BYTES (ROW_DIM * 2)
@@ -64,19 +62,6 @@ struct Inputs {
         return q + rows.token(row) * stride_q_token + rows.head(row) * stride_q_head;
     }
 };
-
-// region: fragments
-// The address that this lane passes to ldmatrix, for tile rows row to row + 15 and columns 16 d to 16 d + 15.
-struct Fragments {
-    int rows_lane, columns_lane;  // offsets for row 0 and d = 0; chunk 2 d further is an XOR with 32 d in bits 5 and 6
-    __device__ __forceinline__ const unsigned char* rows(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + (rows_lane ^ (d % 4 * 32)) + (d / 4 * 128 + row * ROW_BYTES);
-    }
-    __device__ __forceinline__ const unsigned char* columns(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + (columns_lane ^ (d % 4 * 32)) + (d / 4 * 128 + row * ROW_BYTES);
-    }
-};
-// endregion
 
 // region: load_tile
 // Starts copying the rows of a tile; row_offsets says where each begins, the rows from num_rows on become 0.
@@ -165,8 +150,7 @@ __device__ __forceinline__ void attend(const Inputs& in, const WorkItem& item, c
     const int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x / WARP_SIZE;
     const int warp_row = warp % ROW_WARPS * 16, side = warp / ROW_WARPS, lane_row = warp_row + lane / 4;
     const bool has_rows = warp_row < item.num_rows;
-    const Fragments fragments = {swizzle_offset<ROW_BYTES>(lane % 16, lane / 16),
-                                 swizzle_offset<ROW_BYTES>(lane / 16 * 8 + lane % 8, lane / 8 % 2)};
+    const XorFragments<ROW_BYTES> fragments(lane);
     const int num_tiles = CEIL_DIV(item.end_key - item.first_key, BLOCK_N);
     auto look_up = [&](int tile) {
         if (tile < num_tiles && threadIdx.x < BLOCK_N) {

@@ -17,58 +17,14 @@
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    T. Dao, "FlashAttention-2", 2023, algorithm 1 and section 3.3 (rows split over warps), arXiv:2307.08691
 //           PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (layouts: common/tensor_core.cuh)
-#ifndef HEAD_DIM
-#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
-#endif
-#ifndef ELEMENT
-#error "ELEMENT: type of q, k, v and out; pass -DELEMENT=__half or __nv_bfloat16"
-#endif
-#include "common/attention_rows.cuh"  // the products, the mask, the softmax and the store of a warp's rows
-#include "common/constants.cuh"
-#include "common/swizzle.cuh"         // swizzle_offset<row bytes>(row, chunk)
-#define BLOCK_M 128  // query rows of a block
-#ifndef BLOCK_N
-#define BLOCK_N (HEAD_DIM == 64 ? 64 : 32)  // keys of a tile; the registers spill with more
-#endif
-#define NUM_WARPS 4
-#define NUM_THREADS (NUM_WARPS * WARP_SIZE)
-#define WARP_M (BLOCK_M / NUM_WARPS)  // query rows of a warp: no other warp touches them, so warps exchange nothing
-#define ROW_TILES (WARP_M / 16)       // of 16 rows: each fragment of K or V from ldmatrix is multiplied twice
-#define CHUNK 8                       // elements in 16 bytes: a row's part for ldmatrix, and a thread's copy from global memory
-#define CHUNKS (HEAD_DIM / CHUNK)     // in a row
-#define ROW_BYTES (HEAD_DIM * 2)
-static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
+#include "common/attention_rows.cuh"   // the products, the mask, the softmax and the store of a warp's rows
+#include "common/attention_tiles.cuh"  // HEAD_DIM, ELEMENT; the sizes of a block and of its tiles
+#include "common/placed_tiles.cuh"     // PlacedFragments, load_tile
+#include "common/swizzle.cuh"          // swizzle_offset<row bytes>(row, chunk)
 
 // region: place
 // Offset of chunk `chunk` of row `row`, in bytes from the start of a tile.
 __device__ __forceinline__ int place(int row, int chunk) { return swizzle_offset<ROW_BYTES>(row, chunk); }
-// endregion
-
-// region: fragments
-// The address that this lane passes to ldmatrix, for tile rows row to row + 15 and columns 16 d to 16 d + 15.
-struct Fragments {
-    int lane;
-    __device__ __forceinline__ const unsigned char* rows(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + place(row + lane % 16, 2 * d + lane / 16);
-    }
-    __device__ __forceinline__ const unsigned char* columns(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + place(row + lane / 16 * 8 + lane % 8, 2 * d + lane / 8 % 2);
-    }
-};
-// endregion
-
-// region: load_tile
-// Copies num_rows rows of `source` into a tile of tile_rows; the rest becomes 0, so that a masked weight multiplies no NaN.
-__device__ __forceinline__ void load_tile(unsigned char* tile_smem, const ELEMENT* source, int stride_row, int tile_rows,
-                                          int num_rows) {
-    const int chunk = threadIdx.x % CHUNKS;
-#pragma unroll 4
-    for (int row = threadIdx.x / CHUNKS; row < tile_rows; row += NUM_THREADS / CHUNKS) {
-        uint4 part = make_uint4(0, 0, 0, 0);
-        if (row < num_rows) part = *reinterpret_cast<const uint4*>(source + (long long)row * stride_row + chunk * CHUNK);
-        *reinterpret_cast<uint4*>(tile_smem + place(row, chunk)) = part;
-    }
-}
 // endregion
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS)
@@ -102,19 +58,19 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
     // endregion
 
     // region: load_q
-    load_tile(q_smem, q, stride_q_row, BLOCK_M, seq_len_q - q_start);
+    load_tile<place>(q_smem, q, stride_q_row, BLOCK_M, seq_len_q - q_start);
     float acc[ROW_TILES][HEAD_DIM / 8][4] = {};  // (ROW_TILES, HEAD_DIM / 8, 4): lane 4 g + t, rows g and g + 8
     float m[ROW_TILES][2], l[ROW_TILES][2] = {};  // (ROW_TILES, 2); l over this lane's own columns
     for (int i = 0; i < ROW_TILES; ++i) m[i][0] = m[i][1] = NEG_INF;
     const float scale_log2 = softmax_scale * LOG2_E;  // exp(x * softmax_scale) == exp2(x * scale_log2)
-    const Fragments fragments = {lane};
+    const PlacedFragments<place> fragments = {lane};
     // endregion
 
     for (int kv_start = 0; kv_start < kv_end; kv_start += BLOCK_N) {
         // region: load_kv
         __syncthreads();  // separates the reads of the previous tiles from the writes of these
-        load_tile(k_smem, k + (long long)kv_start * stride_k_row, stride_k_row, BLOCK_N, seq_len_kv - kv_start);
-        load_tile(v_smem, v + (long long)kv_start * stride_v_row, stride_v_row, BLOCK_N, seq_len_kv - kv_start);
+        load_tile<place>(k_smem, k + (long long)kv_start * stride_k_row, stride_k_row, BLOCK_N, seq_len_kv - kv_start);
+        load_tile<place>(v_smem, v + (long long)kv_start * stride_v_row, stride_v_row, BLOCK_N, seq_len_kv - kv_start);
         __syncthreads();  // separates the writes of Q, K and V from their reads
         // endregion
 

@@ -19,56 +19,11 @@
 // Source    T. Dao, "FlashAttention-2", 2023, algorithm 1 and section 3.3 (rows split over warps), arXiv:2307.08691
 //           threshold of the rescaling: common/lazy_softmax.cuh
 //           PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (layouts: common/tensor_core.cuh)
-#ifndef HEAD_DIM
-#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
-#endif
-#ifndef ELEMENT
-#error "ELEMENT: type of q, k, v and out; pass -DELEMENT=__half or __nv_bfloat16"
-#endif
-#include "common/async_copy.cuh"      // cp_async_16_zfill, commit, wait
-#include "common/attention_rows.cuh"  // the products, the mask and the store of a warp's rows
-#include "common/constants.cuh"
-#include "common/lazy_softmax.cuh"    // lazy_softmax
-#include "common/swizzle.cuh"         // swizzle_offset<row bytes>(row, chunk)
-#define BLOCK_M 128  // query rows of a block
-#ifndef BLOCK_N
-#define BLOCK_N (HEAD_DIM == 64 ? 64 : 32)  // keys of a tile; the registers spill with more
-#endif
-#define NUM_WARPS 4
-#define NUM_THREADS (NUM_WARPS * WARP_SIZE)
-#define WARP_M (BLOCK_M / NUM_WARPS)  // query rows of a warp: no other warp touches them, so warps exchange nothing
-#define ROW_TILES (WARP_M / 16)       // of 16 rows: each fragment of K or V from ldmatrix is multiplied twice
-#define CHUNK 8                       // elements in 16 bytes: a row's part for ldmatrix, and a thread's copy from global memory
-#define CHUNKS (HEAD_DIM / CHUNK)     // in a row
-#define ROW_BYTES (HEAD_DIM * 2)
-#define COPY_ROWS (NUM_THREADS / CHUNKS)  // rows that the block copies in one pass
-static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
-static_assert(COPY_ROWS % 8 == 0, "the swizzle repeats every 8 rows, so a thread's chunk has one offset in every pass");
-
-// region: fragments
-// The address that this lane passes to ldmatrix, for tile rows row to row + 15 and columns 16 d to 16 d + 15.
-struct Fragments {
-    int rows_lane, columns_lane;  // offsets for row 0 and d = 0; chunk 2 d further is an XOR with 32 d in bits 5 and 6
-    __device__ __forceinline__ const unsigned char* rows(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + (rows_lane ^ (d % 4 * 32)) + (d / 4 * 128 + row * ROW_BYTES);
-    }
-    __device__ __forceinline__ const unsigned char* columns(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + (columns_lane ^ (d % 4 * 32)) + (d / 4 * 128 + row * ROW_BYTES);
-    }
-};
-// endregion
-
-// region: load_tile
-// Starts copying this thread's chunks of a tile. `source` and `dst_smem` are its chunk among the tile's first COPY_ROWS rows,
-// num_rows counts the rows from there on; the rest becomes 0: a masked weight multiplies no NaN.
-__device__ __forceinline__ void load_tile(unsigned char* dst_smem, const ELEMENT* source, int stride_row, int tile_rows,
-                                          int num_rows) {
-#pragma unroll
-    for (int row = 0; row < tile_rows; row += COPY_ROWS) {  // at 0 bytes nothing is read, wherever the address points
-        cp_async_16_zfill(dst_smem + row * ROW_BYTES, source + (long long)row * stride_row, row < num_rows ? 16 : 0);
-    }
-}
-// endregion
+#include "common/async_copy.cuh"       // cp_async_16_zfill, commit, wait
+#include "common/attention_rows.cuh"   // the products, the mask and the store of a warp's rows
+#include "common/attention_tiles.cuh"  // HEAD_DIM, ELEMENT; the sizes of a block and of its tiles
+#include "common/lazy_softmax.cuh"     // lazy_softmax
+#include "common/xor_tiles.cuh"        // XorFragments, load_tile
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS)
 flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, ELEMENT* out, float* lse,
@@ -104,8 +59,7 @@ flash_attention_2_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, E
     q += batch * stride_q_batch + head * stride_q_head + (long long)(q_start + copy_row) * stride_q_row + copy_chunk * CHUNK;
     k += batch * stride_k_batch + kv_head * stride_k_head + (long long)copy_row * stride_k_row + copy_chunk * CHUNK;
     v += batch * stride_v_batch + kv_head * stride_v_head + (long long)copy_row * stride_v_row + copy_chunk * CHUNK;
-    const Fragments fragments = {swizzle_offset<ROW_BYTES>(lane % 16, lane / 16),
-                                 swizzle_offset<ROW_BYTES>(lane / 16 * 8 + lane % 8, lane / 8 % 2)};
+    const XorFragments<ROW_BYTES> fragments(lane);
     // endregion
 
     // region: load_q

@@ -19,15 +19,10 @@
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    J. Shah et al., "FlashAttention-3", 2024, section 3.2, arXiv:2407.08608
 //           threshold of the rescaling: common/lazy_softmax.cuh
-#ifndef HEAD_DIM
-#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
-#endif
-#ifndef ELEMENT
-#error "ELEMENT: type of q, k, v and out; pass -DELEMENT=__half or __nv_bfloat16"
-#endif
-#include "common/attention_wgmma.cuh"  // the products, the mask and the softmax of a warpgroup's rows
+#include "common/attention_macros.cuh"  // HEAD_DIM, ELEMENT
+#include "common/attention_wgmma.cuh"   // the products, the mask and the softmax of a warpgroup's rows
 #include "common/named_barrier.cuh"
-#include "common/ring.cuh"  // Ring: stage and parity
+#include "common/ring.cuh"              // Ring: stage and parity
 #include "common/setmaxnreg.cuh"
 #define BLOCK_M (HEAD_DIM == 64 ? 192 : 128)  // query rows of a block
 #ifndef BLOCK_N

@@ -15,31 +15,10 @@
 // gate: -DELEMENT=__nv_bfloat16 -DVEC=1 -DTHREADS_PER_ROW=1024 -DROWS_PER_BLOCK=1 -DCHUNKS=8
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=16 -DCHUNKS=1
 // Source    B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", 2019, equation 4, arXiv:1910.07467
-#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
-#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=4 (of a thread)"
-#endif
-#include "common/row_chunks.cuh"
-CHECK_ROW_MACROS
-typedef Chunk<ELEMENT, VEC> RowChunk;
+#include "common/rms_row.cuh"     // squares, normalise
+#include "common/row_kernel.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS
 
 // region: chunk
-__device__ __forceinline__ float squares(const RowChunk& x) {
-    float numbers[VEC], sum = 0.0f;
-    as_floats(numbers, x);
-#pragma unroll
-    for (int j = 0; j < VEC; ++j) sum += numbers[j] * numbers[j];
-    return sum;
-}
-
-__device__ __forceinline__ void normalise(RowChunk& x, const RowChunk& weight, float rstd) {
-    float numbers[VEC], scale[VEC];
-    as_floats(numbers, x);
-    as_floats(scale, weight);
-#pragma unroll
-    for (int j = 0; j < VEC; ++j) numbers[j] *= rstd * scale[j];
-    from_floats(x, numbers);
-}
-
 // residual = residual + x, rounded as it is stored: the norm is that of the numbers which the next layer will read.
 __device__ __forceinline__ void add(RowChunk& sum, const RowChunk& x) {
     float numbers[VEC], other[VEC];

@@ -17,12 +17,7 @@
 // gate: -DELEMENT=__nv_bfloat16 -DVEC=1 -DTHREADS_PER_ROW=512 -DROWS_PER_BLOCK=1 -DCHUNKS=4
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=16 -DCHUNKS=1
 // Source    J. L. Ba, J. R. Kiros, G. E. Hinton, "Layer Normalization", 2016, equation 4, arXiv:1607.06450
-#if !defined(ELEMENT) || !defined(VEC) || !defined(THREADS_PER_ROW) || !defined(ROWS_PER_BLOCK) || !defined(CHUNKS)
-#error "pass -DELEMENT=__half -DVEC=8 (numbers of an access) -DTHREADS_PER_ROW=128 -DROWS_PER_BLOCK=1 -DCHUNKS=2 (of a thread)"
-#endif
-#include "common/row_chunks.cuh"
-CHECK_ROW_MACROS
-typedef Chunk<ELEMENT, VEC> RowChunk;
+#include "common/row_kernel.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS
 static_assert(NUM_THREADS <= 512, "THREADS_PER_ROW: a thread needs up to 128 registers, so a block has at most 512");
 #define MIN_BLOCKS (512 / NUM_THREADS)  // of a multiprocessor: 512 threads with 128 registers each
 
@@ -84,21 +79,6 @@ __device__ __forceinline__ void gradient(RowChunk& d_out, float (&d_weight)[VEC]
 }
 // endregion
 
-// region: read_row
-// This thread's chunks of a row of x and d_out; nothing of a row past the last.
-__device__ __forceinline__ void read_row(RowChunk (&x_reg)[CHUNKS], RowChunk (&d_reg)[CHUNKS], const ELEMENT* x_row,
-                                         const ELEMENT* d_out_row, int first, int num_chunks) {
-#pragma unroll
-    for (int i = 0; i < CHUNKS; ++i) {
-        const int chunk = first + i * THREADS_PER_ROW;
-        if (chunk < num_chunks) {
-            read_chunk(x_reg[i], x_row, chunk);
-            read_chunk(d_reg[i], d_out_row, chunk);
-        }
-    }
-}
-// endregion
-
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
 layer_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT* weight, ELEMENT* dx, float* partial,
                            int num_rows, int num_cols, long long stride_d_out, long long stride_x, long long stride_dx,
@@ -111,8 +91,8 @@ layer_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT
     float d_weight[CHUNKS][VEC] = {}, d_bias[CHUNKS][VEC] = {};
     RowChunk x_reg[CHUNKS], d_reg[CHUNKS], next_x[CHUNKS], next_d[CHUNKS];
     const long long first_row = static_cast<long long>(blockIdx.x) * ROWS_PER_BLOCK + group, step = gridDim.x * ROWS_PER_BLOCK;
-    read_row(next_x, next_d, x + first_row * stride_x, d_out + first_row * stride_d_out, first,
-             first_row < num_rows ? num_cols / VEC : 0);
+    read_rows(next_x, next_d, x + first_row * stride_x, d_out + first_row * stride_d_out, first,
+              first_row < num_rows ? num_cols / VEC : 0);
 
     for (int base = blockIdx.x * ROWS_PER_BLOCK, round = 0; base < num_rows; base += step, ++round) {
         const long long row = base + group;
@@ -129,8 +109,8 @@ layer_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT
             if (first + i * THREADS_PER_ROW < num_chunks) read_chunk(weight_reg[i], weight, first + i * THREADS_PER_ROW);
         }
         const long long next_row = row + step;  // its reads are under way while this row is summed
-        read_row(next_x, next_d, x + next_row * stride_x, d_out + next_row * stride_d_out, first,
-                 next_row < num_rows ? num_cols / VEC : 0);
+        read_rows(next_x, next_d, x + next_row * stride_x, d_out + next_row * stride_d_out, first,
+                  next_row < num_rows ? num_cols / VEC : 0);
         // endregion
 
         // region: sums

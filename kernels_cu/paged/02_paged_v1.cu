@@ -15,14 +15,10 @@
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16
 // Source    W. Kwon and others, "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023,
 //           sections 4.1 and 5.1, arXiv:2309.06180
-#ifndef HEAD_DIM
-#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
-#endif
-#ifndef ELEMENT
-#error "ELEMENT: type of q, pages and out; pass -DELEMENT=__half or __nv_bfloat16"
-#endif
-#include "common/half_chunk.cuh"     // load_chunk: 16 bytes as 8 floats; rounded
-#include "common/softmax_state.cuh"  // NEG_INF, exp_shifted(score, m)
+#include "common/attention_macros.cuh"  // HEAD_DIM, ELEMENT
+#include "common/half_chunk.cuh"        // load_chunk: 16 bytes as 8 floats; rounded
+#include "common/lane_groups.cuh"       // group_score, update_state, leave_group_state, merge_groups
+#include "common/softmax_state.cuh"     // NEG_INF, exp_shifted(score, m)
 #define NUM_THREADS 128
 #define CHUNK 8                             // elements in 16 bytes: a thread's part of a row
 #define LANES_PER_KEY (HEAD_DIM / CHUNK)    // 8 or 16 neighbouring lanes read one row
@@ -44,7 +40,7 @@ paged_v1_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_pages
 
     for (int start = 0; start < seq_len; start += KEYS) {
         const int key = start + tile_key;
-        float k_reg[CHUNK] = {}, v_reg[CHUNK] = {}, score = 0.0f;
+        float k_reg[CHUNK] = {}, v_reg[CHUNK] = {};
         if (key < seq_len) {
             // region: page
             const long long page = block_table[batch * max_pages + key / page_size];  // 64 bits: pool > 2^31 elements
@@ -54,38 +50,18 @@ paged_v1_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_pages
             // endregion
         }
         // region: score
-#pragma unroll
-        for (int i = 0; i < CHUNK; ++i) score += q_reg[i] * k_reg[i];
-#pragma unroll
-        for (int offset = LANES_PER_KEY / 2; offset > 0; offset /= 2) score += __shfl_xor_sync(ALL_LANES, score, offset);
+        float score = group_score<LANES_PER_KEY>(q_reg, k_reg);
         score = key < seq_len ? score * softmax_scale : NEG_INF;
         // endregion
-        // region: update
-        const float m_new = fmaxf(m, score);
-        const float alpha = exp_shifted(m, m_new), weight = exp_shifted(score, m_new);
-        m = m_new;
-        l = l * alpha + weight;
-#pragma unroll
-        for (int i = 0; i < CHUNK; ++i) acc[i] = acc[i] * alpha + weight * v_reg[i];
-        // endregion
+        update_state(m, l, acc, score, v_reg);
     }
 
     // region: merge
-    if (d == 0) {
-        m_smem[tile_key] = m;
-        l_smem[tile_key] = l;
-    }
-#pragma unroll
-    for (int i = 0; i < CHUNK; ++i) acc_smem[tile_key][d + i] = acc[i];
+    leave_group_state(m_smem, l_smem, acc_smem, m, l, acc, tile_key, d);
     __syncthreads();  // separates the writes of each group's state from the reads of all of them
     if (threadIdx.x >= HEAD_DIM) return;
     float m_all = NEG_INF, l_all = 0.0f, acc_all = 0.0f;
-    for (int i = 0; i < KEYS; ++i) m_all = fmaxf(m_all, m_smem[i]);
-    for (int i = 0; i < KEYS; ++i) {
-        const float weight = exp_shifted(m_smem[i], m_all);
-        l_all += weight * l_smem[i];
-        acc_all += weight * acc_smem[i][threadIdx.x];
-    }
+    merge_groups(m_all, l_all, acc_all, m_smem, l_smem, acc_smem, threadIdx.x);
     // endregion
     const long long row = batch * gridDim.x + head;
     out[row * HEAD_DIM + threadIdx.x] = rounded(l_all == 0.0f ? 0.0f : acc_all / l_all, ELEMENT());

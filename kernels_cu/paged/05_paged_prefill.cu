@@ -20,44 +20,14 @@
 // Source    T. Dao, "FlashAttention-2", 2023, algorithm 1, arXiv:2307.08691
 //           W. Kwon and others, "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023,
 //           section 4.3, arXiv:2309.06180
-#ifndef HEAD_DIM
-#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
-#endif
-#ifndef ELEMENT
-#error "ELEMENT: type of q, k, v and out; pass -DELEMENT=__half or __nv_bfloat16"
-#endif
-#include "common/attention_rows.cuh"  // the products, the mask, the softmax and the store of a warp's rows
-#include "common/constants.cuh"
-#include "common/swizzle.cuh"         // swizzle_offset<row bytes>(row, chunk)
-#define BLOCK_M 128  // query rows of a block
-#ifndef BLOCK_N
-#define BLOCK_N (HEAD_DIM == 64 ? 64 : 32)  // keys of a tile; the registers spill with more
-#endif
-#define NUM_WARPS 4
-#define NUM_THREADS (NUM_WARPS * WARP_SIZE)
-#define WARP_M (BLOCK_M / NUM_WARPS)  // query rows of a warp: no other warp touches them, so warps exchange nothing
-#define ROW_TILES (WARP_M / 16)       // of 16 rows: each fragment of K or V from ldmatrix is multiplied twice
-#define CHUNK 8                       // elements in 16 bytes: a row's part for ldmatrix, and a thread's copy from global memory
-#define CHUNKS (HEAD_DIM / CHUNK)     // in a row
-#define ROW_BYTES (HEAD_DIM * 2)
-static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
+#include "common/attention_rows.cuh"   // the products, the mask, the softmax and the store of a warp's rows
+#include "common/attention_tiles.cuh"  // HEAD_DIM, ELEMENT; the sizes of a block and of its tiles
+#include "common/placed_tiles.cuh"     // PlacedFragments
+#include "common/swizzle.cuh"          // swizzle_offset<row bytes>(row, chunk)
 
 // region: place
 // Offset of chunk `chunk` of row `row`, in bytes from the start of a tile.
 __device__ __forceinline__ int place(int row, int chunk) { return swizzle_offset<ROW_BYTES>(row, chunk); }
-// endregion
-
-// region: fragments
-// The address that this lane passes to ldmatrix, for tile rows row to row + 15 and columns 16 d to 16 d + 15.
-struct Fragments {
-    int lane;
-    __device__ __forceinline__ const unsigned char* rows(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + place(row + lane % 16, 2 * d + lane / 16);
-    }
-    __device__ __forceinline__ const unsigned char* columns(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + place(row + lane / 16 * 8 + lane % 8, 2 * d + lane / 8 % 2);
-    }
-};
 // endregion
 
 // region: load_tile
@@ -126,7 +96,7 @@ paged_prefill_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
     float m[ROW_TILES][2], l[ROW_TILES][2] = {};  // (ROW_TILES, 2); l over this lane's own columns
     for (int i = 0; i < ROW_TILES; ++i) m[i][0] = m[i][1] = NEG_INF;
     const float scale_log2 = softmax_scale * LOG2_E;  // exp(x * softmax_scale) == exp2(x * scale_log2)
-    const Fragments fragments = {lane};
+    const PlacedFragments<place> fragments = {lane};
     // endregion
 
     for (int kv_start = 0; kv_start < kv_end; kv_start += BLOCK_N) {

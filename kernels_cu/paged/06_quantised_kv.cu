@@ -16,12 +16,6 @@
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DKV=__nv_fp8_e4m3 -DNUM_Q_PER_KV=4
 // gate: -DHEAD_DIM=128 -DELEMENT=__half -DKV=char -DNUM_Q_PER_KV=16
 // Source    P. Micikevicius and others, "FP8 Formats for Deep Learning", 2022, arXiv:2209.05433
-#ifndef HEAD_DIM
-#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
-#endif
-#ifndef ELEMENT
-#error "ELEMENT: type of q, pages and out; pass -DELEMENT=__half or __nv_bfloat16"
-#endif
 #ifndef NUM_Q_PER_KV
 #error "NUM_Q_PER_KV: query heads of a group; pass -DNUM_Q_PER_KV=1 to 16"
 #endif
@@ -31,6 +25,7 @@
 #include "common/async_copy.cuh"         // cp_async_16_zfill, commit, wait
 #include "common/attention_bytes.cuh"    // the products with bytes
 #include "common/attention_columns.cuh"  // the products, the mask and the softmax of a tile
+#include "common/attention_macros.cuh"   // HEAD_DIM, ELEMENT
 #include "common/constants.cuh"
 #include "common/decode_merge.cuh"       // leave_state, store_split, is_last_block, combine_splits
 #include "common/swizzle.cuh"            // swizzle_offset<row bytes>(row, chunk)

@@ -12,68 +12,15 @@
 // Source    T. Dao, "FlashAttention-2", 2023, algorithm 1 and section 3.3 (rows split over warps), arXiv:2307.08691
 //           W. Kwon and others, "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023,
 //           section 4.3, arXiv:2309.06180
-#ifndef HEAD_DIM
-#error "HEAD_DIM: width of a head; pass -DHEAD_DIM=64 or 128"
-#endif
-#ifndef ELEMENT
-#error "ELEMENT: type of q, k, v and out; pass -DELEMENT=__half or __nv_bfloat16"
-#endif
-#include "common/async_copy.cuh"      // cp_async_16_zfill, commit, wait
-#include "common/attention_rows.cuh"  // the products and the mask of a warp's rows
-#include "common/constants.cuh"
-#include "common/lazy_softmax.cuh"    // lazy_softmax
-#include "common/swizzle.cuh"         // swizzle_offset<row bytes>(row, chunk)
-#include "common/wide_store.cuh"      // store_rows_wide
-#define BLOCK_M 128  // query rows of a block
-#ifndef BLOCK_N
-#define BLOCK_N (HEAD_DIM == 64 ? 64 : 32)  // keys of a tile; the registers spill with more
-#endif
-#define NUM_WARPS 4
-#define NUM_THREADS (NUM_WARPS * WARP_SIZE)
-#define WARP_M (BLOCK_M / NUM_WARPS)  // query rows of a warp: no other warp touches them, so warps exchange nothing
-#define ROW_TILES (WARP_M / 16)       // of 16 rows: each fragment of K or V from ldmatrix is multiplied twice
-#define CHUNK 8                       // elements in 16 bytes: a row's part for ldmatrix, and a thread's copy from global memory
-#define CHUNKS (HEAD_DIM / CHUNK)     // in a row
-#define ROW_BYTES (HEAD_DIM * 2)
-#define COPY_ROWS (NUM_THREADS / CHUNKS)  // rows that the block copies in one pass
+#include "common/async_copy.cuh"       // cp_async_16_zfill, commit, wait
+#include "common/attention_rows.cuh"   // the products and the mask of a warp's rows
+#include "common/attention_tiles.cuh"  // HEAD_DIM, ELEMENT; the sizes of a block and of its tiles
+#include "common/lazy_softmax.cuh"     // lazy_softmax
+#include "common/wide_store.cuh"       // store_rows_wide
+#include "common/xor_tiles.cuh"        // XorFragments, load_tile
 #define Q_IN_REGISTERS (HEAD_DIM == 64)                   // a warp's rows take 32 of them; there is no room at D = 128
 #define Q_FRAGMENTS (Q_IN_REGISTERS ? HEAD_DIM / 16 : 1)  // held at a time, each 16 columns wide
-static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "the accumulators of other head widths do not fit the registers");
 static_assert(BLOCK_N <= NUM_THREADS, "a thread looks up one key");
-static_assert(COPY_ROWS % 8 == 0, "the swizzle repeats every 8 rows, so a thread's chunk has one offset in every pass");
-
-// region: fragments
-// The address that this lane passes to ldmatrix, for tile rows row to row + 15 and columns 16 d to 16 d + 15.
-struct Fragments {
-    int rows_lane, columns_lane;  // offsets for row 0 and d = 0; chunk 2 d further is an XOR with 32 d in bits 5 and 6
-    __device__ __forceinline__ const unsigned char* rows(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + (rows_lane ^ (d % 4 * 32)) + (d / 4 * 128 + row * ROW_BYTES);
-    }
-    __device__ __forceinline__ const unsigned char* columns(const unsigned char* tile_smem, int row, int d) const {
-        return tile_smem + (columns_lane ^ (d % 4 * 32)) + (d / 4 * 128 + row * ROW_BYTES);
-    }
-};
-// endregion
-
-// region: load_tile
-// Starts copying this thread's chunks of a tile of K or V. `row_offsets` (BLOCK_N): where the tile's rows begin, in elements.
-// num_rows counts the keys from this thread's first one on; the rest becomes 0: a masked weight multiplies no NaN.
-__device__ __forceinline__ void load_tile(unsigned char* dst_smem, const ELEMENT* pages, const long long* row_offsets, int num_rows) {
-#pragma unroll
-    for (int row = 0; row < BLOCK_N; row += COPY_ROWS) {  // at 0 bytes nothing is read, wherever the address points
-        const long long offset = row_offsets[row + threadIdx.x / CHUNKS] + threadIdx.x % CHUNKS * CHUNK;
-        cp_async_16_zfill(dst_smem + row * ROW_BYTES, pages + offset, row < num_rows ? 16 : 0);
-    }
-}
-
-// The same for queries, which are packed: row after row.
-__device__ __forceinline__ void load_q_tile(unsigned char* dst_smem, const ELEMENT* source, long long stride_row, int num_rows) {
-#pragma unroll
-    for (int row = 0; row < BLOCK_M; row += COPY_ROWS) {
-        cp_async_16_zfill(dst_smem + row * ROW_BYTES, source + row * stride_row, row < num_rows ? 16 : 0);
-    }
-}
-// endregion
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS)
 tuned_prefill_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_pages, const int* block_table,
@@ -117,13 +64,12 @@ tuned_prefill_kernel(const ELEMENT* q, const ELEMENT* k_pages, const ELEMENT* v_
     };
     if (last_tile >= 0) look_up(last_tile * BLOCK_N);
     __syncthreads();  // separates the writes of row_offsets_smem from their reads
-    const Fragments fragments = {swizzle_offset<ROW_BYTES>(lane % 16, lane / 16),
-                                 swizzle_offset<ROW_BYTES>(lane / 16 * 8 + lane % 8, lane / 8 % 2)};
+    const XorFragments<ROW_BYTES> fragments(lane);
     // endregion
 
     // region: load_q
     q += (first_token + q_start + copy_row) * stride_q_token + head * stride_q_head + copy_chunk * CHUNK;
-    load_q_tile(q_smem + copy_offset, q, stride_q_token, seq_len_q - q_start - copy_row);
+    load_tile(q_smem + copy_offset, q, stride_q_token, BLOCK_M, seq_len_q - q_start - copy_row);
     if (last_tile >= 0) {
         load_tile(k_smem + copy_offset, k_pages, row_offsets_smem[last_tile % 2], seq_len_kv - last_tile * BLOCK_N - copy_row);
     }
