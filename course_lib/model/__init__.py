@@ -9,14 +9,14 @@
 - `answers`, `yours`: the learner's answers in work/ as operations, and beside the course's and torch's
 - `cache`, `transformer`: keys and values so far, the forward pass
 - `tokenizer`: text to tokens and back, and as a stream
-- `generate`, `graph`: tokens, and a step of them as a CUDA graph
+- `generate`, `graph`: tokens, and a step of them as a CUDA graph; `prompts`, `checked`: their arguments
 - `speculative`: tokens that a draft proposes and the model judges; `packed`: weights of four bits
 - `corpus`: the text that the small model learns from, its tokenizer and its tokens
 - `training_kernels`, `train`: the training run, ``python -m course_lib.model.train``
 - `card`: the files of a trained model; `shipped`: the two that ship with the course, their tokenizer and their curves
 
-May import: errors, device, cuda, ops, operators, reference, grading (the learner's answers), measure, its own modules,
-torch, safetensors, tokenizers.
+May import: errors, expect, device, cuda, ops, operators, reference, grading (the learner's answers), measure, its own
+modules, torch, safetensors, tokenizers.
 """
 
 from .cache import KVCache

@@ -1,13 +1,16 @@
 """Keys and values of the tokens so far: contiguous, one stretch of `capacity` slots a row of the batch.
 
-May import: errors, torch.
+May import: errors, expect, model.checked, model.config, torch.
 """
 
 from contextlib import contextmanager
 
 import torch
 
+from .. import expect
 from ..errors import ModelError
+from .checked import checked_device, checked_dtype
+from .config import ModelConfig
 
 
 class KVCache:
@@ -22,8 +25,10 @@ class KVCache:
     """
 
     def __init__(self, config, batch_size, capacity, *, dtype=torch.float32, device="cpu"):
-        if batch_size < 1 or capacity < 1:
-            raise ModelError(f"a cache of {batch_size} rows of {capacity} tokens was asked for; each is at least 1.")
+        expect.kind("config", config, ModelConfig, error=ModelError)
+        batch_size = expect.whole("batch_size", batch_size, 1, error=ModelError)
+        capacity = expect.whole("capacity", capacity, 1, error=ModelError)
+        dtype, device = checked_dtype(dtype), checked_device(device)
         shape = (config.num_layers, batch_size * capacity + 1, config.num_kv_heads, config.head_dim)
         self.batch_size, self.capacity, self.longest = batch_size, capacity, 0
         self.k, self.v = (torch.zeros(shape, dtype=dtype, device=device) for _ in range(2))
@@ -37,6 +42,7 @@ class KVCache:
 
     def require(self, num_tokens):
         """Raise where `num_tokens` more do not fit into the longest row; nothing is changed."""
+        expect.whole("num_tokens", num_tokens, 0, error=ModelError)
         if self.longest + num_tokens > self.capacity:
             raise ModelError(
                 f"the cache has room for {self.capacity} tokens a row, the longest has {self.longest} and {num_tokens} "
@@ -80,7 +86,8 @@ class KVCache:
 
     def truncate(self, lengths):
         """Forget what comes after `lengths`, a tensor like `lengths` or an int: the next tokens overwrite it."""
-        if isinstance(lengths, int):
+        if not isinstance(lengths, torch.Tensor):
+            lengths = expect.whole("lengths", lengths, 0, error=ModelError)
             self.longest = min(self.longest, lengths)
         self.lengths.clamp_(max=lengths)
 

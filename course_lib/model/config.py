@@ -1,6 +1,6 @@
 """Shapes and constants of a model: two architectures, named sizes, Hugging Face's config.json.
 
-May import: errors.
+May import: errors, expect.
 """
 
 import dataclasses
@@ -8,9 +8,11 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import expect
 from ..errors import ModelError, UnsupportedError
 
 ARCHITECTURES = ("gpt2", "llama")
+MOST_FLOAT = 1e30  # of a constant of the norms or the angles
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,19 @@ class ModelConfig:
     tie_embeddings: bool = True
 
     def __post_init__(self):
-        if self.architecture not in ARCHITECTURES:
+        if not isinstance(self.architecture, str) or self.architecture not in ARCHITECTURES:
             raise UnsupportedError(f"architecture={self.architecture!r} is unknown; this model has gpt2 and llama.")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.type is int and (not isinstance(value, int) or value < 1):
-                raise ModelError(f"{field.name} is {value!r}; expected a whole number of at least 1.")
+            if field.type is int:
+                value = expect.whole(field.name, value, 1, error=ModelError)
+            elif field.type is float:
+                value = float(expect.real(field.name, value, above=0, most=MOST_FLOAT, error=ModelError))
+            elif field.type is bool:
+                value = expect.flag(field.name, value, error=ModelError)
+            object.__setattr__(self, field.name, value)
+        if self.architecture == "llama" and self.head_dim % 2:
+            raise ModelError(f"head_dim is {self.head_dim}; rotary positions turn pairs, so it must be even.")
         if self.num_heads % self.num_kv_heads:
             raise ModelError(f"num_heads={self.num_heads} is no multiple of num_kv_heads={self.num_kv_heads}.")
         if self.architecture == "gpt2" and (self.num_kv_heads != self.num_heads or self.q_size != self.hidden_size):
@@ -70,7 +79,7 @@ class ModelConfig:
     @classmethod
     def named(cls, name):
         """One of SIZES."""
-        if name not in SIZES:
+        if not isinstance(name, str) or name not in SIZES:
             raise UnsupportedError(f"{name!r} is no named size; there are {', '.join(SIZES)}.")
         return SIZES[name]
 
@@ -87,14 +96,17 @@ class ModelConfig:
         UnsupportedError  an architecture or a feature that this forward pass does not have
         ModelError        an entry is missing
         """
+        expect.kind("values", values, dict, how="what json.loads gives of a config.json", error=ModelError)
         kind = values.get("model_type")
         readers = {"gpt2": _read_gpt2, "llama": _read_llama}
-        if kind not in readers:
+        if not isinstance(kind, str) or kind not in readers:
             raise UnsupportedError(f"model_type is {kind!r}; this model has the architectures gpt2 and llama.")
         try:
             return readers[kind](values)
         except KeyError as error:
             raise ModelError(f"config.json of a {kind} has no {error}; without it the shapes are not known.") from None
+        except (TypeError, ValueError, AttributeError, RuntimeError, ZeroDivisionError) as error:
+            raise ModelError(f"config.json of a {kind} has an entry of another type: {error}.") from None
 
     @classmethod
     def from_folder(cls, folder):
@@ -136,6 +148,11 @@ def _require(values, wanted):
             raise UnsupportedError(f"{name} is {values[name]!r}; this model has {allowed[0]!r} only.")
 
 
+def _of(values, name, default):
+    """An entry, which some files have as null."""
+    return default if values.get(name) is None else values[name]
+
+
 def _read_gpt2(values):
     _require(
         values,
@@ -149,7 +166,7 @@ def _read_gpt2(values):
     hidden, heads = values["n_embd"], values["n_head"]
     return ModelConfig(
         "gpt2", values["vocab_size"], hidden, values["n_layer"], heads, heads, hidden // heads,
-        values.get("n_inner") or 4 * hidden, values["n_positions"], float(values.get("layer_norm_epsilon", 1e-5)),
+        _of(values, "n_inner", 4 * hidden), values["n_positions"], values.get("layer_norm_epsilon", 1e-5),
         tie_embeddings=values.get("tie_word_embeddings", True),
     )  # fmt: skip
 
@@ -163,9 +180,9 @@ def _read_llama(values):
     hidden, heads = values["hidden_size"], values["num_attention_heads"]
     return ModelConfig(
         "llama", values["vocab_size"], hidden, values["num_hidden_layers"], heads,
-        values.get("num_key_value_heads") or heads, values.get("head_dim") or hidden // heads,
-        values["intermediate_size"], values["max_position_embeddings"], float(values.get("rms_norm_eps", 1e-6)),
-        float(rope.get("rope_theta", values.get("rope_theta", 10000.0))), values.get("tie_word_embeddings", False),
+        _of(values, "num_key_value_heads", heads), _of(values, "head_dim", hidden // heads),
+        values["intermediate_size"], values["max_position_embeddings"], values.get("rms_norm_eps", 1e-6),
+        rope.get("rope_theta", values.get("rope_theta", 10000.0)), values.get("tie_word_embeddings", False),
     )  # fmt: skip
 
 

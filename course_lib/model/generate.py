@@ -2,7 +2,7 @@
 
 All chance of a request comes from its own seed, so its tokens depend neither on the batch beside it nor on its row.
 
-May import: errors, model.graph, model.transformer, torch.
+May import: errors, expect, model.graph, model.prompts, torch.
 """
 
 import hashlib
@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import torch
 
+from .. import expect
 from ..errors import ModelError
 from .graph import Graph, Graphs
-from .transformer import check_tokens
+from .prompts import checked_prompts, require_model
 
+MOST_TEMPERATURE = 3.0e38  # the largest float32, nearly
 SEEDS = 1 << 32  # that torch's generator on a CPU tells apart
 MOST_PREFILLS = 4  # shapes of prompts of a decoder whose prefill is kept as a CUDA graph
 MOST_TOKENS = 1 << 15  # of such a shape, all rows together: with more the host is never what the GPU waits for
@@ -26,15 +28,15 @@ class Sampling:
 
     Attributes
     ----------
-    temperature : float; 0 takes the largest logit
+    temperature : float, at least 0; 0 takes the largest logit
     top_k : int, 0 for all
-    top_p, min_p : float; 1 and 0 keep all
+    top_p, min_p : float, 0 to 1; 1 and 0 keep all
     seed : int, any; two requests of one seed and one prompt get the same tokens. torch's generator on a CPU reads 32
         bits: a seed outside 0 to 2^32 - 1 is folded to them by SHA-256, so that no bit of it is without effect
 
     Raises
     ------
-    ModelError  a seed that is no whole number
+    ModelError  a seed that is no whole number; a temperature or a filter out of its range
     """
 
     temperature: float = 0.0
@@ -44,8 +46,15 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self):
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
-            raise ModelError(f"seed is {self.seed!r}; expected a whole number.")
+        checked = {
+            "temperature": expect.real("temperature", self.temperature, 0, MOST_TEMPERATURE, error=ModelError),
+            "top_k": expect.whole("top_k", self.top_k, 0, error=ModelError),
+            "top_p": expect.real("top_p", self.top_p, 0, 1, error=ModelError),
+            "min_p": expect.real("min_p", self.min_p, 0, 1, error=ModelError),
+            "seed": expect.whole("seed", self.seed, most=None, error=ModelError),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     def generator(self):
         """A torch.Generator at the beginning of the stream that the seed decides."""
@@ -59,7 +68,6 @@ class Sampling:
         return torch.rand(num_tokens, generator=self.generator(), device="cpu")
 
 
-@torch.no_grad()
 def generate(model, prompts, *, max_new_tokens=32, sampling=None, eos=None, stream=None, decoder=None):
     """New tokens of each prompt.
 
@@ -69,7 +77,7 @@ def generate(model, prompts, *, max_new_tokens=32, sampling=None, eos=None, stre
     prompts : list of lists of int, one a row; each at least one token
     max_new_tokens : int, 0 or more
     sampling : Sampling for all rows, a list of one a row, or None: greedy
-    eos : int or None; a row ends with this token, which is its last, the others go on
+    eos : int or None; a row ends with this token of the vocabulary, which is its last, the others go on
     stream : function(row, token), called for each token as soon as it is known, or None
     decoder : Decoder of a call before, whose cache and graph are used again, or None for a new one
 
@@ -79,17 +87,19 @@ def generate(model, prompts, *, max_new_tokens=32, sampling=None, eos=None, stre
 
     Raises
     ------
-    ModelError  a prompt that is empty, too long or has a number that is no token; a decoder that is too small
+    ModelError  a prompt that is empty, too long or has what is no token; a decoder that is too small or of another
+                model; an argument of another type
     """
-    check_prompts(model.config, prompts, max_new_tokens)
-    rows = sampling if isinstance(sampling, (list, tuple)) else [sampling or Sampling()] * len(prompts)
-    if len(rows) != len(prompts):
-        raise ModelError(f"there are {len(prompts)} prompts and {len(rows)} samplings; give one, or one a prompt.")
+    prompts, max_new_tokens = checked_prompts(model, prompts, max_new_tokens, eos)
+    rows = _samplings(sampling, len(prompts))
+    if stream is not None:
+        expect.function("stream", stream, error=ModelError)
+    _require_decoder(decoder, model)
     if max_new_tokens == 0:
         return [[] for _ in prompts]
     longest = max(map(len, prompts))
     decoder = decoder or Decoder(model, len(prompts), longest + max_new_tokens, max_new_tokens)
-    decoder.start(prompts, rows, max_new_tokens)
+    decoder._start(prompts, rows, max_new_tokens)
     result = _Result(len(prompts), eos, stream)
     look_every = 1 if stream or not decoder.tokens.is_cuda else CHECK_EVERY
     for made in range(1, max_new_tokens + 1):
@@ -112,6 +122,8 @@ class Decoder:
 
     def __init__(self, model, batch_size, capacity, max_new_tokens, *, graph=None):
         """graph : bool or None: record a CUDA graph where the model is on a GPU"""
+        require_model(model)
+        max_new_tokens = expect.whole("max_new_tokens", max_new_tokens, 1, error=ModelError)
         device = model.device
         self.model, self.cache = model, model.new_cache(batch_size, capacity)
         self.tokens = torch.zeros(max_new_tokens, batch_size, dtype=torch.int64, device=device)
@@ -127,6 +139,12 @@ class Decoder:
 
     def start(self, prompts, rows, max_new_tokens):
         """Prefill the cache with prompts (lists of int) and choose the first token of each row; rows: of Sampling."""
+        prompts, max_new_tokens = checked_prompts(self.model, prompts, max_new_tokens)
+        expect.whole("max_new_tokens", max_new_tokens, 1, error=ModelError)
+        self._start(prompts, _samplings(rows, len(prompts)), max_new_tokens)
+
+    def _start(self, prompts, rows, max_new_tokens):
+        """`start` of what was checked."""
         lengths = [len(prompt) for prompt in prompts]
         self._require(len(prompts), max(lengths) + max_new_tokens - 1, max_new_tokens)
         for name, tensor in self.options.items():
@@ -237,18 +255,21 @@ class _Result:
         return all(self.done)
 
 
-def check_prompts(config, prompts, max_new_tokens):
-    """Raise where a prompt is empty, has a number that is no token, or does not fit the context with what follows."""
-    if not isinstance(max_new_tokens, int) or max_new_tokens < 0:
-        raise ModelError(f"max_new_tokens is {max_new_tokens!r}; expected a whole number, 0 or more.")
-    if len(prompts) == 0:
-        raise ModelError("there is no prompt; a model continues at least one.")
-    for row, prompt in enumerate(prompts):
-        if len(prompt) == 0:
-            raise ModelError(f"prompt {row} is empty; a model continues at least one token.")
-        if len(prompt) + max_new_tokens > config.max_positions:
-            raise ModelError(
-                f"prompt {row} has {len(prompt)} tokens and {max_new_tokens} are to follow; the context of this model "
-                f"has {config.max_positions}."
-            )
-        check_tokens(torch.as_tensor(prompt), config.vocab_size)
+def _samplings(sampling, num_prompts):
+    """A Sampling for each prompt."""
+    rows = sampling if isinstance(sampling, list | tuple) else [Sampling() if sampling is None else sampling]
+    for row in rows:
+        expect.kind("sampling", row, Sampling, how="Sampling(temperature=0.8) makes one", error=ModelError)
+    rows = rows if isinstance(sampling, list | tuple) else rows * num_prompts
+    if len(rows) != num_prompts:
+        raise ModelError(f"there are {num_prompts} prompts and {len(rows)} samplings; give one, or one a prompt.")
+    return rows
+
+
+def _require_decoder(decoder, model):
+    """Raise where a decoder is given that is none, or whose cache belongs to another model."""
+    if decoder is None:
+        return
+    expect.kind("decoder", decoder, Decoder, error=ModelError)
+    if decoder.model is not model:
+        raise ModelError("this decoder was made for another model, whose cache and graphs it has; make one for this.")

@@ -1,8 +1,9 @@
 """Which function runs each operation of a model.
 
-May import: errors, model.torch_kernels, model.course_kernels inside a function (it loads the course's engines).
+May import: errors, expect, model.torch_kernels, model.course_kernels inside a function (it loads the course's engines).
 """
 
+from .. import expect
 from ..errors import UnsupportedError
 from . import torch_kernels
 
@@ -26,6 +27,10 @@ class Kernels:
         """backend : one of BACKENDS; "fast" is the course's kernels, and torch's library for the matrix products.
         few_tokens : bool, or None: True where all operations are the course's, apart from matrix products
         others : operation -> another backend for it; attention="naive" keeps all scores in memory"""
+        for name in (backend, *others.values()):
+            expect.word("backend", name, error=UnsupportedError)
+        if few_tokens is not None:
+            expect.flag("few_tokens", few_tokens, error=UnsupportedError)
         self.sources, self.few_tokens = {}, backend != "torch" and not others if few_tokens is None else few_tokens
         for operation in OPERATIONS:
             name = "torch" if (backend, operation) == ("fast", "linear") else backend

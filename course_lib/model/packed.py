@@ -1,15 +1,17 @@
 """Weights of four bits: a matrix of which `linear` reads a quarter of the bytes.
 
-May import: errors, ops.w4a16, reference.w4a16, model.weights, torch.
+May import: errors, expect, ops.w4a16, reference.w4a16, model.checked, model.weights, torch.
 """
 
 from dataclasses import dataclass
 
 import torch
 
-from ..errors import UnsupportedError
+from .. import expect
+from ..errors import ModelError, UnsupportedError
 from ..ops import w4a16
 from ..reference import w4a16 as reference
+from .checked import FLOATS, require_tensor
 from .weights import Weights
 
 MATRICES = ("qkv.weight", "out.weight", "up.weight", "down.weight")
@@ -46,8 +48,14 @@ def pack(weight, group=128):
 
     Raises
     ------
-    UnsupportedError  rows that are no whole number of groups
+    UnsupportedError  another group; rows that are no whole number of them
+    ModelError        no matrix of finite numbers
     """
+    require_tensor("weight", weight, 2, FLOATS, "a matrix (size_n, size_k) of floats")
+    if type(group) is not int or group not in w4a16.GROUPS:
+        raise UnsupportedError(f"group is {expect.shown(group)}; choose 32, 64 or 128 weights.")
+    if not weight.numel() or not bool(torch.isfinite(weight).all()):
+        raise ModelError(f"weight is {tuple(weight.shape)} or holds NaN or an infinity; expected finite numbers.")
     if weight.shape[1] % group:
         raise UnsupportedError(f"the rows have {weight.shape[1]} weights, no whole number of groups of {group}.")
     levels, scales, zeros = reference.quantise(weight, group)
@@ -59,6 +67,7 @@ def quantise(weights, group=None):
 
     group : 32, 64, 128, or None: the largest of them that divides every row
     """
+    expect.kind("weights", weights, Weights, error=ModelError)
     matrices = {name: x for name, x in weights.tensors.items() if name.split(".", 2)[-1] in MATRICES}
     if group is None:
         group = next((size for size in (128, 64) if not any(x.shape[1] % size for x in matrices.values())), 32)

@@ -1,11 +1,12 @@
 """The models that ship with the course: "small", and "draft" for speculative decoding, with one vocabulary.
 
-May import: errors, model.tokenizer, model.transformer.
+May import: errors, expect, model.tokenizer, model.transformer.
 """
 
 import csv
 from pathlib import Path
 
+from .. import expect
 from ..errors import ModelError
 from .tokenizer import load_tokenizer
 from .transformer import Transformer
@@ -20,7 +21,7 @@ def folder(name="small"):
     ------
     ModelError  no such model
     """
-    path = SHIPPED / name
+    path = SHIPPED / expect.word("name", name, error=ModelError)
     if not (path / "config.json").is_file():
         names = ", ".join(sorted(each.parent.name for each in SHIPPED.glob("*/config.json")))
         raise ModelError(f"no model {name!r} ships with the course; there are: {names or 'none'}.")
@@ -39,7 +40,11 @@ def loss_curve(name="small", file="curve.csv"):
     Beside the curve of each model "small" has three of 200 steps without dropout: "curve_course.csv" on the course's
     kernels, "curve_torch.csv" on torch's with the same seed, "curve_torch_seed_1.csv" on torch's with another.
     """
-    with open(folder(name) / file, newline="", encoding="utf-8") as rows:
+    path = folder(name) / expect.word("file", file, error=ModelError)
+    if not path.is_file():
+        there = ", ".join(sorted(each.name for each in path.parent.glob("curve*.csv")))
+        raise ModelError(f"{name!r} has no curve {file!r}; there are: {there or 'none'}.")
+    with open(path, newline="", encoding="utf-8") as rows:
         return [
             {key: float(value) if value else None for key, value in row.items()} | {"step": int(row["step"])}
             for row in csv.DictReader(rows)

@@ -6,16 +6,18 @@ not, the token comes from (p - q)+, normalised: what the draft proposes too rare
 
 Source: Leviathan, Kalman, Matias, Fast Inference from Transformers via Speculative Decoding, 2023, algorithm 1
 
-May import: errors, reference.sampling, model.generate, torch.
+May import: errors, expect, reference.sampling, model.generate, model.prompts, torch.
 """
 
 from dataclasses import dataclass
 
 import torch
 
+from .. import expect
 from ..errors import ModelError
 from ..reference.sampling import kept_probabilities
-from .generate import Sampling, check_prompts
+from .generate import Sampling
+from .prompts import checked_prompts, require_model
 
 
 @dataclass
@@ -32,7 +34,7 @@ class NgramDraft:
 
     def __init__(self, longest=3):
         """longest : int, how many of the last tokens are looked for first; then fewer"""
-        self.longest = longest
+        self.longest = expect.whole("longest", longest, 1, error=ModelError)
 
     def start(self, capacity):
         """Nothing is kept between the rounds."""
@@ -51,6 +53,7 @@ class ModelDraft:
     """Proposes with a smaller model of the same vocabulary, from a cache of its own."""
 
     def __init__(self, model):
+        require_model(model)
         self.model = model
 
     def start(self, capacity):
@@ -102,11 +105,12 @@ def speculate(model, prompt, draft, *, max_new_tokens=32, num_draft=4, sampling=
     ------
     ModelError  as `generate`; a draft with another vocabulary; num_draft below 1
     """
-    check_prompts(model.config, [prompt], max_new_tokens)
-    _check_draft(model, draft, num_draft)
+    (prompt,), max_new_tokens = checked_prompts(model, [prompt], max_new_tokens, eos)
+    num_draft = min(_checked_draft(model, draft, num_draft), max(1, max_new_tokens))
+    sampling = Sampling() if sampling is None else expect.kind("sampling", sampling, Sampling, error=ModelError)
     if max_new_tokens == 0:
         return [], Counts()
-    prompt, rule, counts = list(prompt), _Rule(sampling or Sampling()), Counts(rounds=1)
+    rule, counts = _Rule(sampling), Counts(rounds=1)
     capacity = len(prompt) + max_new_tokens + num_draft
     cache = model.new_cache(1, capacity)
     draft.start(capacity)
@@ -170,12 +174,15 @@ class _Rule:
         return int(torch.multinomial(row, 1, generator=self.generator))
 
 
-def _check_draft(model, draft, num_draft):
-    if num_draft < 1:
-        raise ModelError(f"num_draft is {num_draft}; expected at least 1.")
+def _checked_draft(model, draft, num_draft):
+    """num_draft; ModelError where it is no number of tokens, or the draft none or of another vocabulary."""
+    num_draft = expect.whole("num_draft", num_draft, 1, most=None, error=ModelError)
+    if not all(callable(getattr(draft, name, None)) for name in ("start", "propose")):
+        raise ModelError(f"draft is {expect.shown(draft)}; expected a draft, as NgramDraft() or ModelDraft(model).")
     small = getattr(draft, "model", None)
     if small is not None and small.config.vocab_size != model.config.vocab_size:
         raise ModelError(
             f"the draft has {small.config.vocab_size} tokens and the model {model.config.vocab_size}; they must share "
             "one vocabulary."
         )
+    return num_draft

@@ -1,10 +1,12 @@
 """Text to tokens and back, by the tokenizers library.
 
-May import: errors, tokenizers.
+May import: errors, expect, tokenizers.
 """
 
+import os
 from pathlib import Path
 
+from .. import expect
 from ..errors import ModelError
 
 
@@ -17,6 +19,7 @@ def load_tokenizer(folder):
     """
     from tokenizers import Tokenizer
 
+    expect.kind("folder", folder, (str, os.PathLike), error=ModelError)
     path = Path(folder) / "tokenizer.json"
     if not path.exists():
         raise ModelError(f"{folder} has no tokenizer.json; without one, give the model tokens in place of text.")
@@ -33,10 +36,12 @@ class TextStream:
     """
 
     def __init__(self, tokenizer):
+        from tokenizers import Tokenizer
         from tokenizers.decoders import DecodeStream
 
+        expect.kind("tokenizer", tokenizer, Tokenizer, how="load_tokenizer(folder) gives one", error=ModelError)
         self.tokenizer, self.stream = tokenizer, DecodeStream(skip_special_tokens=True)
 
     def add(self, token):
         """The text that `token` completes; "" where a character is not whole yet."""
-        return self.stream.step(self.tokenizer, token) or ""
+        return self.stream.step(self.tokenizer, expect.whole("token", token, 0, error=ModelError)) or ""

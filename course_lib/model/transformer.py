@@ -2,20 +2,37 @@
 
 Tokens are one list, (num_tokens, hidden_size), whatever rows they belong to; only attention knows the rows.
 
-May import: errors, ops.rope, model.config, model.weights, model.kernels, model.packed, model.few_tokens, model.cache,
-torch.
+May import: errors, expect, ops.rope, model.checked, model.config, model.weights, model.kernels, model.packed,
+model.few_tokens, model.cache, torch.
 """
+
+import functools
 
 import torch
 
+from .. import expect
 from ..errors import ModelError
 from ..ops.rope import cos_sin_cache
 from . import few_tokens
 from .cache import KVCache
+from .checked import require_tensor, require_tokens
 from .config import ModelConfig
 from .kernels import Kernels
 from .packed import Packed, quantise
-from .weights import load, random_weights
+from .weights import Weights, load, random_weights
+
+WHOLE = (torch.int64, torch.int32)
+
+
+def _checked_new(function):
+    """Decorate what takes new tokens of a cache."""
+
+    @functools.wraps(function)
+    def checked(self, ids, cache):
+        self.check_new(ids, cache)
+        return function(self, ids, cache)
+
+    return checked
 
 
 class Transformer:
@@ -32,6 +49,7 @@ class Transformer:
     sums_are_whole = True
 
     def __init__(self, weights, kernels=None):
+        expect.kind("weights", weights, Weights, how="random_weights(config) makes them", error=ModelError)
         self.config, self.weights = weights.config, weights
         table = weights["embedding.weight"]
         self.device, self.dtype = table.device, table.dtype
@@ -81,6 +99,7 @@ class Transformer:
         last : bool; of the last token of each row alone, (batch_size, 1, vocab_size)
         """
         self.check(ids)
+        expect.flag("last", last, error=ModelError)
         batch_size, seq_len = ids.shape
         positions = torch.arange(seq_len, device=self.device).repeat(batch_size)
 
@@ -97,10 +116,11 @@ class Transformer:
         ids (batch_size, seq_len): row i has lengths[i] tokens, and padding of any kind to the right of them
         """
         self.check(ids)
+        self._require_cache(ids, cache)
+        lengths = self._lengths(lengths, *ids.shape)
         cache.clear()
         cache.require(ids.shape[1])
         batch_size, seq_len = ids.shape
-        lengths = torch.as_tensor(lengths, device=self.device)
         positions = torch.arange(seq_len, device=self.device).expand(batch_size, -1)
         slots = cache.slots(positions, positions < lengths[:, None])
 
@@ -118,8 +138,10 @@ class Transformer:
 
         Nothing here makes the host wait: the lengths stay on the device, so a CUDA graph can record the step.
         """
+        require_tensor("ids", ids, 1, WHOLE, "whole numbers (batch_size,)")
         return self.extend(ids[:, None], cache)[:, 0]
 
+    @_checked_new
     # region: extend
     def extend(self, ids, cache):
         """Logits (batch_size, num_new, vocab_size) of a few new tokens a row, ids (batch_size, num_new)."""
@@ -132,18 +154,26 @@ class Transformer:
                 self.kernels.append(k, v, cache.k[layer], cache.v[layer], slots)
             return self._decode(q, *cache.rows(layer), seq_lens, longest)
 
-        x = self.hidden(ids, positions.flatten(), attend, lambda layer: (cache.k[layer], cache.v[layer], slots))
+        x = self._layers(ids, positions.flatten(), attend, lambda layer: (cache.k[layer], cache.v[layer], slots))
+        logits = self._head(*x)
         cache.lengths.add_(num_new)
-        return self.logits(x).unflatten(0, (batch_size, num_new))
+        return logits.unflatten(0, (batch_size, num_new))
 
     # endregion
 
-    def hidden(self, ids, positions, attend, place=None):
+    def hidden(self, ids, positions, attend):
         """Every token through every layer and the last norm, (num_tokens, hidden_size).
 
         ids, positions (num_tokens,): tokens of any requests in any order. attend(layer, q, k, v) is the attention of
-        all of them, (num_tokens, num_heads * head_dim); what each of them sees is its affair. place(layer) is (k_cache,
-        v_cache, slots): where it is given, few tokens have their keys and values put there, and attend gets None.
+        all of them, (num_tokens, num_heads * head_dim); what each of them sees is its affair.
+        """
+        return self._norm(self.weights.tensors, "norm", *self._layers(ids, positions, attend))[0]
+
+    def _layers(self, ids, positions, attend, place=None):
+        """(update, residual) after every layer; the update is None where it has been added.
+
+        place(layer) is (k_cache, v_cache, slots): where it is given, few tokens have their keys and values put there,
+        and attend gets None.
         """
         weights, update = self.weights, None
         few = place is not None and few_tokens.fits(self, len(positions))
@@ -154,8 +184,14 @@ class Transformer:
             update, residual = self._add(layer, "out", attend(index, q, k, v), residual, few)
             x, residual = self._widen(layer, update, residual, few)
             update, residual = self._add(layer, "down", x, residual, few)
-        return self._norm(weights.tensors, "norm", update, residual)[0]
+        return update, residual
         # endregion
+
+    def _head(self, update, residual):
+        """Logits of what `_layers` returned: the last norm and the head, of few tokens one launch."""
+        if update is None and few_tokens.fits_head(self, len(residual)):
+            return few_tokens.head(self, residual)
+        return self.logits(self._norm(self.weights.tensors, "norm", update, residual)[0])
 
     def _embed(self, ids, positions):
         table = self.weights["embedding.weight"]
@@ -232,8 +268,7 @@ class Transformer:
 
     def check(self, ids):
         """Raise where `ids` (batch_size, seq_len) are no prompts that this model takes."""
-        if ids.ndim != 2 or ids.dtype not in (torch.int64, torch.int32):
-            raise ModelError(f"ids are {ids.dtype} {tuple(ids.shape)}; expected whole numbers (batch_size, seq_len).")
+        require_tensor("ids", ids, 2, WHOLE, "whole numbers (batch_size, seq_len)")
         if ids.numel() == 0:
             raise ModelError("the prompt is empty; a model continues at least one token.")
         if ids.shape[1] > self.config.max_positions:
@@ -241,12 +276,29 @@ class Transformer:
                 f"the prompt has {ids.shape[1]} tokens; the context of this model has {self.config.max_positions}."
             )
         if not ids.is_cuda:  # on a GPU the host would wait for it; `generate` looks before it copies
-            check_tokens(ids, self.config.vocab_size)
+            require_tokens(*map(int, torch.aminmax(ids)), self.config.vocab_size)
 
+    def check_new(self, ids, cache):
+        """Raise where `ids` (batch_size, num_new) are no tokens that may follow those of a cache."""
+        self.check(ids)
+        self._require_cache(ids, cache)
+        if cache.longest + ids.shape[1] > self.config.max_positions:
+            raise ModelError(
+                f"the longest row has {cache.longest} tokens and {ids.shape[1]} are to follow; the context of this "
+                f"model has {self.config.max_positions}."
+            )
 
-def check_tokens(ids, vocab_size):
-    """Raise where a number of `ids` is no token."""
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= vocab_size:
-        wrong = low if low < 0 else high
-        raise ModelError(f"token {wrong} is out of range; the vocabulary has the tokens 0 to {vocab_size - 1}.")
+    def _require_cache(self, ids, cache):
+        expect.kind("cache", cache, KVCache, how="model.new_cache(batch_size, capacity) makes one", error=ModelError)
+        if len(ids) != cache.batch_size:
+            raise ModelError(f"ids have {len(ids)} rows and the cache {cache.batch_size}; they must agree.")
+
+    def _lengths(self, lengths, batch_size, seq_len):
+        """The tokens of each row, on the device."""
+        if not isinstance(lengths, torch.Tensor):
+            lengths = torch.tensor(expect.tokens("lengths", lengths, 1, seq_len, of="length", error=ModelError))
+        require_tensor("lengths", lengths, 1, WHOLE, "whole numbers (batch_size,)")
+        wrong = len(lengths) != batch_size
+        if wrong or not (lengths.is_cuda or bool(((lengths >= 1) & (lengths <= seq_len)).all())):
+            raise ModelError(f"lengths are {lengths.tolist()}; expected {batch_size} numbers from 1 to {seq_len}.")
+        return lengths.to(self.device)

@@ -3,17 +3,20 @@
 The forward pass has its own names, the same for both architectures; a matrix is (out, in). What it multiplies
 together lies together: query, key and value rows are one matrix, and so are the gate and the up projection of SwiGLU.
 
-May import: errors, model.config, model.checkpoint, torch.
+May import: errors, expect, model.checked, model.config, model.checkpoint, torch.
 """
 
 import json
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from .. import expect
 from ..errors import ModelError, UnsupportedError
+from .checked import SEED_BITS, checked_device, checked_dtype
 from .checkpoint import Checkpoint, write
 from .config import ModelConfig
 
@@ -176,14 +179,14 @@ def load(folder, *, dtype=None, device=None):
     -----
     Everything is checked before the first tensor is read.
     """
-    folder = _local(folder)
+    expect.kind("folder", folder, (str, os.PathLike), error=ModelError)
+    folder, device = _local(folder), checked_device(device)
     config = ModelConfig.from_folder(folder)
     if dtype not in (None, *DTYPES):
         raise UnsupportedError(f"dtype={dtype}; a model runs in float32, float16 or bfloat16.")
     with Checkpoint(folder) as checkpoint:
         names = _names(config, checkpoint)
         _check(config, checkpoint, names)
-        device = torch.get_default_device() if device is None else device
         tensors = {entry.name: _read(entry, checkpoint, names, dtype, device) for entry in table(config)}
     return Weights(config, tensors)
 
@@ -193,7 +196,9 @@ def random_weights(config, seed=0, *, dtype=torch.float32, device=None, std=0.02
 
     Reproducible for one `device` and dtype; drawn one tensor after the other from one generator.
     """
-    device = torch.get_default_device() if device is None else device
+    expect.kind("config", config, ModelConfig, how="ModelConfig.named('gpt2') gives one", error=ModelError)
+    seed = expect.whole("seed", seed, -(1 << SEED_BITS), (1 << SEED_BITS) - 1, error=ModelError)
+    std, dtype, device = expect.real("std", std, 0, error=ModelError), checked_dtype(dtype), checked_device(device)
     generator = torch.Generator(device).manual_seed(seed)
     tensors = {}
     for entry in table(config):

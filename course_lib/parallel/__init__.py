@@ -5,6 +5,7 @@
     outcome.results[rank], outcome.sent(rank), outcome.events
 
 - `world`: a rank's collectives, counted; `threads`, `processes`: the two implementations
+- `checked`: ranks and counts as arguments
 - `start`: run a function on all ranks; `spawn`, `worker`: with processes; `joined` for a script under torchrun
 - `events`: what happened when, and bytes on the wire by formula
 - `tensor`: column and row parallel layers, heads and vocabulary over ranks
@@ -14,7 +15,7 @@
 - `router`: which replica serves a prompt; `data_parallel`: replicas on ranks behind a router
 - `context`: ring attention and Ulysses; `states`, `merge_kernel`: the merge of (out, lse)
 
-May import: errors, kv, ops, model, its own modules, torch.
+May import: errors, expect, kv, ops, model, its own modules, torch.
 """
 
 from .events import Event, Outcome, wire_bytes

@@ -9,30 +9,51 @@ Source: H. Liu, M. Zaharia, P. Abbeel, "Ring Attention with Blockwise Transforme
 Source: W. Brandon et al., "Striped Attention", 2023, arXiv:2311.09431, for the balance of causal work
 Source: S. A. Jacobs et al., "DeepSpeed Ulysses", 2023, arXiv:2309.14509
 
-May import: errors, ops.flash_attention_2, parallel.states, torch.
+May import: errors, expect, ops.flash_attention_2, ops._foundation, parallel.checked, parallel.states,
+parallel.world, torch.
 """
+
+import functools
 
 import torch
 
-from ..errors import ShapeError, UnsupportedError
+from .. import expect
+from ..errors import ShapeError
+from ..ops._foundation.checks import require_attention
+from ..ops._foundation.typed import typed
 from ..ops.flash_attention_2 import flash_attention_lse
+from .checked import counted, require_alike, require_dim
 from .states import merge_into
+from .world import require_world
 
 ORDERS = ("contiguous", "zigzag")
 
 
+def _of_orders(function):
+    """Decorate what takes an order last: UnsupportedError for one that is none."""
+
+    @functools.wraps(function)
+    def checked(rank, source, order):
+        return function(rank, source, expect.choice("order", order, ORDERS))
+
+    return checked
+
+
+@counted
 def chunks_of(rank, num_ranks, order):
     """Numbers of the chunks that a rank has, in order: "contiguous" 1 of n; "zigzag" 2 of 2n, rank and 2n - 1 - rank.
 
     The visible pairs of a causal mask grow with the row, so one early and one late chunk are as much as any other two.
     """
-    if order not in ORDERS:
-        raise UnsupportedError(f"order={order!r} is unknown; choose one of {', '.join(ORDERS)}.")
+    expect.choice("order", order, ORDERS)
     return (rank,) if order == "contiguous" else (rank, 2 * num_ranks - 1 - rank)
 
 
+@counted
 def shard(x, rank, num_ranks, *, dim=2, order="zigzag"):
     """The tokens of a rank, of a tensor of all tokens along `dim`; contiguous."""
+    expect.choice("order", order, ORDERS)
+    dim = require_dim(x, dim)
     count = num_ranks if order == "contiguous" else 2 * num_ranks
     if x.shape[dim] % count:
         raise ShapeError(f"{x.shape[dim]} tokens in {count} chunks; the order {order} on {num_ranks} ranks needs a "
@@ -43,13 +64,19 @@ def shard(x, rank, num_ranks, *, dim=2, order="zigzag"):
 
 def unshard(parts, *, dim=2, order="zigzag"):
     """All tokens in their order, from the tensors of all ranks."""
-    num_ranks, per_rank = len(parts), 1 if order == "contiguous" else 2
+    expect.choice("order", order, ORDERS)
+    require_alike(parts)
+    dim, num_ranks, per_rank = require_dim(parts[0], dim), len(parts), 1 if order == "contiguous" else 2
+    if parts[0].shape[dim] % per_rank or not parts[0].shape[dim]:
+        raise ShapeError(f"a rank has {parts[0].shape[dim]} tokens; the order {order} needs a multiple of {per_rank}.")
     pieces = {}
     for rank, part in enumerate(parts):
         pieces |= zip(chunks_of(rank, num_ranks, order), part.chunk(per_rank, dim), strict=True)
     return torch.cat([pieces[chunk] for chunk in sorted(pieces)], dim)
 
 
+@_of_orders
+@counted
 # region: visible
 def visible(rank, source, order):
     """What the queries of `rank` see of the keys of `source` under a causal mask: (rows, keys, causal), or None.
@@ -66,11 +93,13 @@ def visible(rank, source, order):
 # endregion
 
 
+@counted
 def work(num_ranks, order):
     """Pairs of chunks that each rank computes at each hop of a causal ring: [rank][hop], in (half chunks)^2.
 
     The longest of a hop decides how long it takes: the ranks wait for each other.
     """
+    expect.choice("order", order, ORDERS)
     sizes = {"all": 2, "first": 1, "last": 1}
     table = []
     for rank in range(num_ranks):
@@ -79,6 +108,16 @@ def work(num_ranks, order):
     return table
 
 
+def _require_sharded(world, q, k, v, attend):
+    """Raise where these are not what `shard` gives of q, k and v."""
+    require_world(world)
+    require_attention(q, k, v)
+    expect.function("attend", attend)
+    if q.shape[2] != k.shape[2]:
+        raise ShapeError(f"a rank has {q.shape[2]} tokens of q and {k.shape[2]} of k; `shard` gives as many of both.")
+
+
+@typed
 # region: ring
 def ring_attention(world, q, k, v, *, causal=True, order="zigzag", softmax_scale=None, attend=flash_attention_lse):
     """Exact attention of this rank's queries over the keys of all ranks.
@@ -98,6 +137,10 @@ def ring_attention(world, q, k, v, *, causal=True, order="zigzag", softmax_scale
     On the wire  (n - 1) * 2 * tokens * num_kv_heads * head_dim * itemsize bytes sent by each rank, see `ring_bytes`
     Overlap      the next block is on its way while the kernel works on this one; K and V have two buffers each
     """
+    _require_sharded(world, q, k, v, attend)
+    expect.choice("order", order, ORDERS)
+    if causal and order == "zigzag" and q.shape[2] % 2:
+        raise ShapeError(f"a rank has {q.shape[2]} tokens; the order zigzag gives it two chunks: use `shard`.")
     n, rank, blocks, spare = world.num_ranks, world.rank, (k, v), None
     out = lse = None
     for hop in range(n):
@@ -127,14 +170,22 @@ def _half(x, part):
 # endregion
 
 
+@counted
 def ring_bytes(num_ranks, num_tokens, num_kv_heads, head_dim, itemsize):
     """Bytes that each rank sends in `ring_attention` over `num_tokens` tokens in all: K and V of a rank, n - 1 times.
 
     Of all ranks together, a token: (n - 1) * 2 * num_kv_heads * head_dim * itemsize.
     """
-    return (num_ranks - 1) * 2 * (num_tokens // num_ranks) * num_kv_heads * head_dim * itemsize
+    return (num_ranks - 1) * 2 * _tokens_a_rank(num_tokens, num_ranks) * num_kv_heads * head_dim * itemsize
 
 
+def _tokens_a_rank(num_tokens, num_ranks):
+    if num_tokens % num_ranks:
+        raise ShapeError(f"{num_tokens} tokens on {num_ranks} ranks; every rank has as many: pad the sequence.")
+    return num_tokens // num_ranks
+
+
+@typed
 # region: ulysses
 def ulysses_attention(world, q, k, v, *, causal=True, softmax_scale=None, attend=flash_attention_lse):
     """Exact attention, each rank computing all tokens of num_heads / n heads.
@@ -149,7 +200,10 @@ def ulysses_attention(world, q, k, v, *, causal=True, softmax_scale=None, attend
     -------
     out : like q
     """
+    _require_sharded(world, q, k, v, attend)
     n = world.num_ranks
+    if len(q) != 1:
+        raise ShapeError(f"q has batch_size={len(q)}; Ulysses sends the heads of 1 sequence.")
     require_heads(q.shape[1], k.shape[1], n)
     if n > k.shape[1]:
         k, v = (x.repeat_interleave(n // k.shape[1], dim=1) for x in (k, v))
@@ -174,15 +228,20 @@ def _tokens_to_ranks(world, x):
 # endregion
 
 
+@counted
 def ulysses_bytes(num_ranks, num_tokens, num_heads, num_kv_heads, head_dim, itemsize):
     """Bytes that each rank sends in `ulysses_attention`: (n - 1) / n of its part of q, k, v and out."""
+    require_heads(num_heads, num_kv_heads, num_ranks)
     heads = 2 * num_heads + 2 * max(num_kv_heads, num_ranks)
-    return (num_ranks - 1) * (num_tokens // num_ranks) * heads * head_dim * itemsize // num_ranks
+    return (num_ranks - 1) * _tokens_a_rank(num_tokens, num_ranks) * heads * head_dim * itemsize // num_ranks
 
 
+@counted
 def require_heads(num_heads, num_kv_heads, num_ranks):
     """Raise where heads cannot be given to ranks in equal parts."""
     fits = num_kv_heads % num_ranks == 0 or num_ranks % num_kv_heads == 0
+    if num_heads % num_kv_heads:
+        raise ShapeError(f"{num_heads} query heads and {num_kv_heads} KV heads; the KV heads must divide the others.")
     if num_heads % num_ranks or not fits:
         raise ShapeError(
             f"{num_heads} query heads and {num_kv_heads} KV heads on {num_ranks} ranks; the ranks must divide the "

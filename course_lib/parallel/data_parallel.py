@@ -2,12 +2,15 @@
 
 Rank 0 routes and serves too. Nothing but prompts and answers is exchanged: data parallelism costs memory.
 
-May import: errors, parallel.router, torch.
+May import: errors, expect, parallel.checked, parallel.router, parallel.world, torch.
 """
 
 import torch
 
+from .. import expect
 from ..errors import WorldError
+from .checked import counted
+from .world import require_world
 
 TOKEN_BYTES = 8  # int64
 
@@ -25,6 +28,9 @@ def serve(world, answer, prompts, router):
     -----
     On the wire  8 bytes a token of a prompt or answer whose replica is not rank 0, and 8 for each of them and each list
     """
+    require_world(world)
+    expect.function("answer", answer, error=WorldError)
+    prompts = _prompts(prompts) if world.rank == 0 else None
     chosen = _chosen(world, prompts, router) if world.rank == 0 else None
     if world.rank == 0:
         for rank in range(1, world.num_ranks):
@@ -39,6 +45,11 @@ def serve(world, answer, prompts, router):
         return None
     everyone = [iter(answers), *(iter(_recv(world, rank, "answers")) for rank in range(1, world.num_ranks))]
     return [next(everyone[number]) for number in chosen]
+
+
+def _prompts(prompts):
+    expect.kind("prompts", prompts, (list, tuple), how="a list of lists of tokens", error=WorldError)
+    return [expect.tokens(f"prompt {row}", prompt, error=WorldError) for row, prompt in enumerate(prompts)]
 
 
 def _chosen(world, prompts, router):
@@ -75,8 +86,13 @@ def _recv(world, source, label):
     return [tokens[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
+@counted
 def serve_bytes(prompts, answers, chosen, num_ranks):
     """Bytes on the wire in `serve`, of all ranks: tokens, a length and a count for each list that leaves its rank."""
+    prompts, answers = _prompts(prompts), _prompts(answers)
+    chosen = expect.tokens("chosen", chosen, 0, num_ranks - 1, of="rank", error=WorldError)
+    if not len(prompts) == len(answers) == len(chosen):
+        raise WorldError(f"{len(prompts)} prompts, {len(answers)} answers and {len(chosen)} ranks; expected as many.")
     away = [index for index, number in enumerate(chosen) if number]
     tokens = sum(len(prompts[index]) + len(answers[index]) for index in away)
     return TOKEN_BYTES * (tokens + 2 * len(away) + 2 * (num_ranks - 1))

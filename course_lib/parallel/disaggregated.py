@@ -5,14 +5,19 @@ what is sent is the number of tokens, and their keys and values in the order of 
 
 Source: Y. Zhong et al., "DistServe", 2024, arXiv:2401.09670
 
-May import: errors, kv, model, parallel.page_kernel inside a function, torch.
+May import: errors, expect, kv, model, parallel.checked, parallel.world, parallel.page_kernel inside a function,
+torch.
 """
 
 import torch
 
-from ..errors import WorldError
+from .. import expect
+from ..errors import ModelError, WorldError
 from ..kv import PagePool
-from ..model import KVCache
+from ..model import KVCache, ModelConfig
+from ..model.prompts import checked_prompts
+from .checked import counted
+from .world import require_world
 
 CHUNK_BYTES = 64 << 20  # of a message: the next is gathered while this one is on its way
 
@@ -26,7 +31,9 @@ class KVPages:
     kv : tensor, (num_layers, 2, num_pages, page_size, num_kv_heads, head_dim); keys, then values
     """
 
+    @counted
     def __init__(self, config, num_pages, page_size, *, dtype=torch.float32, device="cpu"):
+        expect.kind("config", config, ModelConfig, error=ModelError)
         self.pool = PagePool(num_pages, page_size)
         shape = (config.num_layers, 2, num_pages, page_size, config.num_kv_heads, config.head_dim)
         self.kv = torch.zeros(shape, dtype=dtype, device=device)
@@ -131,8 +138,10 @@ def _chunks(pages, num_tokens):
     return [slice(first, min(first + step, num_layers)) for first in range(0, num_layers, step)]
 
 
+@counted
 def transfer_bytes(config, num_tokens, itemsize):
     """Bytes of the keys and values of a sequence: layers * 2 * tokens * KV heads * head_dim * itemsize."""
+    expect.kind("config", config, ModelConfig, error=ModelError)
     return config.num_layers * 2 * num_tokens * config.kv_size * itemsize
 
 
@@ -140,13 +149,17 @@ HEADER_BYTES = 16  # number of tokens, first token
 
 
 @torch.no_grad()
+@counted
 def serve(world, model, prompts, max_new_tokens, *, num_pages=64, page_size=16):
     """Greedy tokens of each prompt, prefilled on rank 0 and decoded on rank 1, which returns them.
 
     model : Transformer, on both ranks
     """
+    require_world(world)
     if world.num_ranks != 2:
         raise WorldError(f"{world.num_ranks} ranks; rank 0 prefills and rank 1 decodes.", world.rank)
+    expect.whole("max_new_tokens", max_new_tokens, 1, error=ModelError)
+    prompts, max_new_tokens = checked_prompts(model, prompts, max_new_tokens)
     pages = KVPages(model.config, num_pages, page_size, dtype=model.dtype, device=model.device)
     body = _prefill if world.rank == 0 else _decode
     return [body(world, model, pages, number, prompt, max_new_tokens) for number, prompt in enumerate(prompts)]

@@ -5,17 +5,23 @@ expert, are already in the order of the ranks: what goes to a rank is a stretch 
 
 Source: D. Lepikhin et al., "GShard", 2020, arXiv:2006.16668, section 3.2
 
-May import: errors, ops.moe and ops.activation, torch.
+May import: errors, expect, ops._foundation, ops.moe and ops.activation, parallel.checked, parallel.world, torch.
 """
 
 import torch
 import torch.nn.functional as F
 
+from .. import expect
 from ..errors import ShapeError
 from ..ops import moe as kernels
+from ..ops._foundation.typed import typed
+from ..ops._foundation.values import looked_at
 from ..ops.activation import swiglu
+from .checked import counted, require_parts
+from .world import require_world
 
 
+@typed
 # region: moe
 def moe(world, x, router_logits, w_up, w_down, *, top_k, renormalise=True):
     """A mixture of SwiGLU experts, each on one rank: route, dispatch, experts, return, combine. No token is dropped.
@@ -37,9 +43,8 @@ def moe(world, x, router_logits, w_up, w_down, *, top_k, renormalise=True):
                  Before them num_experts / n counts to each rank
     Kernels      half precision on a GPU runs chapter 12's kernels, anything else plain torch
     """
+    _require_experts(world, x, router_logits, w_up, w_down, top_k)
     num_experts, on_gpu = router_logits.shape[1], x.is_cuda and x.dtype != torch.float64
-    if num_experts != world.num_ranks * len(w_up):
-        raise ShapeError(f"{num_experts} experts; {world.num_ranks} ranks with {len(w_up)} each have another number.")
     run = _kernels if on_gpu else _plain
     with world.span("route"):
         experts, weights = run["route"](router_logits, top_k, renormalise)
@@ -60,17 +65,54 @@ def moe(world, x, router_logits, w_up, w_down, *, top_k, renormalise=True):
 # endregion
 
 
+def _require_experts(world, x, router_logits, w_up, w_down, top_k):
+    """Shapes and dtypes that belong together, and finite logits where they are on the CPU."""
+    require_world(world)
+    if (x.ndim, router_logits.ndim, w_up.ndim, w_down.ndim) != (2, 2, 3, 3) or not min(len(w_up), x.shape[1]):
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (x, router_logits, w_up, w_down))
+        raise ShapeError(f"x, router_logits, w_up and w_down are {shapes}; expected 2, 2, 3 and 3 dimensions.")
+    num_experts, own, hidden, width = router_logits.shape[1], len(w_up), x.shape[1], w_down.shape[2]
+    if num_experts != world.num_ranks * own:
+        raise ShapeError(f"{num_experts} experts; {world.num_ranks} ranks with {own} each have another number.")
+    if len(router_logits) != len(x) or w_up.shape != (own, 2 * width, hidden) or w_down.shape != (own, hidden, width):
+        raise ShapeError(
+            f"x is {tuple(x.shape)}, router_logits {tuple(router_logits.shape)}, w_up {tuple(w_up.shape)} and w_down "
+            f"{tuple(w_down.shape)}; expected a row of logits a token, (experts, 2 * width, hidden) and (experts, "
+            "hidden, width)."
+        )
+    if not x.is_floating_point() or not router_logits.is_floating_point() or {w_up.dtype, w_down.dtype} != {x.dtype}:
+        raise ShapeError(
+            f"x is {x.dtype}, router_logits {router_logits.dtype}, w_up {w_up.dtype} and w_down {w_down.dtype}; "
+            "expected float types, the same for all but the logits."
+        )
+    if not 1 <= top_k <= num_experts:
+        raise ShapeError(f"top_k={top_k} of {num_experts} experts; expected 1 to {num_experts}.")
+    if looked_at(router_logits, validate=False) and not bool(torch.isfinite(router_logits).all()):
+        raise ShapeError("router_logits hold NaN or an infinity; experts are chosen by finite logits.")
+
+
+@counted
 def moe_bytes(experts, rank, num_ranks, num_experts, hidden, itemsize):
     """(bytes sent with the rows of this rank's tokens, bytes of its counts) for the experts (num_tokens, top_k) chosen.
 
     The rows come back from the ranks they went to, which send as many bytes for them: a layer's traffic is twice the
     sum of the first number over all ranks.
     """
+    require_parts("num_experts", num_experts, num_ranks, "ranks")
+    if not isinstance(experts, torch.Tensor) or experts.ndim != 2 or experts.is_meta:
+        raise ShapeError(f"experts is {expect.shown(experts)}; expected whole numbers (num_tokens, top_k).")
+    if experts.dtype not in (torch.int64, torch.int32):
+        raise ShapeError(f"experts is {experts.dtype}; expected torch.int64 or torch.int32.")
+    if experts.numel() and looked_at(experts, validate=False):
+        low, high = int(experts.min()), int(experts.max())
+        if low < 0 or high >= num_experts:
+            raise ShapeError(f"experts holds {low} to {high}; there are 0 to {num_experts - 1}.")
     per_rank = num_experts // num_ranks
     elsewhere = int((experts // per_rank != rank).sum())
     return elsewhere * hidden * itemsize, (num_ranks - 1) * per_rank * 8
 
 
+@counted
 def expected_bytes(num_ranks, top_k, hidden, itemsize):
     """Bytes on the wire for a token and layer when the router is even: top_k rows, (n - 1) / n of them away."""
     return 2 * top_k * (num_ranks - 1) * hidden * itemsize / num_ranks

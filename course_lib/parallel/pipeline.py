@@ -7,14 +7,17 @@ in memory, one forward and one backward in turn (1F1B) at most p - s on stage s.
 Source: Y. Huang et al., "GPipe", 2019, arXiv:1811.06965
 Source: D. Narayanan et al., "PipeDream", 2019, arXiv:1806.03377
 
-May import: errors, torch.
+May import: errors, expect, parallel.checked, parallel.world, torch.
 """
 
 from dataclasses import dataclass
 
 import torch
 
+from .. import expect
 from ..errors import WorldError
+from .checked import counted
+from .world import require_world
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Entry:
 
 
 # region: orders
+@counted
 def order_1f1b(stage, num_stages, num_micro):
     """As many forwards as there are stages after this one, then one forward and one backward in turn."""
     warm = min(num_micro, num_stages - 1 - stage)
@@ -38,6 +42,7 @@ def order_1f1b(stage, num_stages, num_micro):
     return order + [("B", micro) for micro in range(num_micro - warm, num_micro)]
 
 
+@counted
 def order_gpipe(stage, num_stages, num_micro):
     """All forwards, then all backwards."""
     return [(kind, micro) for kind in "FB" for micro in range(num_micro)]
@@ -46,12 +51,28 @@ def order_gpipe(stage, num_stages, num_micro):
 # endregion
 
 
+def _require_order(order):
+    """Raise where this is no list of ("F" or "B", micro-batch), each of them once."""
+    expect.kind("an order", order, (list, tuple), how="[('F', 0), ('B', 0)], as order_1f1b gives it", error=WorldError)
+    for entry in order:
+        if not isinstance(entry, tuple) or len(entry) != 2 or entry[0] not in ("F", "B") or type(entry[1]) is not int:
+            raise WorldError(f"an order has the entry {entry!r:.60}; expected ('F', micro) or ('B', micro).")
+    if len(set(order)) != len(order):
+        raise WorldError("an order has an entry twice; a stage runs each micro-batch forward and backward once.")
+
+
 def timetable(orders, forward=1, backward=2):
     """When each entry runs if every stage follows its order and waits for nothing but its inputs: a list of Entry.
 
     A forward needs that of the stage before, a backward its own forward and the backward of the next stage. WorldError
     where no stage can go on: the orders wait for each other.
     """
+    forward, backward = (expect.real("a duration", each, above=0, error=WorldError) for each in (forward, backward))
+    expect.kind("orders", orders, (list, tuple), error=WorldError)
+    if not orders:
+        raise WorldError("there is no order; a timetable has at least one stage.")
+    for order in orders:
+        _require_order(order)
     num_stages, ends, free = len(orders), {}, [0] * len(orders)
     remaining, entries = [list(order) for order in orders], []
     while any(remaining):
@@ -79,10 +100,16 @@ def _inputs(stage, kind, micro, num_stages, ends):
 
 def bubble(entries):
     """Share of the time that the stages wait, from the first begin to the last end."""
+    expect.kind("entries", entries, (list, tuple), how="timetable(orders) gives them", error=WorldError)
+    for entry in entries:
+        expect.kind("an entry", entry, Entry, error=WorldError)
+    if not entries:
+        raise WorldError("the timetable is empty; a bubble is a share of the time of at least one entry.")
     num_stages, whole = 1 + max(entry.stage for entry in entries), max(entry.end for entry in entries)
     return 1 - sum(entry.end - entry.begin for entry in entries) / (num_stages * whole)
 
 
+@counted
 def bubble_formula(num_stages, num_micro):
     """(p - 1) / (m + p - 1)."""
     return (num_stages - 1) / (num_micro + num_stages - 1)
@@ -90,6 +117,7 @@ def bubble_formula(num_stages, num_micro):
 
 def most_held(order):
     """The largest number of micro-batches that a stage has run forward and not yet backward: its memory."""
+    _require_order(order)
     held = [sum(1 if kind == "F" else -1 for kind, _ in order[: end + 1]) for end in range(len(order))]
     return max(held, default=0)
 
@@ -110,6 +138,12 @@ def train_step(world, stage, micro_batches, loss_of, shape, *, order=order_1f1b,
     Order        what an entry sends and what the next one receives is one exchange: a stage that sends an activation
                  forward while its neighbour sends a gradient back would wait for it, and it for the stage
     """
+    require_world(world)
+    expect.kind("micro_batches", micro_batches, (list, tuple), how="a list of x", error=WorldError)
+    for name, value in (("stage", stage), ("loss_of", loss_of), ("order", order)):
+        expect.function(name, value, error=WorldError)
+    if not micro_batches:
+        raise WorldError("there is no micro-batch; a step trains on at least one.")
     links = _Links(world, order(world.rank, world.num_ranks, len(micro_batches)), shape, dtype)
     first, last, kept, loss = world.rank == 0, world.rank == world.num_ranks - 1, {}, 0.0
     incoming = links.swap(0, None)
@@ -156,6 +190,7 @@ class _Links:
         return out if recvs else None
 
 
+@counted
 def step_bytes(rank, num_ranks, num_micro, micro_bytes):
     """Bytes that a rank sends in a step: activations to the next stage, gradients to the one before."""
     return num_micro * micro_bytes * ((rank < num_ranks - 1) + (rank > 0))

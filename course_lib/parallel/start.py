@@ -1,15 +1,21 @@
 """Start the ranks of a world, and end all of them.
 
-May import: errors, parallel.events, parallel.threads, parallel.spawn inside a function.
+May import: errors, expect, parallel.checked, parallel.events, parallel.threads, parallel.spawn inside a function.
 """
 
-from ..errors import UnsupportedError, WorldError
+from .. import expect
+from ..errors import WorldError
+from .checked import counted
 from .events import Outcome
 from .threads import run_threads
 
 BACKENDS = ("threads", "gloo", "nccl")
 
 
+LONGEST = 1e6  # seconds that a run may be given
+
+
+@counted
 def run(function, num_ranks, *arguments, backend="threads", seconds=60.0, stream_times=False):
     """Run function(world, *arguments) on every rank of a new world and return when all of them have.
 
@@ -31,10 +37,9 @@ def run(function, num_ranks, *arguments, backend="threads", seconds=60.0, stream
     WorldError  a rank raised, the ranks wait for each other in vain, or the time is over; its __cause__ is what a
         thread raised
     """
-    if backend not in BACKENDS:
-        raise UnsupportedError(f"backend={backend!r} is unknown; choose one of {', '.join(BACKENDS)}.")
-    if num_ranks < 1:
-        raise WorldError(f"num_ranks is {num_ranks}; a world has at least 1.")
+    expect.choice("backend", backend, BACKENDS)
+    expect.function("function", function, error=WorldError)
+    seconds = expect.real("seconds", seconds, 0, LONGEST, error=WorldError)
     if backend == "threads":
         results, events = run_threads(function, num_ranks, arguments, seconds)
     else:

@@ -6,15 +6,19 @@
 A layer has two all-reduces, of the attention's and of the MLP's output; the embedding has a third kind, and the logits
 an all-gather. Everything else of the forward pass is unchanged: it sees a model with fewer heads and a narrower MLP.
 
-May import: model, parallel.tensor, torch.
+May import: errors, expect, model, parallel.checked, parallel.tensor, parallel.world, torch.
 """
 
 import dataclasses
 
 import torch.nn.functional as F
 
+from .. import expect
+from ..errors import ModelError
 from ..model import ModelConfig, Transformer, Weights
 from . import tensor as tp
+from .checked import counted, require_parts
+from .world import require_world
 
 
 class _ShardConfig(ModelConfig):
@@ -24,16 +28,21 @@ class _ShardConfig(ModelConfig):
         pass
 
 
+@counted
 def shard_config(config, rank, num_ranks):
     """What one rank computes, as a config: its heads and its part of the MLP; all else is whole."""
+    expect.kind("config", config, ModelConfig, error=ModelError)
+    require_parts("intermediate_size", config.intermediate_size, num_ranks, "ranks")
     queries, kv = tp.heads_of(rank, num_ranks, config.num_heads, config.num_kv_heads)
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     values |= {"num_heads": len(queries), "num_kv_heads": len(kv)}
     return _ShardConfig(**values | {"intermediate_size": config.intermediate_size // num_ranks})
 
 
+@counted
 def shard_weights(weights, rank, num_ranks):
     """The Weights of a rank; norms, positions and the biases of row-parallel layers are whole on every rank."""
+    expect.kind("weights", weights, Weights, error=ModelError)
     config, tensors = weights.config, {}
     shape = (config.num_heads, config.num_kv_heads, config.head_dim)
     inner = (config.intermediate_size,) * (2 if config.architecture == "llama" else 1)
@@ -69,6 +78,7 @@ class TensorParallel(Transformer):
     @classmethod
     def shard(cls, world, weights, kernels=None):
         """The part of this rank, of weights that every rank has."""
+        require_world(world)
         return cls(world, shard_weights(weights, world.rank, world.num_ranks), weights.config, kernels)
 
     def _embed(self, ids, positions):
@@ -90,8 +100,10 @@ class TensorParallel(Transformer):
         return self.world.all_gather(own, dim=1, label="logits")[:, : self.whole.vocab_size].contiguous()
 
 
+@counted
 def model_bytes(config, num_ranks, num_tokens, num_logits, itemsize):
     """Bytes that each rank sends in a forward pass of `num_tokens` tokens that gives `num_logits` rows of logits."""
+    expect.kind("config", config, ModelConfig, error=ModelError)
     n = num_ranks
     hidden_states = (2 * config.num_layers + 1) * 2 * (n - 1) * num_tokens * config.hidden_size / n
     return (hidden_states + (n - 1) * num_logits * -(-config.vocab_size // n)) * itemsize

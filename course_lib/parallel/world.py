@@ -3,7 +3,7 @@
 A `World` is one rank's view. `Threads` and `Processes` implement the methods that begin with an underscore; what is
 counted and recorded is written here, once, so that both report the same numbers.
 
-May import: errors, parallel.events, torch.
+May import: errors, expect, parallel.checked, parallel.events, torch.
 """
 
 import math
@@ -11,8 +11,10 @@ from contextlib import contextmanager
 
 import torch
 
+from .. import expect
 from ..errors import ShapeError, WorldError
-from .events import Event, wire_bytes
+from .checked import counted, require_dim
+from .events import Event, ring_bytes_of
 
 
 class World:
@@ -25,6 +27,7 @@ class World:
     events : list of Event of this rank, in the order in which they ended
     """
 
+    @counted
     def __init__(self, rank, num_ranks, device="cpu"):
         self.rank, self.num_ranks, self.device = rank, num_ranks, torch.device(device)
         self.events, self._started = [], []
@@ -32,9 +35,11 @@ class World:
     # region: collectives
     def all_reduce(self, x, op="sum", *, label=""):
         """x replaced by the sum, or with op="max" the maximum, of all ranks' x; returns x."""
-        if op not in ("sum", "max"):
+        if not isinstance(op, str) or op not in ("sum", "max"):
             raise WorldError(f"op={op!r}; all_reduce knows sum and max.", self.rank)
         _require_contiguous(x, "all_reduce")
+        if op == "max" and x.is_complex():
+            raise ShapeError(f"x is {x.dtype}; complex numbers have no maximum.")
         one_shot = op == "sum" and self._takes_one_shot(x)
         kind, call = ("one_shot", self._one_shot) if one_shot else ("all_reduce", self._all_reduce)
         self._counted(kind, x.nbytes, label, call, x, op)
@@ -42,13 +47,16 @@ class World:
 
     def all_gather(self, x, dim=0, *, label=""):
         """The x of all ranks, all of one shape, side by side along `dim` in the order of the ranks."""
-        x = x.contiguous()
+        _require_tensor(x, "all_gather")
+        x, dim = x.contiguous(), require_dim(x, dim)
         out = x.new_empty(self.num_ranks, *x.shape)
         self._counted("all_gather", x.nbytes, label, self._all_gather, out, x)
         return out.flatten(0, 1) if dim == 0 else out.movedim(0, dim).flatten(dim, dim + 1)
 
     def reduce_scatter(self, x, dim=0, *, label=""):
         """This rank's part, along `dim`, of the sum of all ranks' x; num_ranks divides x.shape[dim]."""
+        _require_tensor(x, "reduce_scatter")
+        dim = require_dim(x, dim)
         if x.shape[dim] % self.num_ranks:
             raise ShapeError(f"x has {x.shape[dim]} along dim {dim}; {self.num_ranks} ranks need a multiple of it.")
         parts = x.unflatten(dim, (self.num_ranks, -1)).movedim(dim, 0).contiguous()
@@ -62,6 +70,7 @@ class World:
         send_sizes : list of int, rows for each rank, in order; None, on all ranks: the same for each
         recv_sizes : list of int, rows from each rank; None: as many, or, with send_sizes, asked of the ranks first
         """
+        _require_tensor(x, "all_to_all")
         equal = send_sizes is None and recv_sizes is None
         send_sizes, recv_sizes = self._row_sizes(x, send_sizes, recv_sizes)
         x = x.contiguous()
@@ -107,8 +116,10 @@ class World:
         """`exchange` that returns at once a Pending; no tensor of it may be touched before its `wait` has returned."""
         for x, rank in (*sends, *recvs):
             _require_contiguous(x, "exchange")
-            if not 0 <= rank < self.num_ranks:
-                raise WorldError(f"rank {self.rank} names rank {rank}; there are 0 to {self.num_ranks - 1}.", self.rank)
+            if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < self.num_ranks:
+                raise WorldError(
+                    f"rank {self.rank} names rank {expect.shown(rank)}; there are 0 to {self.num_ranks - 1}.", self.rank
+                )
         pending = Pending(self, sends, recvs, label, single)
         self._started.append(pending)
         return pending
@@ -141,7 +152,7 @@ class World:
         self._say(kind)
         call(*arguments)
         self._say("")
-        sent = wire_bytes(kind, num_bytes, self.num_ranks)
+        sent = ring_bytes_of(kind, num_bytes, self.num_ranks)
         kind = "all_reduce" if kind == "one_shot" else kind
         self._record(kind, label, begin, sent, sent if received is None else received)
 
@@ -158,7 +169,7 @@ class World:
                 raise ShapeError(f"x has {len(x)} rows; without send_sizes {self.num_ranks} ranks must divide them.")
             send_sizes = [len(x) // self.num_ranks] * self.num_ranks
             recv_sizes = send_sizes if recv_sizes is None else recv_sizes
-        send_sizes = [int(size) for size in send_sizes]
+        send_sizes = expect.tokens("send_sizes", send_sizes, least=None, of="size", error=ShapeError)
         if len(send_sizes) != self.num_ranks or sum(send_sizes) != len(x) or min(send_sizes) < 0:
             raise ShapeError(
                 f"send_sizes={send_sizes} on rank {self.rank}; expected {self.num_ranks} numbers that sum to the "
@@ -167,7 +178,10 @@ class World:
         if recv_sizes is None:
             sizes = torch.tensor(send_sizes, device=self.device)
             recv_sizes = self.all_to_all(sizes, label="sizes").tolist()
-        return send_sizes, [int(size) for size in recv_sizes]
+        recv_sizes = expect.tokens("recv_sizes", recv_sizes, least=None, of="size", error=ShapeError)
+        if len(recv_sizes) != self.num_ranks or min(recv_sizes) < 0:
+            raise ShapeError(f"recv_sizes={recv_sizes} on rank {self.rank}; expected {self.num_ranks} numbers of rows.")
+        return send_sizes, recv_sizes
 
 
 class Pending:
@@ -191,7 +205,20 @@ class Pending:
         return self.tensors[0] if self.single else self.tensors
 
 
+def require_world(world):
+    """Raise where this is no World, nor anything else with a rank among others."""
+    if not all(hasattr(world, name) for name in ("rank", "num_ranks", "span")):
+        raise WorldError(f"world is {expect.shown(world)}; expected what run(function, num_ranks) gives the function.")
+
+
+def _require_tensor(x, name):
+    if not isinstance(x, torch.Tensor) or x.layout != torch.strided or x.device.type not in ("cpu", "cuda"):
+        place = f" on {x.device}, of layout {x.layout}" if isinstance(x, torch.Tensor) else ""
+        raise ShapeError(f"{name} takes tensors in plain memory of CPU or CUDA; this is {expect.shown(x)}{place}.")
+
+
 def _require_contiguous(x, name):
+    _require_tensor(x, name)
     if not x.is_contiguous():
         raise ShapeError(f"{name} takes contiguous tensors; this one has the shape {tuple(x.shape)} and the strides "
                          f"{x.stride()}: call contiguous() on it.")  # fmt: skip

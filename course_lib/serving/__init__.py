@@ -11,7 +11,7 @@
 - `text`, `protocol`, `metrics`: text as its tokens come; OpenAI's requests and answers; vLLM's names of metrics
 - `server`, `server_answers`: HTTP, which `course serve` opens
 
-May import: errors, device, kv, ops, model, reference, measure, its own modules, torch; fastapi, uvicorn and
+May import: errors, expect, device, kv, ops, model, reference, measure, its own modules, torch; fastapi, uvicorn and
 prometheus_client in server, server_answers and metrics only.
 """
 

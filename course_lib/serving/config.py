@@ -1,10 +1,11 @@
 """What a serving engine is told once, before its first request.
 
-May import: errors.
+May import: errors, expect.
 """
 
 from dataclasses import dataclass
 
+from .. import expect
 from ..errors import ArgumentError, RefusedError
 
 CHOICES = {
@@ -12,6 +13,8 @@ CHOICES = {
     "prefix": ("radix", "hash", None),
     "preempt": ("recompute", "swap"),
 }
+FLAGS = ("chunked", "deterministic", "graphs", "overlap")
+MAY_LACK = ("max_chunk", "max_model_len")
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,17 @@ class ServingConfig:
         least |= {"max_chunk": 1, "max_model_len": 2, "num_swap_pages": 0, "speculate": 0}
         for name, smallest in least.items():
             value = getattr(self, name)
-            if value is not None and value < smallest:
-                raise ArgumentError(f"{name} is {value}; it must be at least {smallest}.")
+            if value is not None or name not in MAY_LACK:
+                object.__setattr__(self, name, expect.whole(name, value, smallest))
+        for name in FLAGS:
+            expect.flag(name, getattr(self, name))
         for name, values in CHOICES.items():
-            if getattr(self, name) not in values:
+            value = getattr(self, name)
+            if not isinstance(value, str | None) or value not in values:
                 raise ArgumentError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(map(repr, values))}.")
         if self.preempt == "swap" and not self.num_swap_pages:
             raise ArgumentError("preempt is 'swap' and num_swap_pages 0; give the host some pages.")
-        if not 0 <= self.watermark < 1:
+        if not 0 <= expect.real("watermark", self.watermark) < 1:
             raise ArgumentError(f"watermark is {self.watermark}; it is a share of the pages, from 0 to below 1.")
         if self.max_num_tokens < self.max_num_seqs:
             raise ArgumentError(

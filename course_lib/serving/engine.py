@@ -9,7 +9,7 @@ With `overlap` a step is scheduled and started while the one before still runs; 
 `speculate` the model looks at what followed the same tokens before, and may accept several in a step; the tokens are
 those without speculation, drawn ones too, since each is chosen from the model's own logits by its own noise.
 
-May import: errors, model, its own modules, torch.
+May import: errors, expect, model, its own modules, torch.
 """
 
 import dataclasses
@@ -19,15 +19,18 @@ from dataclasses import dataclass
 
 import torch
 
-from ..errors import BusyError, RefusedError
-from ..model import NgramDraft
+from .. import expect
+from ..errors import ArgumentError, BusyError, RefusedError
+from ..model import NgramDraft, Transformer
 from .config import ServingConfig
 from .paged_forward import Pools
+from .request import checked_requests, require_request
 from .runner import Runner
 from .scheduler import Scheduler
 
 GPU_SHARE = 0.85  # of the free memory that the pages take; the rest is for activations and graphs
 CPU_TOKENS = 8192  # that the pages of a CPU's default pool hold
+_FIELDS = tuple(field.name for field in dataclasses.fields(ServingConfig))
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class ServingEngine:
     """
 
     def __init__(self, model, tokenizer=None, config=None, *, warm_up=True):
-        config = config or default_config(model)
+        expect.kind("model", model, Transformer, how="Transformer.load(folder) makes one")
+        config = default_config(model) if config is None else expect.kind("config", config, ServingConfig)
         longest = min(config.max_model_len or model.config.max_positions, model.config.max_positions)
         self.config = dataclasses.replace(config, max_model_len=longest)
         self.model, self.tokenizer = model, tokenizer
@@ -89,11 +93,11 @@ class ServingEngine:
 
     def add(self, request):
         """Queue a Request; RefusedError, BusyError or ServingError as `Scheduler.add`."""
-        vocab_size = self.model.config.vocab_size
-        wrong = next((token for token in request.prompt if not 0 <= token < vocab_size), None)
-        if wrong is not None:
+        require_request(request)
+        largest, vocab_size = max(request.prompt, default=0), self.model.config.vocab_size
+        if largest >= vocab_size:
             raise RefusedError(
-                f"{request.name!r} can never be served: its prompt has the token {wrong}; the vocabulary has the "
+                f"{request.name!r} can never be served: its prompt has the token {largest}; the vocabulary has the "
                 f"tokens 0 to {vocab_size - 1}."
             )
         return self.scheduler.add(request)
@@ -136,7 +140,7 @@ class ServingEngine:
 
     def run(self, requests):
         """Serve requests and nothing else. -> dict, name -> list of tokens"""
-        requests, tokens = deque(requests), {}
+        requests, tokens = deque(checked_requests(requests)), {}
         while requests or self.has_work:
             while requests:
                 try:
@@ -163,7 +167,11 @@ def default_config(model, **options):
 
     options : fields of ServingConfig in place of the defaults
     """
-    page_size = options.setdefault("page_size", 16)
+    expect.kind("model", model, Transformer, how="Transformer.load(folder) makes one")
+    unknown = [name for name in options if name not in _FIELDS]
+    if unknown:
+        raise ArgumentError(f"{unknown[0]!r} is no field of a ServingConfig; there are {', '.join(_FIELDS)}.")
+    page_size = expect.whole("page_size", options.setdefault("page_size", 16), 1)
     if "num_pages" not in options:
         num_pages = CPU_TOKENS // page_size
         if model.device.type == "cuda":
@@ -175,9 +183,15 @@ def default_config(model, **options):
 
 def agreement(tokens, wanted):
     """Share of the tokens before the first that differs, over all requests; both dicts, name -> list of tokens."""
+    for name, value in (("tokens", tokens), ("wanted", wanted)):
+        expect.kind(name, value, dict, how="name -> list of tokens, as ServingEngine.run gives it")
+    missing = [name for name in wanted if name not in tokens]
+    if missing:
+        raise ArgumentError(f"tokens has no request {missing[0]!r}, which wanted has; it must hold all of them.")
     same = total = 0
     for name, right in wanted.items():
-        pairs = zip(tokens[name], right, strict=False)
-        same += next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(tokens[name]), len(right)))
+        right, got = (list(expect.tokens(f"tokens of {name!r}", each)) for each in (right, tokens[name]))
+        pairs = zip(got, right, strict=False)
+        same += next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(got), len(right)))
         total += len(right)
     return same / total if total else 1.0

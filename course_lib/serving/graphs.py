@@ -1,22 +1,26 @@
 """Steps of fixed sizes, recorded as CUDA graphs, which share one memory pool.
 
-May import: model.graph, torch.
+May import: expect, model.graph, torch.
 """
 
 import torch
 
+from .. import expect
 from ..model.graph import recorded
 
+MOST_ROWS = 1 << 20  # sequences of a step
 LEAST_TOKENS = 64  # of a ragged step: a smaller one is padded to it
 
 
 def row_buckets(most):
     """Numbers of rows that steps are padded to: 1, 2, 4, every 8, and `most`."""
+    most = expect.whole("most", most, 1, MOST_ROWS)
     return sorted({size for size in (1, 2, 4, *range(8, most, 8), most) if size <= most})
 
 
 def token_buckets(most):
     """Numbers of tokens that ragged steps are padded to: four sizes for each doubling, and `most`."""
+    most = expect.whole("most", most, 1)
     found, size = [], LEAST_TOKENS
     while size < most:
         found += [size * quarters // 4 for quarters in (4, 5, 6, 7)]

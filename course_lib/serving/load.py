@@ -7,7 +7,7 @@ An open loop sends each request at its time, whatever the engine does, and its t
 a client that waited for the engine before it sent would leave out exactly the waiting that it should measure
 (coordinated omission). A closed loop has a fixed number of clients, each with one request in flight.
 
-May import: errors.
+May import: errors, expect, request, traces.
 """
 
 import heapq
@@ -15,7 +15,10 @@ import math
 import time
 from dataclasses import dataclass, field
 
-from ..errors import ServingError
+from .. import expect
+from ..errors import ArgumentError, ServingError
+from .request import checked_requests
+from .traces import Conversation
 
 PERCENTILES = (50, 99)
 LONGEST_SLEEP = 0.05  # seconds between two looks at the clock while nothing runs
@@ -92,7 +95,7 @@ class OpenLoop:
     """Requests at their arrival times, in order."""
 
     def __init__(self, requests):
-        self.remaining = sorted(requests, key=lambda item: item.arrival, reverse=True)
+        self.remaining = sorted(checked_requests(requests), key=lambda item: item.arrival, reverse=True)
         self.num_requests = len(self.remaining)
 
     def due(self, now):
@@ -114,7 +117,7 @@ class ClosedLoop:
     """`clients` clients, each of which sends its next request when its last one has ended."""
 
     def __init__(self, requests, clients):
-        self.remaining, self.free = list(reversed(requests)), clients
+        self.remaining, self.free = checked_requests(requests)[::-1], expect.whole("clients", clients, 1)
         self.num_requests = len(self.remaining)
 
     def due(self, now):
@@ -135,6 +138,8 @@ class Conversing:
     """Conversations: each turn follows the answer before it, after its user has thought."""
 
     def __init__(self, conversations):
+        for user in conversations if isinstance(conversations, list | tuple) else [conversations]:
+            expect.kind("a conversation", user, Conversation, how="traces.conversations makes them")
         self.users = {user.name: user for user in conversations}
         self.ready = [(user.arrival, user.name, user.request(0)) for user in conversations]
         heapq.heapify(self.ready)
@@ -174,6 +179,11 @@ def drive(engine, source, *, progress=None, clock=time.perf_counter, sleep=time.
     progress : function(requests done, requests in all), or None
     seconds : float; what has not ended after this time is aborted, and its timeline says so
     """
+    if not all(callable(getattr(source, name, None)) for name in ("due", "next_time", "finished")):
+        raise ArgumentError(f"source is {expect.shown(source)}; expected an OpenLoop, a ClosedLoop or a Conversing.")
+    if not (isinstance(seconds, float) and seconds == float("inf")):
+        expect.real("seconds", seconds, above=0)
+    longest = LONGEST_SLEEP if sleep is time.sleep else float("inf")  # a simulated clock needs no second look
     run, start, done = Run(), clock(), 0
     while (now := clock() - start) < seconds:
         found = source.due(now)
@@ -187,7 +197,7 @@ def drive(engine, source, *, progress=None, clock=time.perf_counter, sleep=time.
             if progress:
                 progress(done, source.num_requests)
         elif source.next_time() is not None:
-            sleep(max(0.0, min(source.next_time() - now, LONGEST_SLEEP)))
+            sleep(max(0.0, min(source.next_time() - now, seconds - now, longest)))
         elif not found:
             break
     run.seconds, run.stats = clock() - start, engine.stats()
@@ -231,12 +241,17 @@ def sample(engine, now, num_tokens):
 
 def percentile(values, percent):
     """The value that `percent` of 100 of the values do not exceed, by nearest rank; None where there is none."""
-    ordered = sorted(values)
+    percent = expect.real("percent", percent, 0, 100)
+    try:
+        ordered = sorted(expect.real("a value", value) for value in values)
+    except TypeError:
+        raise ArgumentError(f"values is {expect.shown(values)}; expected a list of numbers.") from None
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)] if ordered else None
 
 
 def summary(run):
     """Columns of a Run, numbers: throughput, percentiles in ms, use of the cache, errors."""
+    expect.kind("run", run, Run, how="drive(engine, source) gives one")
     ended = [line for line in run.timelines.values() if line.error is None and line.times]
     num_tokens = sum(line.num_tokens for line in run.timelines.values())
     values = {

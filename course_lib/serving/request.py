@@ -4,13 +4,14 @@
     WAITING <-preempt- RUNNING
     SWAPPED --swap_in-> RUNNING, RUNNING -swap_out-> SWAPPED
 
-May import: errors, model.
+May import: errors, expect, model.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ..errors import ServingError
+from .. import expect
+from ..errors import RefusedError, ServingError
 from ..model import Sampling
 
 PENDING = -1  # a token that a step in flight chooses: known on the device, not yet on the host
@@ -18,7 +19,7 @@ PENDING = -1  # a token that a step in flight chooses: known on the device, not 
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asks for.
+    """What a client asks for; RefusedError where a field is of another type. Whether it fits is the engine's question.
 
     Attributes
     ----------
@@ -44,12 +45,43 @@ class Request:
     salt: str = ""
 
     def __post_init__(self):
-        object.__setattr__(self, "prompt", tuple(self.prompt))
+        checked = {
+            "name": _checked(expect.word, "name", self.name),
+            "prompt": tuple(_checked(expect.tokens, "prompt", self.prompt)),
+            "max_new_tokens": _checked(expect.whole, "max_new_tokens", self.max_new_tokens),
+            "sampling": _checked(expect.kind, "sampling", self.sampling, Sampling),
+            "eos": None if self.eos is None else _checked(expect.whole, "eos", self.eos, 0),
+            "stop": _checked(expect.words, "stop", self.stop),
+            "priority": _checked(expect.whole, "priority", self.priority, most=None),
+            "arrival": _checked(expect.real, "arrival", self.arrival),
+            "salt": _checked(expect.word, "salt", self.salt),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def max_computed(self):
         """The most tokens whose keys and values are ever kept: the last token that is produced needs none."""
         return len(self.prompt) + self.max_new_tokens - 1
+
+
+def _checked(check, name, *value, **limits):
+    return check(f"a request's {name}", *value, **limits, error=RefusedError)
+
+
+def require_request(request):
+    """Raise where this is no Request."""
+    expect.kind("request", request, Request, how="Request(name, prompt, max_new_tokens) makes one", error=RefusedError)
+
+
+def checked_requests(requests):
+    """Requests as a list; RefusedError where one is none."""
+    if isinstance(requests, str | bytes | dict) or not hasattr(requests, "__iter__"):
+        raise RefusedError(f"requests is {expect.shown(requests)}; expected a list of Request.")
+    requests = list(requests)
+    for request in requests:
+        require_request(request)
+    return requests
 
 
 class State(Enum):

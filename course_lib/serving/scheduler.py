@@ -13,17 +13,19 @@ and a sequence that ends keeps its pages until its last step is committed.
 No starvation. No one overtakes the first who waits, and the first who runs is never preempted, so that the oldest
 request of the most urgent priority always ends; less urgent ones wait as long as more urgent ones keep coming.
 
-May import: errors, admission, audit, request, step, tables.
+May import: errors, expect, admission, audit, config, request, step, tables.
 """
 
 from bisect import insort
 from collections import deque
 from dataclasses import replace
 
+from .. import expect
 from ..errors import BusyError, ServingError
 from .admission import may_start
 from .audit import audit
-from .request import PENDING, Sequence, State
+from .config import ServingConfig
+from .request import PENDING, Sequence, State, require_request
 from .step import Counters, Output, Piece, Plan, Step
 from .tables import PageTables
 
@@ -41,6 +43,7 @@ class Scheduler:
     """
 
     def __init__(self, config):
+        expect.kind("config", config, ServingConfig)
         self.config, self.tables, self.stats = config, PageTables(config), Counters()
         self.cache = self.tables.cache
         self.waiting, self.running, self.leaving, self.in_flight = [], [], [], deque()
@@ -68,6 +71,7 @@ class Scheduler:
         BusyError     the queue is full
         ServingError  a request of this name is being served
         """
+        require_request(request)
         self.config.check(request)
         if request.name in self._sequences:
             raise ServingError(f"A request {request.name!r} is being served; give the new one another name.")
@@ -80,7 +84,7 @@ class Scheduler:
 
     def abort(self, name, reason="abort"):
         """End a request in any state, at any time. -> its last Output, or None where no such request is being served"""
-        sequence = self._sequences.get(name)
+        sequence = self._sequences.get(expect.word("name", name, error=ServingError))
         if sequence is None:
             return None
         self._finish(sequence, reason)
@@ -143,6 +147,8 @@ class Scheduler:
         -------
         outputs : list of Output, one for each piece that sampled and whose request had not ended before
         """
+        expect.kind("step", step, Step, error=ServingError)
+        expect.kind("tokens", tokens, dict, how="name -> the token chosen", error=ServingError)
         if not self.in_flight or self.in_flight[0] is not step:
             raise ServingError(f"Step {step.number} is not the oldest in flight; commit each step once, in order.")
         chosen = step.chosen(tokens)

@@ -4,7 +4,7 @@ A thread, not a process: the engine's time is spent in operators of torch and in
 interpreter's lock, and a request crosses no pipe. What it costs: scheduling and the HTTP side share that lock, so a
 small model under many clients is served slower than by two processes, and a fault that takes the process takes both.
 
-May import: errors, stream.
+May import: errors, expect, request, stream.
 """
 
 import collections
@@ -13,7 +13,9 @@ import logging
 import threading
 import time
 
+from .. import expect
 from ..errors import BusyError, EngineStopped, ModelError, ServingError
+from .request import require_request
 from .stream import Stream
 
 IDLE, RUNNING, STOPPED, FAILED = "idle", "running", "stopped", "failed"
@@ -40,6 +42,9 @@ class Service:
         max_open : int, requests that wait or run at once; more are a BusyError
         listener : object with tokens(stream, output, now) and finished(stream, reason, now), called by any thread
         """
+        max_open = expect.whole("max_open", max_open, 1)
+        if make_engine is not None:
+            expect.function("make_engine", make_engine)
         self.engine, self.make_engine, self.max_open, self.listener = engine, make_engine, max_open, listener
         self.state, self.error, self.stats, self.num_restarts = IDLE, None, None, 0
         self._lock, self._inbox, self._open = threading.Condition(), [], {}
@@ -100,6 +105,8 @@ class Service:
         BusyError      max_open requests are open; its retry_after says when to ask again
         EngineStopped  the engine failed or the service does not run
         """
+        require_request(request)
+        timeout = None if timeout is None else expect.real("timeout", timeout, 0, error=ServingError)
         stream = Stream(request, timeout, self._drop)
         with self._lock:
             if self.state != RUNNING:

@@ -8,7 +8,7 @@ A step takes base + token x its tokens + key x the keys that it reads, with one 
 with parts of prompts; `scaled` carries a line to another model by the formulas of `roof`. Simulated time passes only in
 steps and while no request is there, so that thousands of requests take seconds.
 
-May import: model, roof, scheduler, torch.
+May import: errors, expect, model, roof, scheduler, torch.
 """
 
 from collections import deque
@@ -16,12 +16,15 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from .. import expect
+from ..errors import ArgumentError
 from ..model import ModelConfig
 from .roof import Costs
 from .scheduler import Scheduler
 
 # A. Grattafiori and others, "The Llama 3 Herd of Models", 2024, table 3, https://arxiv.org/abs/2407.21783
 LLAMA_3_70B = ModelConfig("llama", 128256, 8192, 80, 64, 8, 128, 28672, 8192, 1e-5, 5e5, tie_embeddings=False)
+COLUMNS = ("ms", "num_tokens", "kv_tokens", "is_decode")  # of a measured step
 COMPARED = ("tokens_per_s", "seconds", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms", "itl_p50_ms")
 
 
@@ -65,11 +68,33 @@ def fit(rows, *, device="", model=""):
     ----------
     rows : list of dict with ms, num_tokens, kv_tokens, is_decode; text or numbers
     """
-    kinds = [[row for row in rows if int(row["is_decode"]) == kind] for kind in (1, 0)]
+    rows = _measured(rows)
+    kinds = [[row for row in rows if row["is_decode"] == kind] for kind in (1, 0)]
     decode, mixed = (_line(kind) if kind else None for kind in kinds)
     if decode is None and mixed is None:
-        raise ValueError("There is no measured step to fit; run benchmarks.serving with --steps FILE.")
+        raise ArgumentError("There is no measured step to fit; run benchmarks.serving with --steps FILE.")
     return StepTimes(decode or mixed, mixed or decode, device, model)
+
+
+def _measured(rows):
+    """Rows whose columns are numbers, of text or numbers; ArgumentError where one is missing or none."""
+    if not isinstance(rows, list | tuple):
+        raise ArgumentError(f"rows is {expect.shown(rows)}; expected a list of dict, one for each step.")
+    return [_measured_row(number, expect.kind("a row", row, dict)) for number, row in enumerate(rows)]
+
+
+def _measured_row(number, row):
+    found = {}
+    for name in COLUMNS:
+        try:
+            found[name] = float(row[name])
+        except (KeyError, TypeError, ValueError):
+            came = expect.shown(row[name]) if name in row else "missing"
+            raise ArgumentError(f"{name} of row {number} is {came}; expected a number.") from None
+        expect.real(f"{name} of row {number}", found[name], 0, above=0 if name == "ms" else None)
+    if found["is_decode"] not in (0, 1):
+        raise ArgumentError(f"is_decode of row {number} is {found['is_decode']}; expected 0 or 1.")
+    return found
 
 
 def _line(rows):
@@ -77,7 +102,7 @@ def _line(rows):
     y = torch.tensor([float(row["ms"]) / 1e3 for row in rows], dtype=torch.float64)
     sizes = [[1.0, float(row["num_tokens"]), float(row["kv_tokens"])] for row in rows]
     x = torch.tensor(sizes, dtype=torch.float64) / y[:, None]
-    columns = [0, 1, 2]
+    columns = [column for column in range(3) if x[:, column].any()]  # what never came has no price
     while True:
         scale = x[:, columns].norm(dim=0)
         found = torch.linalg.lstsq(x[:, columns] / scale, torch.ones_like(y)[:, None], driver="gelsd").solution[:, 0]
@@ -90,6 +115,10 @@ def _line(rows):
 
 def fit_error(times, rows):
     """(relative error of the whole time, median of the steps' absolute relative errors) of measured steps."""
+    expect.kind("times", times, StepTimes, how="fit(rows) gives them")
+    rows = _measured(rows)
+    if not rows:
+        raise ArgumentError("rows is empty; an error is of at least one measured step.")
     lines = {1: times.decode, 0: times.mixed}
     taken = [float(row["ms"]) / 1e3 for row in rows]
     expected = [lines[int(row["is_decode"])].seconds(float(row["num_tokens"]), float(row["kv_tokens"])) for row in rows]
@@ -110,6 +139,14 @@ def scaled(times, source, target, rates, *, cards=1, exchange=10e-6, itemsize=2,
     cards : int; with more than one, two exchanges a layer are added
     exchange : float, seconds of one all-reduce of a step's activations; an assumption
     """
+    expect.kind("times", times, StepTimes, how="fit(rows) gives them")
+    for name, config in (("source", source), ("target", target)):
+        expect.kind(name, config, ModelConfig)
+    cards, itemsize = expect.whole("cards", cards, 1), expect.whole("itemsize", itemsize, 1)
+    exchange = expect.real("exchange", exchange, 0)
+    if not isinstance(rates, list | tuple) or len(rates) != 2:
+        raise ArgumentError(f"rates is {expect.shown(rates)}; expected (bytes a second, FLOP a second).")
+    rates = [expect.real("a rate", rate, above=0) for rate in rates]
     old, new = Costs.of(source, itemsize), Costs.of(target, itemsize)
     layers = target.num_layers / source.num_layers
     between = 2 * target.num_layers * exchange if cards > 1 else 0.0
@@ -143,6 +180,7 @@ class SimulatedEngine:
     """What a ServingEngine does, on a clock of its own; every token is 0."""
 
     def __init__(self, config, times):
+        expect.kind("times", times, StepTimes, how="fit(rows) gives them")
         self.scheduler, self.times, self.now, self.in_flight = Scheduler(config), times, 0.0, deque()
 
     def clock(self):

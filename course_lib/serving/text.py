@@ -3,9 +3,10 @@
 A character may be several tokens and a stop string may begin in one token and end in another, so what is given out
 lags behind the tokens: never part of a character, never the beginning of a stop string.
 
-May import: model.tokenizer.
+May import: expect, model.tokenizer.
 """
 
+from .. import expect
 from ..model.tokenizer import TextStream
 
 
@@ -21,11 +22,12 @@ class TextOutput:
     """
 
     def __init__(self, tokenizer, stop=()):
-        self.tokenizer, self.stop, self.stopped = tokenizer, tuple(stop), None
+        self.tokenizer, self.stop, self.stopped = tokenizer, expect.words("stop", stop), None
         self._stream, self._pending, self._held = TextStream(tokenizer), [], ""
 
     def add(self, tokens):
         """The text that may be given out now that `tokens` follow, "" where it is not certain yet."""
+        tokens = expect.tokens("tokens", tokens)
         return "".join(self._given_out(self._decoded(token)) for token in tokens if self.stopped is None)
 
     def finish(self):

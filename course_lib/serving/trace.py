@@ -4,14 +4,16 @@
     trace.frames[3].pieces      # who runs in step 3, on which pages, and the tokens chosen
     trace.served["a"].ttft      # s
 
-May import: errors, request, scheduler.
+May import: errors, expect, config, request, scheduler.
 """
 
 from dataclasses import dataclass, field
 from zlib import crc32
 
+from .. import expect
 from ..errors import ServingError
-from .request import PENDING
+from .config import ServingConfig
+from .request import PENDING, checked_requests, require_request
 from .scheduler import Scheduler
 
 
@@ -72,6 +74,8 @@ def next_value(value, token):
 
 def made_up_tokens(request, vocab_size=1000):
     """The tokens that `PagedModel` gives a request when it is alone, whatever the scheduler does."""
+    require_request(request)
+    vocab_size = expect.whole("vocab_size", vocab_size, 1)
     value, tokens = 0, []
     for token in request.prompt:
         value = next_value(value, token)
@@ -175,7 +179,10 @@ def play(config, requests, *, step_time=None, model=None, audit=False, scheduler
     ------
     ServingError  requests wait and the scheduler plans no step
     """
+    expect.kind("config", config, ServingConfig)
+    requests = checked_requests(requests)
     step_time, model, scheduler = step_time or StepTime(), model or PagedModel(config), scheduler or Scheduler(config)
+    expect.function("step_time", step_time)
     queue = sorted(requests, key=lambda request: request.arrival)[::-1]  # the next one last
     player, now = _Player(scheduler), 0.0
     while queue or scheduler.has_work:

@@ -1,19 +1,32 @@
 """Workloads: lists of requests that a seed decides, and when they arrive.
 
-May import: request.
+May import: errors, expect, request.
 """
 
 import dataclasses
 import random
 
-from .request import Request
+from .. import expect
+from ..errors import ArgumentError
+from .request import Request, checked_requests
 
+MOST = 1 << 24  # requests, or tokens of one; more would fill the memory
+MOST_THINK = 1e9  # seconds; after more, a step is less than the rounding of the clock
 BENCH_IDS = 10_000  # the field's workload draws its tokens below this number
 
 
 def request(number, prompt, max_new_tokens, **more):
     """A Request named by its number."""
     return Request(f"r{number}", tuple(prompt), max_new_tokens, **more)
+
+
+def _counts(**given):
+    """The arguments as whole numbers, each with its least."""
+    return [expect.whole(name, value, least, MOST) for name, (value, least) in given.items()]
+
+
+def _seed(name, value):
+    return expect.whole(name, value, most=None)
 
 
 def uniform_trace(num_requests=256, low=100, high=1024, *, seed=0, vocab_size=BENCH_IDS + 1, content=None, **more):
@@ -29,7 +42,12 @@ def uniform_trace(num_requests=256, low=100, high=1024, *, seed=0, vocab_size=BE
 
     Source: X. Yu, nano-vllm, bench.py, https://github.com/GeeeekExplorer/nano-vllm
     """
-    draw, other = random.Random(seed), random.Random(content)
+    num_requests, low, high = _counts(num_requests=(num_requests, 0), low=(low, 1), high=(high, 1))
+    vocab_size = expect.whole("vocab_size", vocab_size, 1)
+    if low > high:
+        raise ArgumentError(f"low is {low} and high {high}; lengths go from low to high.")
+    draw = random.Random(_seed("seed", seed))
+    other = random.Random(0 if content is None else _seed("content", content))
     prompts = [_ids(draw, draw.randint(low, high), vocab_size) for _ in range(num_requests)]
     lengths = [draw.randint(low, high) for _ in range(num_requests)]
     if content is not None:
@@ -43,21 +61,25 @@ def _ids(draw, count, vocab_size):
 
 def fixed_trace(num_requests, prompt_len, output_len, *, seed=0, vocab_size=BENCH_IDS + 1, **more):
     """Random prompts of one length and outputs of one length."""
-    draw = random.Random(seed)
+    sizes = _counts(num_requests=(num_requests, 0), prompt_len=(prompt_len, 1), output_len=(output_len, 1))
+    num_requests, prompt_len, output_len = sizes
+    vocab_size, draw = expect.whole("vocab_size", vocab_size, 1), random.Random(_seed("seed", seed))
     return [request(i, _ids(draw, prompt_len, vocab_size), output_len, **more) for i in range(num_requests)]
 
 
 def shared_prefix_trace(num_requests, shared_len, own_len, output_len, *, seed=0, vocab_size=BENCH_IDS + 1, **more):
     """Prompts of shared_len tokens that all have in common, as a system prompt, and own_len of their own."""
-    draw = random.Random(seed)
+    sizes = {"num_requests": (num_requests, 0), "shared_len": (shared_len, 0), "own_len": (own_len, 0)}
+    num_requests, shared_len, own_len, output_len = _counts(**sizes, output_len=(output_len, 1))
+    vocab_size, draw = expect.whole("vocab_size", vocab_size, 1), random.Random(_seed("seed", seed))
     shared = _ids(draw, shared_len, vocab_size)
     return [request(i, shared + _ids(draw, own_len, vocab_size), output_len, **more) for i in range(num_requests)]
 
 
 def arriving(requests, rate, *, seed=0):
     """The same requests as a Poisson process of `rate` requests a second: gaps are exponential and independent."""
-    draw, now, found = random.Random(seed), 0.0, []
-    for item in requests:
+    rate, draw, now, found = expect.real("rate", rate, above=0), random.Random(_seed("seed", seed)), 0.0, []
+    for item in checked_requests(requests):
         now += draw.expovariate(rate)
         found.append(dataclasses.replace(item, arrival=now))
     return found
@@ -91,7 +113,10 @@ class Conversation:
 
 def conversations(num_users, num_turns, turn_len, output_len, *, think=0.0, seed=0, vocab_size=BENCH_IDS + 1):
     """Users whose turns grow: a multi-turn trace, for which a prefix cache is made."""
-    draw = random.Random(seed)
+    sizes = {"num_users": (num_users, 0), "num_turns": (num_turns, 1), "turn_len": (turn_len, 1)}
+    num_users, num_turns, turn_len, output_len = _counts(**sizes, output_len=(output_len, 1))
+    vocab_size, think = expect.whole("vocab_size", vocab_size, 1), expect.real("think", think, 0, MOST_THINK)
+    draw = random.Random(_seed("seed", seed))
     found = []
     for number in range(num_users):
         turns = tuple(tuple(_ids(draw, turn_len, vocab_size)) for _ in range(num_turns))

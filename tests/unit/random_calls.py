@@ -1,4 +1,4 @@
-"""Random calls of the public functions of course_lib.ops: a right result or the course's sentence, nothing else.
+"""Random calls of the public functions of ops, model, serving and parallel: a right result or the course's sentence.
 
     python -m tests.unit.random_calls 1000 [SEED]
 
@@ -28,8 +28,17 @@ from course_lib.ops import (
     paged_prefill,
     softmax,
 )
-from tests.unit import random_gradients, random_layers, random_writes
-from tests.unit.random_case import LANGUAGES, SIZES, WRONG, Case, spoiled
+from tests.unit import (
+    random_gradients,
+    random_layers,
+    random_loads,
+    random_model,
+    random_parallel,
+    random_serving,
+    random_stores,
+    random_writes,
+)
+from tests.unit.random_case import LANGUAGES, SIZES, WRONG, Case, alike, spoiled
 
 
 def _rows(r):
@@ -228,11 +237,13 @@ MAKERS = (
     *random_gradients.MAKERS,
     *random_writes.MAKERS,
 )
+_OTHERS = random_model, random_stores, random_serving, random_loads, random_parallel
+ROOMS = tuple(maker for module in _OTHERS for maker in module.MAKERS)  # of model, serving and parallel
 
 
-def call(r):
+def call(r, makers=MAKERS):
     """One random call; a sentence of what is wrong with it, "" for a refusal, None for a right result."""
-    case = r.choice(MAKERS)(r)
+    case = r.choice(makers)(r)
     arguments = dict(case.arguments)
     if "variant" not in arguments and "language" in inspect.signature(case.function).parameters:
         arguments["language"] = r.choice(LANGUAGES)
@@ -253,26 +264,25 @@ def call(r):
         expected = case.expected(given)
     except Exception as error:
         return f"{shown}: returned, but {error}"
-    pairs = zip(got, expected, strict=True) if isinstance(expected, tuple) else ((got, expected),)
     infinite = any(isinstance(x, torch.Tensor) and x.isinf().any() for x in given.values())
-    return None if all(case.near(a, b, infinite) for a, b in pairs) else f"{shown}: a wrong number"
+    return None if alike(case, got, expected, infinite) else f"{shown}: a wrong number"
 
 
 def _short(value):
     return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)[:40]
 
 
-def run(count, seed=0):
+def run(count, seed=0, makers=MAKERS):
     """(right results, refusals, sentences of what is wrong) of `count` calls."""
     r = random.Random(seed)
     torch.manual_seed(seed)
-    found = [call(r) for _ in range(count)]
+    found = [call(r, makers) for _ in range(count)]
     return found.count(None), found.count(""), [one for one in found if one]
 
 
 if __name__ == "__main__":
     started = time.perf_counter()
-    right, refused, wrong = run(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    right, refused, wrong = run(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0, MAKERS + ROOMS)
     print(*wrong, sep="\n")
     print(f"{right} right, {refused} refused, {len(wrong)} wrong, in {time.perf_counter() - started:.0f} s")
     sys.exit(bool(wrong))

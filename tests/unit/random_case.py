@@ -1,5 +1,7 @@
 """What random calls are made of: a right call with its expected result, and what may stand in place of an argument."""
 
+import math
+
 import numpy
 import torch
 
@@ -27,9 +29,26 @@ class Case:
         units = self.tolerance if got.dtype.itemsize != 2 else max(self.tolerance, 2e-2)
         if got.shape != expected.shape:
             return False
+        if got.is_complex() or expected.is_complex():
+            return got.dtype == expected.dtype and torch.allclose(got, expected, units, units, equal_nan=True)
+        if got.is_floating_point():  # what the type cannot hold is an infinity in it
+            wide, most = expected.double(), (1 - units) * torch.finfo(got.dtype).max
+            expected = torch.where(got.isinf() & (got.sign() * wide > most), got.double(), wide)
         got, expected = got.double(), expected.double()
         expected = expected.masked_fill(got.isnan() & infinite, torch.nan)
         return torch.allclose(got, expected, units, units, equal_nan=True)
+
+
+def alike(case, got, expected, infinite=False):
+    """Whether a result is the expected one: tensors and floats near it, all else equal, in lists of any depth."""
+    if isinstance(expected, torch.Tensor):
+        return isinstance(got, torch.Tensor) and case.near(got, expected, infinite)
+    if isinstance(expected, list | tuple) or isinstance(got, list | tuple):
+        same = isinstance(expected, list | tuple) and isinstance(got, list | tuple) and len(got) == len(expected)
+        return same and all(alike(case, a, b, infinite) for a, b in zip(got, expected, strict=True))
+    if isinstance(expected, float):
+        return type(got) in (int, float) and math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12)
+    return type(got) is type(expected) and got == expected
 
 
 def spoiled(r, value):

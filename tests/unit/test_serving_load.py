@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from course_lib.errors import ArgumentError
 from course_lib.model import SIZES, ModelConfig
 from course_lib.serving import Request, ServingConfig, load, traces
 from course_lib.serving.roof import Costs, card_rates, roof_seconds
@@ -134,7 +135,7 @@ def test_a_size_that_would_have_a_negative_cost_is_left_out():
     rows = [{"ms": 10 - keys / 1000, "num_tokens": 1, "kv_tokens": keys, "is_decode": 1} for keys in (0, 1000, 4000)]
     line = fit(rows).decode
     assert line.key == 0 and line.base + line.token > 0
-    with pytest.raises(ValueError, match="no measured step"):
+    with pytest.raises(ArgumentError, match="no measured step"):
         fit([])
 
 
