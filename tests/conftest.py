@@ -23,6 +23,15 @@ def root():
     return Path(__file__).resolve().parents[1]
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """A running browser (chromium.py)."""
+    from chromium import running
+
+    with running() as browser:
+        yield browser
+
+
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing where only the tests of the GPU run
 def pytest_xdist_make_scheduler(config, log):
     """Workers take whole files, those with most tests first; but before them the compile gates, the kill table an

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-# a Python that records what it is asked for; FAIL_INSTALL and CPU_INDEX decide how pip and PyTorch's index behave
+# a Python that records what it is asked for; NO_UV, FAIL_UV, FAIL_INSTALL, CPU_INDEX decide how uv, pip and the index
+# of PyTorch behave
 FAKE_PYTHON = """#!/usr/bin/env bash
 echo "$*" >>"$CALLS"
 case "$*" in
@@ -17,10 +18,15 @@ case "$*" in
     "-c import venv"*) exit "${NO_VENV:-0}" ;;
     "-c import sys, urllib"*) exit "${CPU_INDEX:-1}" ;;
     "-m venv"*) rm -rf .venv; mkdir -p .venv/bin; cp "$FAKE" .venv/bin/python ;;
+    "-m pip install"*" uv") exit "${NO_UV:-0}" ;;
+    "-m uv pip install"*)
+        echo "$UV_INDEX $UV_FIND_LINKS $SSL_CERT_FILE" >>"$CALLS"
+        exit "${FAIL_UV:-${FAIL_INSTALL:-0}}" ;;
+    "-m pip config list") echo "$PIP_SETTINGS" ;;
     "-m pip install"*) exit "${FAIL_INSTALL:-0}" ;;
 esac
 """
-TOOLS = "bash cat cksum dirname env grep head mkdir rm touch timeout uname cp cut".split()
+TOOLS = "bash cat cksum dirname env grep head mkdir rm sed tail touch timeout uname cp cut".split()
 
 
 class Setup:
@@ -66,10 +72,29 @@ def setup(root, tmp_path):
 def test_first_run_installs_everything_in_one_command_with_torch_pinned(setup, root):
     status, printed, calls = setup.run()
     assert status == 0 and "ready after" in printed
-    installs = [line for line in calls.splitlines() if line.startswith("-m pip install")]
+    installs = [line for line in calls.splitlines() if "pip install" in line and not line.endswith(" uv")]
     pin = next(line for line in (root / "constraints.txt").read_text().splitlines() if line.startswith("torch=="))
     assert len(installs) == 1
-    assert f"--constraint constraints.txt {pin} --editable .[dev]" in installs[0]
+    assert installs[0].startswith("-m uv") and f"--constraint constraints.txt {pin} --editable .[dev]" in installs[0]
+
+
+@pytest.mark.parametrize("fault", ["NO_UV", "FAIL_UV"])
+def test_pip_installs_where_uv_does_not(setup, fault):
+    status, printed, calls = setup.run(**{fault: "1"})
+    installs = [line for line in calls.splitlines() if line.startswith("-m pip install") and "torch==" in line]
+    assert status == 0 and "ready after" in printed and len(installs) == 1
+    assert ("uv could not install" in printed) == (fault == "FAIL_UV")
+
+
+def test_uv_takes_packages_from_where_pip_does_unless_it_is_told_otherwise(setup):
+    settings = """:env:.find-links='/wheels /more'
+global.cert='/etc/certs.pem'
+global.extra-index-url='\\nhttps://one/simple\\nhttps://two/simple'
+"""
+    calls = setup.run(PIP_SETTINGS=settings)[2]
+    assert "\nhttps://one/simple https://two/simple /wheels,/more /etc/certs.pem\n" in calls
+    shutil.rmtree(setup.folder / ".venv")
+    assert "\nhttps://own /wheels,/more /etc/certs.pem\n" in setup.run(PIP_SETTINGS=settings, UV_INDEX="https://own")[2]
 
 
 def test_the_extension_of_jupyterlab_is_installed_and_kept_up_to_date(setup):
@@ -132,7 +157,7 @@ def test_new_pins_are_installed_into_the_same_environment(setup):
     with open(setup.folder / "constraints.txt", "a") as file:
         file.write("einops==0.8.1\n")
     status, _, calls = setup.run()
-    assert status == 0 and "-m pip install" in calls and "-m venv" not in calls and mine.exists()
+    assert status == 0 and "-m uv pip install" in calls and "-m venv" not in calls and mine.exists()
 
 
 def test_a_moved_folder_gets_a_new_environment(setup):
