@@ -145,7 +145,7 @@ def _begins(operand, step, bits, at):
 
 def _address(operand, field, at):
     start = f"{at}: bits 0 to 13 hold {field}; the operand begins at byte {operand.start:,} of shared memory"
-    if field == (operand.start & 0x3FFF) >> 4:
+    if field == (operand.start & 0x3FFF) >> 4:  # asked first: at a multiple of 16 KB the next one fits too
         return "address_cut", f"{start}: its lowest 18 bits count, and 4 of them are 0. Shift first, then keep 14 bits."
     if field == operand.start & 0x3FFF:
         return "not_in_sixteenths", f"{start}. A field counts units of 16 bytes: shift the address right by 4."

@@ -6,10 +6,9 @@ May import: verdict, evidence (as data), subjects.hopper.findings.
 import re
 
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.hopper.findings import END, KIND, NAMED, WARP, Row, events, explainer
+from course_lib.grading.subjects.hopper.findings import END, KIND, NAMED, START, WARP, Row, events, explainer
 
 WORK = 40  # as in answer.cu
-_TIME_OF_WORK = 2 * WORK  # basic blocks at least
 _GIVEN_WAITS = 2  # the two __syncthreads of the given lines
 _SERIAL = 0.8  # of the time that all work takes one after the other: a right answer of two consumers takes half
 _DEADLOCK = re.compile(
@@ -78,9 +77,9 @@ def judge_turns(case, ledger):
             "none "
             f"arrives for another. (Case: {case.name}.)",
         )
-    steps = case.options["num_steps"]
-    waits, total = events(ledger, "barrier_wait"), sum(steps) * _TIME_OF_WORK
+    steps, waits = case.options["num_steps"], events(ledger, "barrier_wait")
     end = max(row[END] for row in ledger["timeline"] if row[KIND] == "barrier_wait")
+    total = sum(_busy(waits, consumer * case.sizes["threads"] // 32) for consumer in range(len(steps)))
     if case.values == "steps" and min(steps) == max(steps) >= 8 and len(waits) > 0 and end > _SERIAL * total:
         return Diagnosis(
             "work_in_the_turn",
@@ -94,6 +93,12 @@ def judge_turns(case, ledger):
     if case.values == "steps" and min(steps) == max(steps) >= 8:
         return _waits_too_often(case, waits, max(steps))
     return None
+
+
+def _busy(waits, warp):
+    """How long a warp did not wait, up to the end of its last wait: how long work takes is the compiler's."""
+    own = [row for row in waits if row[WARP] == warp]
+    return max(row[END] for row in own) - sum(row[END] - row[START] for row in own) if own else 0
 
 
 def _waits_too_often(case, waits, num_rounds):

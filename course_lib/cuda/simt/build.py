@@ -127,8 +127,8 @@ def _volatile_flags():
 
 
 def _libraries():
-    """Return the libraries of a kernel. The runtime brings the C++ library; searching it again takes most of a link."""
-    return ("-nodefaultlibs", "-lm", "-lgcc", "-lc", "-lgcc") if compiler()[1] == "gcc" else ("-lm",)
+    """Return the libraries of a kernel. The runtime brings those of C and C++; searching them takes most of a link."""
+    return ("-nodefaultlibs", "-lm", "-lgcc") if compiler()[1] == "gcc" else ("-lm",)
 
 
 def _run(arguments, **options):

@@ -109,6 +109,10 @@ class Evidence:
         failing = self.failing()
         return failing if all(case.ran for case in failing) else []
 
+    def smallest_by_values(self):
+        """The smallest of `failing_by_values`, or None."""
+        return next(iter(self.failing_by_values()), None)
+
     def passing(self, *values):
         """Passing cases, of the named distributions only when some are named."""
         return [c for c in self.cases if c.passed and (not values or c.case.values in values)]

@@ -19,7 +19,7 @@ from ...errors import CourseError
 def serve(caller):
     """Load what a judge needs, on one thread, and return the function that answers requests.
 
-    The zygote is forked before an exercise and its oracle are loaded, so that no answer can look at them.
+    The zygotes are forked before an exercise and its oracle are loaded, so that no answer can look at them.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def serve(caller):
     confine.hide_memory()  # and with it the pipe to the client: else an answer could write a verdict into it
     torch.set_num_threads(1)
     if engine() == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
-        isolation.fork_zygote(without=caller)
+        isolation.fork_zygotes(without=caller)
     else:
         for name in {"cpu", engine()}:
             isolation.zygote(name)
@@ -87,7 +87,7 @@ def _judged(caller, exercise, text, filename, first_line, engine, seed, sandbox,
         engine = "cpu"
     run_task = partial(isolation.run_task, sandbox=sandbox, caller=caller)
     if exercise.language != "python" and not judge.not_started(exercise, text):
-        isolation.zygote("compile", sandbox)  # it starts while the answer runs
+        isolation.zygote("compile", sandbox).load()  # while the answer runs
     verdict = judge.judge(
         exercise,
         text,

@@ -46,12 +46,14 @@ class Session:
         if self.engine != "cpu":
             prepared = [p for p in prepared if not any(getattr(one, "before", 0) for one in p.run.arguments)]
         early = [p for p in prepared if not p.case.late]
-        known = early[0].run.constants if self.exercise.language == "cuda" else None
-        others = [p for p in early if known is not None and p.run.constants != known]
-        result, evidence = self._collect([p for p in early if known is None or p.run.constants == known])
+
+        def other(p):
+            return self.exercise.language == "cuda" and p.run.constants != early[0].run.constants
+
+        result, evidence = self._collect([p for p in early if not other(p)])
         right = sum(case.passed for case in evidence.cases)
         if 2 * right >= len(evidence.cases) and not any(case.faults for case in evidence.cases):
-            result, evidence = self._go_on(others, result, evidence)
+            result, evidence = self._go_on([p for p in early if other(p)], result, evidence)
         if all(case.passed for case in evidence.cases):
             result, evidence = self._go_on([p for p in prepared if p.case.late], result, evidence)
         return result, evidence

@@ -1,6 +1,6 @@
 """Runs a CUDA answer: on the CPU under the SIMT machine's checks, natively on a GPU.
 
-May import: confine, cuda, cuda.simt.build, cuda.simt.machine, faults, loops, tensors, torch.
+May import: confine, cuda, cuda.simt.build, cuda.simt.compilers, cuda.simt.machine, faults, loops, tensors, torch.
 """
 
 import functools
@@ -15,6 +15,7 @@ _SMALLEST = 'extern "C" __global__ void nothing_kernel() {}\n'
 _LAUNCH_SHARE = 0.4  # of the wall time for one launch: the machine can name the line, the killer of the process cannot
 _STEP_LIMIT = 500_000  # of one thread: a thousand times what a small case needs, reached in a second or two
 _LARGE_LIMIT = 4 * _STEP_LIMIT  # where a case is large enough to run in order alone; the small ones came before it
+_CLANG = 4  # times as many: its checked build is not optimised
 
 
 def preload():
@@ -55,6 +56,14 @@ def load_machine():
         load_runtime()
     except Exception:
         pass  # the answer will meet the same error, and say it to the learner
+
+
+def _step_limit(run):
+    """How many basic blocks of one thread a launch may take."""
+    from course_lib.cuda.simt.compilers import compiler
+
+    limit = _STEP_LIMIT if run.schedules else _LARGE_LIMIT
+    return _CLANG * limit if compiler()[1] == "clang" else limit
 
 
 class Runner:
@@ -111,7 +120,7 @@ class Runner:
             *bound.arguments,
             shared_bytes=run.shared_bytes,
             schedule=schedule,
-            step_limit=_STEP_LIMIT if run.schedules else _LARGE_LIMIT,
+            step_limit=_step_limit(run),
             outputs=bound.unwritten,
             timeline=run.timeline,
         )

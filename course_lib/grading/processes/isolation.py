@@ -44,14 +44,23 @@ class Zygote:
         """`fork_without`: a Connection; the zygote is a fork of this process that has closed it, not a new program."""
         self.owner = os.getpid()
         self.lock = threading.Lock()
+        self.loads = fork_without is None
         self.group, self.folder = None, tempfile.mkdtemp(prefix=zygote_program.FOLDER)
         self.socket, theirs = socket.socketpair()
         if fork_without is not None:
-            self.process = _forked(theirs, engine, self.folder, without=(fork_without, self.socket))
+            others = [one.socket for one in _zygotes.values()]
+            self.process = _forked(theirs, engine, self.folder, without=(fork_without, self.socket, *others))
         else:
             self.group = cgroup.Group() if sandbox else None
             self.process = _started(theirs, engine, self.folder, self.group)
         theirs.close()
+
+    def load(self):
+        """Have it load what its answers need, without waiting: a fork may do so only when the first one comes."""
+        if not self.loads:
+            self.loads = True
+            with contextlib.suppress(OSError):
+                self.socket.send(zygote_program.LOAD)
 
     def alive(self):
         return self.process.poll() is None if self.owner == os.getpid() else True
@@ -109,18 +118,23 @@ def _large_pages():
     return {"GLIBC_TUNABLES": ":".join(filter(None, ("glibc.malloc.hugetlb=1", tuned)))}
 
 
+def _engine_variables(engine):
+    if engine == "compile":  # Triton's compiler, which a process has only instead of its interpreter
+        return {"COURSE_ENGINE": "cpu", "TRITON_INTERPRET": "0"}
+    return {"COURSE_ENGINE": engine}
+
+
 def _started(connection, engine, folder, group):
     """zygote.py as a program of its own, a subprocess.Popen; in a sandbox with the cgroup `group`, or None."""
     path = Path(__file__).with_name("zygote.py")
     command = [sys.executable, str(path), str(connection.fileno()), engine, str(_ROOT)]
-    environment = _SINGLE_THREAD | _large_pages() | {"COURSE_ENGINE": engine}
+    environment = _SINGLE_THREAD | _large_pages()
     if group is not None:
         command, environment = bubblewrap.usable() + command, bubblewrap.environment(environment)
     else:
         environment = os.environ | environment | {"TMPDIR": folder}
         environment.pop("TRITON_INTERPRET", None)  # course_lib chooses again in the zygote, by the engine
-    if engine == "compile":  # Triton's compiler, which a process has only instead of its interpreter
-        environment |= {"COURSE_ENGINE": "cpu", "TRITON_INTERPRET": "0"}
+    environment |= _engine_variables(engine)
     if engine != "gpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""  # where there is a GPU, its answers run elsewhere
     return subprocess.Popen(
@@ -155,8 +169,8 @@ def _become_zygote(connection, engine, folder, without):
     os.close(null)
     for other in without:
         other.close()
-    os.environ["COURSE_ENGINE"] = engine
-    zygote_program.main(connection.detach(), engine, str(_ROOT))
+    os.environ.update(_engine_variables(engine))
+    zygote_program.main(connection.detach(), engine, str(_ROOT), at_once=engine != "compile")
 
 
 def _forked(connection, engine, folder, without):
@@ -201,16 +215,18 @@ def zygote(engine="cpu", sandbox=False):
     return current
 
 
-def fork_zygote(without):
-    """Make the zygote of the CPU a fork of this process, which has torch loaded: more than a second spared.
+def fork_zygotes(without):
+    """Make the zygotes of the CPU and of the compilers forks of this process, which has torch loaded: seconds spared.
 
-    For a process that runs one thread, has not asked for a GPU and knows nothing yet that an answer should not see.
+    For a process that runs one thread, has loaded no Triton, has not asked for a GPU and knows nothing yet that an
+    answer should not see.
 
     Parameters
     ----------
-    without : Connection that the zygote must not keep open
+    without : Connection that the zygotes must not keep open
     """
-    _zygotes["cpu", False] = Zygote("cpu", fork_without=without)
+    for engine in ("cpu", "compile"):
+        _zygotes[engine, False] = Zygote(engine, fork_without=without)
 
 
 @atexit.register

@@ -27,6 +27,7 @@ if __name__ == "__main__":  # a script of its own: the third argument names the 
 from course_lib.grading.processes import confine, family  # noqa: E402
 
 _DEATH_SIGNAL = 1  # prctl option
+LOAD = b"load"  # a request to load what answers need
 FOLDER = "course-zygote-"  # how the folder begins in which a zygote makes those of its answers
 _SAMPLE_SECONDS = 0.05
 _TRACE_SECONDS = 1.0  # how long a stopped answer may take to write its stack
@@ -228,8 +229,8 @@ def _preload(engine):
     return 0
 
 
-def main(descriptor, engine, root):
-    """Serve requests on the socket `descriptor` until its other end is closed."""
+def main(descriptor, engine, root, at_once=True):
+    """Serve requests on the socket `descriptor` until its other end is closed; not `at_once`, load at the first one."""
     sys.path[0] = root
     if os.environ.get("COURSE_SANDBOXED") == "1":
         confine.enter_sandbox()  # before anything else is loaded
@@ -241,7 +242,8 @@ def main(descriptor, engine, root):
     os.set_blocking(wake_write, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    builder = _preload(engine)
+    closed = not at_once and not connection.recv(1, socket.MSG_PEEK)
+    builder = 0 if closed else _preload(engine)
     gc.freeze()  # what is loaded now is no garbage: a child need not look through it, and so copies fewer pages
     gc.set_threshold(_GC_THRESHOLD)
     while True:
@@ -252,7 +254,9 @@ def main(descriptor, engine, root):
             if FOLDER in tempfile.gettempdir():
                 shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)
             return
-        _serve(request, descriptors, connection, wake, builder)
+        request = request.removeprefix(LOAD)  # two messages may come as one
+        if request:
+            _serve(request, descriptors, connection, wake, builder)
 
 
 if __name__ == "__main__":
