@@ -1,6 +1,5 @@
 """02.3 Fused row softmax in Triton: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.subjects.softmax import cases, fused
 from course_lib.grading.subjects.softmax.bounds import softmax_bound
@@ -18,12 +17,8 @@ EXERCISE = exercise(
     cases=fused.fused_cases(
         "power of two", WIDTH, other={"times": 4}, schedules=("forward", "reverse", "random"), rows=3, many=7
     ),
-    make_inputs=cases.score_rows,
+    **cases.SOFTMAX,
     make_run=lambda case, tensors: cases.rows_run(case, tensors, constants={"BLOCK_N": tile_of(case)}),
-    oracle=cases.softmax_oracle,
-    baseline=cases.softmax_baseline,
-    rules={"out": "weights"},
-    largest_score=magnitude.of_inputs("x"),
     forbidden=("triton.language.softmax", "triton.language.standard.softmax"),
     probes=fused.probes(WIDTH),
     diagnose=lambda evidence: fused.diagnose_fused(evidence, width=WIDTH, unit="tile"),

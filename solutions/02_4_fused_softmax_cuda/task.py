@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import exercise, late
 from course_lib.grading.subjects.softmax import cases, fused
 from course_lib.grading.subjects.softmax.bounds import softmax_bound
@@ -46,12 +45,8 @@ def fused_run(case, tensors):
 EXERCISE = exercise(
     __file__,
     cases=_cases(),
-    make_inputs=cases.score_rows,
+    **cases.SOFTMAX,
     make_run=fused_run,
-    oracle=cases.softmax_oracle,
-    baseline=cases.softmax_baseline,
-    rules={"out": "weights"},
-    largest_score=magnitude.of_inputs("x"),
     probes=fused.probes(BLOCK),
     diagnose=lambda evidence: fused.diagnose_fused(evidence, width=BLOCK, unit="block"),
     ledger_rule=_judge_way,

@@ -1,6 +1,6 @@
 """03.2 Online softmax in CUDA, one warp a row: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude, probes
+from course_lib.grading.exercise import probes
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.subjects.ledger.share import share
 from course_lib.grading.subjects.softmax import bounds, cases
@@ -30,12 +30,8 @@ EXERCISE = exercise(
     cases=cases.with_options(
         cases.row_cases("stride", cases.WARP_SIZE) + cases.wider_cases(cases.WARP_SIZE, WIDE), "warps", WARPS
     ),
-    make_inputs=cases.score_rows,
+    **cases.SOFTMAX,
     make_run=_run,
-    oracle=cases.softmax_oracle,
-    baseline=cases.softmax_baseline,
-    rules={"out": "weights"},
-    largest_score=magnitude.of_inputs("x"),
     probes=(
         probes.count({"num_rows": 4, "num_cols": 85}),
         probes.step("step between strides", {"num_rows": 4, "num_cols": 64}, 32),

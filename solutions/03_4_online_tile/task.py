@@ -1,6 +1,6 @@
 """03.4 Online softmax in Triton, any width: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude, probes
+from course_lib.grading.exercise import probes
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.ledger.share import share
@@ -54,12 +54,8 @@ def _wide_tile(case, ledger):
 EXERCISE = exercise(
     __file__,
     cases=_cases(),
-    make_inputs=cases.score_rows,
+    **cases.SOFTMAX,
     make_run=lambda case, tensors: cases.rows_run(case, tensors, constants={"BLOCK_N": _block_n(case)}),
-    oracle=cases.softmax_oracle,
-    baseline=cases.softmax_baseline,
-    rules={"out": "weights"},
-    largest_score=magnitude.of_inputs("x"),
     probes=(
         probes.count({"num_rows": 4, "num_cols": 85}),
         probes.step("step between tiles", {"num_rows": 4, "num_cols": 64}, 32),

@@ -1,6 +1,5 @@
 """03.5 Log-sum-exp in CUDA, half in, float out: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import exercise, late
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
@@ -46,12 +45,8 @@ def judge_way(case, ledger):
 EXERCISE = exercise(
     __file__,
     cases=_cases(),
-    make_inputs=cases.score_rows,
+    **cases.LSE,
     make_run=_run,
-    oracle=cases.lse_oracle,
-    baseline=cases.lse_baseline,
-    rules={"lse": "lse"},
-    largest_score=magnitude.of_inputs("x"),
     probes=lse_probes(BLOCK),
     diagnose=lambda evidence: diagnose_lse(evidence, stride=BLOCK),
     ledger_rule=judge_way,

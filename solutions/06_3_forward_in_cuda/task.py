@@ -7,7 +7,6 @@ from course_lib.grading.subjects.flash_attention import diagnostics as diagnosti
 from course_lib.grading.subjects.flash_attention import masks as masks
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
-from course_lib.grading.subjects.limits import by_limit
 
 
 def _in_tiles(case):
@@ -34,11 +33,6 @@ def _judge_way(case, ledger):
 
 
 _ONE_TILE = cases.one_head(1, cases.BLOCK_N)
-
-
-def _diagnose(evidence):
-    limited = by_limit(evidence, seq_len_q="queries", seq_len_kv="keys")
-    return limited or diagnostics.diagnose_tiles(evidence)
 
 
 EXERCISE = exercise(
@@ -71,7 +65,7 @@ EXERCISE = exercise(
     rules={"out": "weights", "lse": "lse"},
     largest_score=magnitude.of_attention(),
     probes=(*diagnostics.tile_probes(cases.one_head), masks.head_probe(cases.HEADS), probes.other_scale(_ONE_TILE)),
-    diagnose=_diagnose,
+    diagnose=diagnostics.diagnose_head,
     ledger_rule=_judge_way,
     bound_bytes=cases.bound,
     usual_bytes=lambda case: 4 * sum(_in_tiles(case)),

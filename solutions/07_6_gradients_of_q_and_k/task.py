@@ -8,7 +8,7 @@ from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
 from course_lib.grading.subjects.flash_attention_2 import weights as weights
 from course_lib.grading.subjects.flash_attention_2.cases import block_m_of, block_n_of
-from course_lib.grading.subjects.flash_attention_2.sums import by_fading, by_groups
+from course_lib.grading.subjects.flash_attention_2.looks import first_looks
 from course_lib.grading.subjects.flash_attention_2.traffic import macs, products
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
@@ -32,13 +32,7 @@ def _run(case, tensors):
 def _diagnose(evidence):
     readings = evidence.readings
     looks = (
-        lambda: pairs.by_undefined(evidence),
-        lambda: by_fading(evidence),
-        lambda: by_groups(evidence),
-        lambda: diagnostics.by_rounding(evidence, ROUNDED),
-        lambda: diagnostics.by_length(evidence),
-        lambda: diagnostics.by_finite_infinity(evidence),
-        lambda: diagnostics.by_parameters(evidence),
+        *first_looks(evidence, ROUNDED),
         lambda: weights.say_d_scores(readings),
         lambda: weights.say_local_row_dot(readings, "d_q"),
         lambda: weights.say_local_row_dot(readings, "d_k"),

@@ -1,6 +1,6 @@
 """Diagnoses of a kernel that writes into a pool of pages: every number is unique, so its value says where it came from.
 
-May import: verdict, evidence (as data), subjects.ledger, torch.
+May import: verdict, evidence (as data), subjects.ledger, subjects.paged.slots, torch.
 """
 
 import torch
@@ -8,6 +8,7 @@ import torch
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
+from course_lib.grading.subjects.paged.slots import padding_written
 
 STEP = 4099  # between two numbers of a case, so that a rounded one is no other's
 
@@ -49,10 +50,7 @@ def explain(fault, case, evidence):
         return _by_layout(fault, case, evidence)
     begin = f"Right where slots and addresses are small. In the case {case.case.name!r}"
     if case.case.options.get("any_negative"):
-        token = case.case.options["not_stored"][0]
-        slot = int(case.inputs["slot_mapping"][token])
-        words = f"slot_mapping[{token}] is {slot:,}: no negative slot is stored, whichever it is"
-        return Diagnosis("padding_written", f"{begin} {words}. ({fault.message})", fault.line)
+        return padding_written(fault, case, begin)
     slot = int(case.inputs["slot_mapping"][0])
     stride = case.inputs["k_before"][0].stride(1)
     return Diagnosis(

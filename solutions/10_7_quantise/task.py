@@ -7,6 +7,7 @@ from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
+from course_lib.grading.subjects.paged.slots import padding_written
 
 HEAD_DIM = 32
 
@@ -241,10 +242,7 @@ def _explain(fault, case, evidence):
         return None
     begin = f"Right where slots are small. In the case {case.case.name!r}"
     if case.case.options.get("any_negative"):
-        token = case.case.options["not_stored"][0]
-        slot = int(case.inputs["slot_mapping"][token])
-        words = f"slot_mapping[{token}] is {slot:,}: no negative slot is stored, whichever it is"
-        return Diagnosis("padding_written", f"{begin} {words}. ({fault.message})", fault.line)
+        return padding_written(fault, case, begin)
     slot = int(case.inputs["slot_mapping"][0])
     return Diagnosis(
         "int32_overflow",

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.guesses import by_guess
+from course_lib.grading.subjects.guesses import by_guess, by_low_scores
 
 CACHES = ("k_cache", "v_cache")
 
@@ -170,13 +170,9 @@ def _neighbours(evidence):
 
 def diagnose(evidence):
     """Diagnosis of wrong numbers; an answer may read a row token by token, or all its places up to the last new one."""
-    failing = [one.case for one in evidence.failing()]
-    if failing and all("low" in case.options for case in failing):
-        return Diagnosis(
-            "masked_too_high",
-            "Right for scores near 0, wrong where all are near -16384: a number such as -1e4 in place of -inf is "
-            "larger than these, and a hidden key with it gets all the weight.",
-        )
+    too_high = by_low_scores(evidence)
+    if too_high:
+        return too_high
     guesses = [(code, words, partial(_mistaken, options)) for code, words, options in MISTAKES]
     to_the_end = {"swept": lambda end, capacity: end}
     guesses += [

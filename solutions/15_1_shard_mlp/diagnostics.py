@@ -80,10 +80,9 @@ _MISTAKES = (
 
 def diagnose(evidence):
     """Diagnosis of a wrong output or part, or None."""
-    failing = evidence.failing_by_values()
-    if not failing:
+    case = evidence.smallest_by_values()
+    if case is None:
         return None
-    case = failing[0]
     wrong = next((name for name in PARTS if not case.comparisons[name].passed), None)
     return _of_part(case, wrong) if wrong else _of_out(evidence, case)
 

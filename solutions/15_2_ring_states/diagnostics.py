@@ -200,10 +200,9 @@ def _options(case, options):
 
 def diagnose(evidence):
     """Diagnosis of wrong values, or None."""
-    failing = evidence.failing_by_values()
-    if not failing:
+    case = evidence.smallest_by_values()
+    if case is None:
         return None
-    case = failing[0]
     name, one = case.first_wrong
     rank, head, row, *_ = one.index
     start = (
@@ -212,7 +211,7 @@ def diagnose(evidence):
     )
     known = {}  # the states of a case without a mistake, made once
     for code, words, options in _MISTAKES:
-        if all(_fits(one, options, known) for one in [*failing, *evidence.passing()]):
+        if all(_fits(one, options, known) for one in [*evidence.failing(), *evidence.passing()]):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
     return None
 

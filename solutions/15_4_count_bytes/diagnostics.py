@@ -126,10 +126,9 @@ _MISTAKES = {
 
 def diagnose(evidence):
     """Diagnosis of wrong counts, or None."""
-    failing = evidence.failing_by_values()
-    if not failing:
+    case = evidence.smallest_by_values()
+    if case is None:
         return None
-    case = failing[0]
     name, one = case.first_wrong
     sizes = case.case.sizes
     start = (

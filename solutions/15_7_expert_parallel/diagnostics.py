@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.guesses import first_mistake
 from course_lib.grading.subjects.parallel.calls import in_words
 
 
@@ -93,10 +94,9 @@ _MISTAKES = (
 
 def diagnose(evidence):
     """Diagnosis of wrong values, or None."""
-    failing = evidence.failing_by_values()
-    if not failing:
+    case = evidence.smallest_by_values()
+    if case is None:
         return None
-    case = failing[0]
     one, t = case.comparisons["out"], case.inputs
     rank, token, _ = one.index
     start = (
@@ -104,10 +104,7 @@ def diagnose(evidence):
         f"{one.expected:.5g}; token {token} chose experts {t['experts'][rank, token].tolist()}, "
         f"{_each(t)} on each rank."
     )
-    for code, words, options in _MISTAKES:
-        if all(_fits(one, options) for one in [*failing, *evidence.passing()]):
-            return Diagnosis(code, f"{start} It is what comes when {words}.")
-    return None
+    return first_mistake(evidence, start, _MISTAKES, _fits)
 
 
 def _fits(case, options):

@@ -6,6 +6,7 @@ May import: verdict, subjects.parallel, torch.
 import torch
 
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.guesses import first_mistake
 from course_lib.grading.subjects.parallel.calls import in_words
 
 
@@ -102,20 +103,17 @@ _MISTAKES = (
 
 def diagnose(evidence):
     """Diagnosis of wrong pools, tables or lengths, or None."""
-    failing = evidence.failing_by_values()
-    if not failing:
+    case = evidence.smallest_by_values()
+    if case is None:
         return None
-    case = failing[0]
     name, one = case.first_wrong
     start = (
         f"Case {case.case.name!r}, lengths {case.inputs['seq_lens'].tolist()}, pages of "
         f"{case.case.sizes['page_size']}: {name.removesuffix('_after')}{list(one.index[1:])} of rank {one.index[0]} "
         f"is {one.got:.5g}, expected {one.expected:.5g}."
     )
-    for code, words, mistake in _MISTAKES:
-        if all(_fits(one, mistake) for one in [*failing, *evidence.passing()]):
-            return Diagnosis(code, f"{start} It is what comes when {words}.")
-    return Diagnosis("wrong_pool" if name == "kv_after" else "wrong_table", start)
+    found = first_mistake(evidence, start, _MISTAKES, _fits)
+    return found or Diagnosis("wrong_pool" if name == "kv_after" else "wrong_table", start)
 
 
 def _fits(case, mistake):

@@ -31,6 +31,34 @@ def by_guess(evidence, guesses):
     return None
 
 
+def first_mistake(evidence, start, mistakes, fits):
+    """Diagnosis of the first mistake that fits all cases, those that pass too; None when there is none.
+
+    Parameters
+    ----------
+    start : str, what was seen
+    mistakes : rows (code, words, mistake); "It is what comes when" goes before words
+    fits : function (case of the evidence, mistake) -> bool
+    """
+    cases = [*evidence.failing(), *evidence.passing()]
+    for code, words, mistake in mistakes:
+        if all(fits(one, mistake) for one in cases):
+            return Diagnosis(code, f"{start} It is what comes when {words}.")
+    return None
+
+
+def by_low_scores(evidence):
+    """Diagnosis of a mask that is not low enough, where the cases with the option `low` alone fail; else None."""
+    failing = [one.case for one in evidence.failing()]
+    if not failing or not all("low" in case.options for case in failing):
+        return None
+    return Diagnosis(
+        "masked_too_high",
+        "Right for scores near 0, wrong where all are near -16384: a number such as -1e4 in place of -inf is "
+        "larger than these, and a hidden key with it gets all the weight.",
+    )
+
+
 def _fits(one, guess):
     """Whether all outputs of a case are those of the guess, far nearer than to the right ones where they are wrong."""
     return all(_near(one, name, want.double()) for name, want in guess.items())

@@ -78,6 +78,31 @@ def head_case(name, num_q, num_kv, head_dim=8, block_m=8, block_n=16, values="no
     return Case(name, sizes, values, options=options)
 
 
+def head_cases(*, many_keys, many_queries, long):
+    """The cases of one head in torch; those that are given as arguments of `head_case` are of each exercise's own."""
+    return (
+        head_case("one query, one key", 1, 1),
+        head_case("exactly one tile", 8, 16),
+        head_case("one below a tile", 7, 15),
+        head_case("one above a tile", 9, 17),
+        head_case("tiles of one", 3, 5, block_m=1, block_n=1),
+        head_case("ragged", 37, 53, 20),
+        head_case("more queries than keys", 50, 20),
+        head_case("narrow tiles of queries", 11, 20, 12, 3, 7),
+        head_case("tiles wider than the head has rows", 5, 9, 4, 64, 128),
+        head_case(*many_keys),
+        head_case(*many_queries),
+        head_case("one query", 1, 45),
+        head_case("rising scores", 9, 53, values="rising"),
+        head_case("falling scores", 9, 53, values="falling"),
+        head_case("scores near -100", 5, 45, values="minus_100"),
+        head_case("scores near -12000", 5, 45, values="minus_12000"),
+        head_case("scores near +100", 5, 45, values="plus_100"),
+        head_case("one score of 120", 9, 50, values="spikes"),
+        head_case(*long),
+    )
+
+
 def one_torch_head(num_q, num_kv):
     """The sizes of one head in torch, for probes."""
     return head_case("", num_q, num_kv).sizes

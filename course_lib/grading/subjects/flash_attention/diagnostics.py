@@ -2,7 +2,8 @@
 
 Two tiles of 16 keys, the second one's scores 1 higher, show how the first tile's sum and output were rescaled.
 
-May import: spec, probes, verdict, evidence (as data), diagnosis, cases, masks, diagnostics of attention and softmax.
+May import: spec, probes, verdict, evidence (as data), diagnosis, cases, limits, masks, diagnostics of attention and
+softmax.
 """
 
 import math
@@ -14,6 +15,7 @@ from ...exercise.spec import Case, Probe
 from ...judge.diagnosis import runs_of
 from ...report.verdict import Diagnosis
 from ..attention.diagnostics import by_other_scale, diagnose_attention, near
+from ..limits import by_limit
 from ..softmax.diagnostics import by_shift
 from ..softmax.lse import say_lse
 from .cases import BLOCK_N as TILE
@@ -56,6 +58,11 @@ def _first_lse(_inputs, outputs):
 
 def _two_weights(_inputs, outputs):
     return outputs["out"].double().reshape(-1, outputs["out"].shape[-1])[0, :2].tolist()
+
+
+def diagnose_head(evidence):
+    """Diagnosis of a failing forward pass: a limit of its sizes, else what tiles do wrong; or None."""
+    return by_limit(evidence, seq_len_q="queries", seq_len_kv="keys") or diagnose_tiles(evidence)
 
 
 def diagnose_tiles(evidence):

@@ -164,3 +164,15 @@ def probes(size_m, size_n, size_k, dtype="float32", square=None):
         Probe("columns", case("columns", size_m, size_n, size_k, "column numbers", **sized), _out),
         Probe("identity", case("identity", square, size_n, square, "identity", **sized), _out),
     )
+
+
+def tiled(tile, block):
+    """What every exercise whose blocks compute tiles of out shares with the others, as arguments of `exercise`."""
+    return {
+        "make_run": lambda case, tensors: run(case, tensors, tile=tile, block=block),
+        "rules": {"out": "forward"},
+        "bound_bytes": fewest_bytes,
+        "usual_bytes": lambda case: tiled_bytes(case, tile),
+        "question": "Which numbers does a block read twice?",
+        "tile": lambda case: tile,
+    }

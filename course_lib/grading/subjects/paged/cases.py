@@ -239,3 +239,11 @@ def bound(case):
     numbers = 2 * sum(lens) * num_kv_heads * dim + len(lens) * num_heads * (2 * dim + 1)
     entries = sum(-(-seq_len // page_size) for seq_len in lens) + len(lens)
     return 4 * (numbers + entries), "k and v of each token, q, the table and the lengths read once, out and lse written"
+
+
+# What every exercise of decode over pages shares with the others, as arguments of `exercise`.
+DECODE = {
+    "make_inputs": inputs, "oracle": oracle, "baseline": baseline, "rules": {"out": "weights", "lse": "lse"},
+    "largest_score": largest_score, "ledger_rule": traffic, "bound_bytes": bound,
+    "tile": lambda case: (1, head_dim(case)),
+}  # fmt: skip

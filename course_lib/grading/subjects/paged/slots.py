@@ -13,6 +13,14 @@ from . import cases as cases
 from .cases import SLOT_LENS, SLOT_PAGE_SIZE, SLOT_TABLE
 
 
+def padding_written(fault, case, begin):
+    """Diagnosis of an access out of bounds in a case whose slot_mapping has negative numbers of any size."""
+    token = case.case.options["not_stored"][0]
+    slot = int(case.inputs["slot_mapping"][token])
+    words = f"slot_mapping[{token}] is {slot:,}: no negative slot is stored, whichever it is"
+    return Diagnosis("padding_written", f"{begin} {words}. ({fault.message})", fault.line)
+
+
 def tokens_of(sequence, seq_len=None):
     """Slots of the pool that hold the tokens of a sequence of the slots probe, in their order."""
     row, p = SLOT_TABLE[sequence], SLOT_PAGE_SIZE

@@ -99,6 +99,14 @@ def lse_baseline(_case, tensors):
     return {"lse": reference.rounded_log_sum_exp(tensors["x"].float())}
 
 
+# What every exercise that is given rows of scores shares with the others, as arguments of `exercise`.
+SOFTMAX = {
+    "make_inputs": score_rows, "oracle": softmax_oracle, "baseline": softmax_baseline, "rules": {"out": "weights"},
+    "largest_score": magnitude.of_inputs("x"),
+}  # fmt: skip
+LSE = SOFTMAX | {"oracle": lse_oracle, "baseline": lse_baseline, "rules": {"lse": "lse"}}
+
+
 def rows_run(case, tensors, *, output="out", rows_per_block=1, threads=1, constants=None):
     """The run of a kernel over rows: (x, output, num_rows, num_cols), `rows_per_block` rows a block."""
     num_rows, num_cols = tensors["x"].shape
