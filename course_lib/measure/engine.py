@@ -21,8 +21,9 @@ MOD_SHAPES = {"decode": "16 decode steps", "append": "1,024 new tokens"}
 ENGINES = ("engine", "engine_wgmma")
 
 
-def _microseconds(mix, device):
-    rows = read_results(device, "engine").where(mix=mix).rows
+def _microseconds(device, family, **load):
+    """{variant: microseconds} of the stored rows of one load; a variant without a time is left out."""
+    rows = read_results(device, family).where(**load).rows
     return {row["variant"]: row["median_us"] for row in rows if row["median_us"]}
 
 
@@ -30,7 +31,7 @@ def mixes_table(device="h200"):
     """A Table of the engine with both kinds of products and the fastest peer, by mix."""
     lines = []
     for mix, words in MIXES.items():
-        us = _microseconds(mix, device)
+        us = _microseconds(device, "engine", mix=mix)
         peers = {name: time for name, time in us.items() if not name.startswith("engine")}
         best = min(peers, key=peers.get, default=None)
         ratios = (None if best is None or name not in us else peers[best] / us[name] for name in ENGINES)
@@ -47,7 +48,7 @@ def determinism_table(device="h200"):
     """A Table of the balanced mode and the one whose bits do not depend on the batch, by mix."""
     lines = []
     for mix, words in MIXES.items():
-        us = _microseconds(mix, device)
+        us = _microseconds(device, "engine", mix=mix)
         both = [us.get(name) for name in ("engine", "engine_deterministic")]
         lines.append((words, *both, None if None in both else both[1] / both[0]))
     return Table(("mix", "balanced, us", "deterministic, us", "times as long"), tuple(lines))
@@ -59,8 +60,7 @@ def mods_table(device="h200"):
     lines = []
     for mod, words in MODS.items():
         for shape, what in MOD_SHAPES.items():
-            rows = read_results(device, "score_mods").where(mod=mod, shape=shape).rows
-            us = {row["variant"]: row["median_us"] for row in rows if row["median_us"]}
+            us = _microseconds(device, "score_mods", mod=mod, shape=shape)
             best = min((us[name] for name in peers if name in us), default=None)
             ratio = best / us["engine"] if best and "engine" in us else None
             lines.append((words, what, us.get("engine"), *(us.get(name) for name in peers), ratio))

@@ -21,6 +21,7 @@ from ._foundation.rows import (
 )
 from ._foundation.sizes import ceil_div, power_of_two
 from ._foundation.typed import typed
+from ._foundation.values import looked_at
 
 BLOCK_N = 4096  # logits that a Triton program reads at once
 MAX_THREADS = 256  # of a row in CUDA where there are many
@@ -136,7 +137,7 @@ def _checked(logits, targets, ignore_index, label_smoothing, language):
         )
     if targets.device != rows.device:
         raise ShapeError(f"targets is on {targets.device} and logits on {rows.device}.")
-    if not rows.is_cuda:
+    if looked_at(rows, validate=False):
         wrong = targets[(targets != ignore_index) & ((targets < 0) | (targets >= rows.shape[1]))]
         if len(wrong):
             raise ShapeError(

@@ -13,6 +13,7 @@ from ._foundation.launch import cuda_launch, is_hopper, ran, triton_launch
 from ._foundation.rows import ROW_ELEMENTS, access_width
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
 from ._foundation.typed import typed
+from ._foundation.values import looked_at
 from .activation import swiglu
 
 BLOCK_M = 64  # rows of a tile of the grouped product; the only ones of its CUDA kernel
@@ -164,7 +165,7 @@ def plan_route(logits, top_k, *, renormalise=True):
         raise UnsupportedError(
             f"top_k={top_k} of {num_experts} experts; expected 1 to {MAX_TOP_K} of at most {MAX_EXPERTS}."
         )
-    if not logits.is_cuda and not bool(torch.isfinite(logits).all()):
+    if looked_at(logits, validate=False) and not bool(torch.isfinite(logits).all()):
         raise ShapeError("logits hold NaN or an infinity; experts are chosen by finite logits.")
     experts = logits.new_empty(num_tokens, top_k, dtype=torch.int32)
     weights = logits.new_empty(num_tokens, top_k, dtype=torch.float32)
@@ -180,7 +181,7 @@ def plan_sort(experts, num_experts, *, block_m=BLOCK_M):
     _require_block_m(block_m, "triton")
     if not 1 <= num_experts <= MAX_EXPERTS:
         raise UnsupportedError(f"num_experts={num_experts}; expected 1 to {MAX_EXPERTS}.")
-    if not experts.is_cuda and bool(((experts < 0) | (experts >= num_experts)).any()):
+    if looked_at(experts, validate=False) and bool(((experts < 0) | (experts >= num_experts)).any()):
         raise ShapeError(f"experts holds {experts.min()} to {experts.max()}; there are 0 to {num_experts - 1}.")
     num_pairs = experts.numel()
     max_tiles = min(num_pairs, ceil_div(num_pairs, block_m) + num_experts)
@@ -244,7 +245,7 @@ def plan_combine(y, places, weights):
             f"y has {len(y)} rows, places {tuple(places.shape)} and weights {tuple(weights.shape)}; "
             "expected a row for each place."
         )
-    if not places.is_cuda and bool(((places < 0) | (places >= len(y))).any()):
+    if looked_at(places, validate=False) and bool(((places < 0) | (places >= len(y))).any()):
         raise ShapeError(f"places holds {places.min()} to {places.max()}; y has the rows 0 to {len(y) - 1}.")
     out = y.new_empty(num_tokens, num_cols)
     width = access_width(num_cols, y, out)

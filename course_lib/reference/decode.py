@@ -33,12 +33,19 @@ def decode_attention_lse(q, k, v, seq_lens, *, layout="bhsd", softmax_scale=None
     out : tensor, (batch_size, num_heads, head_dim), float64; 0 for a sequence without tokens
     lse : tensor, (batch_size, num_heads), float64, natural log; -inf for a sequence without tokens
     """
+    return of_each_sequence(
+        q, seq_lens, lambda b, length: (by_head(x, layout)[b, :, :length] for x in (k, v)), softmax_scale
+    )
+
+
+def of_each_sequence(q, seq_lens, rows_of, softmax_scale):
+    """(out, lse) of one query a sequence; rows_of(b, seq_len): its keys and values, (heads, seq_len, head_dim)."""
     out = torch.zeros(q.shape, dtype=torch.float64, device=q.device)
     lse = torch.full(q.shape[:2], NEG_INF, dtype=torch.float64, device=q.device)
     for b, seq_len in enumerate(seq_lens.tolist()):
         if seq_len == 0:
             continue
-        keys, values = (by_head(x, layout)[b, :, :seq_len] for x in (k, v))
+        keys, values = rows_of(b, seq_len)
         row = _attention.attention_lse(q[b, :, None], keys, values, softmax_scale=softmax_scale)
         out[b], lse[b] = row[0][:, 0], row[1][:, 0]
     return out, lse

@@ -3,12 +3,13 @@
 Only the first ``seq_lens[b]`` slots of a sequence and the table entries of their pages are read. Other slots, pages and
 table entries are undefined and may be NaN or -1.
 
-May import: torch, reference.attention.
+May import: torch, reference.attention, reference.decode.
 """
 
 import torch
 
 from . import attention as _attention
+from .decode import of_each_sequence
 
 NEG_INF = float("-inf")
 
@@ -53,15 +54,11 @@ def paged_attention_lse(q, k_pages, v_pages, block_table, seq_lens, *, layout="N
     out : tensor, (batch_size, num_heads, head_dim), float64; 0 for a sequence without tokens
     lse : tensor, (batch_size, num_heads), float64, natural log; -inf for a sequence without tokens
     """
-    out = torch.zeros(q.shape, dtype=torch.float64, device=q.device)
-    lse = torch.full(q.shape[:2], NEG_INF, dtype=torch.float64, device=q.device)
-    for b, seq_len in enumerate(seq_lens.tolist()):
-        if seq_len == 0:
-            continue
-        k, v = (gathered(pages, block_table[b], seq_len, layout=layout) for pages in (k_pages, v_pages))
-        row = _attention.attention_lse(q[b, :, None], k, v, softmax_scale=softmax_scale)
-        out[b], lse[b] = row[0][:, 0], row[1][:, 0]
-    return out, lse
+
+    def rows_of(b, seq_len):
+        return (gathered(pages, block_table[b], seq_len, layout=layout) for pages in (k_pages, v_pages))
+
+    return of_each_sequence(q, seq_lens, rows_of, softmax_scale)
 
 
 def paged_prefill_lse(q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q, *, layout="NHD", softmax_scale=None):

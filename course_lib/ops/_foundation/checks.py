@@ -8,7 +8,7 @@ import math
 import torch
 
 from ...errors import ShapeError, UnsupportedError
-from .sizes import CHUNK, steps_of
+from .sizes import CHUNK, ELEMENTS, HEAD_DIMS, steps_of
 
 MAX_GROUP = 16  # query heads of one key-value head: two tiles of the eight columns of an mma
 LANGUAGES = ("cuda", "triton")
@@ -30,6 +30,14 @@ def require_step(family, variant, variants, language):
 def require_language(language):
     if language not in LANGUAGES:
         raise UnsupportedError(f'language={language!r} is unknown; choose "cuda" or "triton".')
+
+
+def require_half(q, kernels, verb="take"):
+    """A type and a head_dim of the kernels on tensor cores; `kernels` and `verb` begin what is said of them."""
+    if q.dtype not in ELEMENTS:
+        raise ShapeError(f"q is {q.dtype}; {kernels} {verb} float16 and bfloat16.")
+    if q.shape[3] not in HEAD_DIMS:
+        raise UnsupportedError(f"head_dim={q.shape[3]}; {kernels} take 64 and 128.")
 
 
 def require_tensor(tensor, name, ndim, dtype):

@@ -32,3 +32,11 @@ def attention_outputs(q):
 def steps_of(x, *, single=0):
     """Elements from one entry of each dimension but the last to the next; `single` where there is only one."""
     return [stride if size > 1 else single for size, stride in zip(x.shape[:-1], x.stride()[:-1], strict=True)]
+
+
+def heads_in_turns(q, k, fitting_bytes):
+    """Heads whose blocks run side by side: as many as have their K and V in `fitting_bytes`, in turns of equal size."""
+    kv_bytes = 2 * k.shape[2] * k.shape[3] * k.element_size()
+    fitting = max(1, fitting_bytes // kv_bytes) * (q.shape[1] // k.shape[1])
+    num_heads = q.shape[0] * q.shape[1]
+    return ceil_div(num_heads, ceil_div(num_heads, fitting))

@@ -15,10 +15,11 @@ from .._foundation.checks import (
     require_attention,
     require_capability,
     require_contiguous,
+    require_half,
     require_step,
 )
 from .._foundation.launch import cuda_launch
-from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
+from .._foundation.sizes import CHUNK, ELEMENTS, attention_outputs, ceil_div, heads_in_turns, steps_of
 from .._foundation.typed import typed
 from . import _triton as triton_launches
 
@@ -160,18 +161,12 @@ def _heads_together(q, k, causal):
     share its K and V best."""
     if not causal:
         return 1
-    kv_bytes = 2 * k.shape[2] * k.shape[3] * k.element_size()
-    fitting = max(1, 2 * (device.current().l2_bytes or L2_BYTES) // kv_bytes) * (q.shape[1] // k.shape[1])
-    num_heads = q.shape[0] * q.shape[1]
-    return ceil_div(num_heads, ceil_div(num_heads, fitting))
+    return heads_in_turns(q, k, 2 * (device.current().l2_bytes or L2_BYTES))
 
 
 def _require_rows(q, k, v):
     """What 02 to 10 ask of dtype, head_dim and layout."""
-    if q.dtype not in ELEMENTS:
-        raise ShapeError(f"q is {q.dtype}; the tensor-core steps take float16 and bfloat16.")
-    if q.shape[3] not in HEAD_DIMS:
-        raise UnsupportedError(f"head_dim={q.shape[3]}; the tensor-core steps take 64 and 128.")
+    require_half(q, "the tensor-core steps")
     require_capability(q, "01_loop_order runs on every card; mma.m16n8k16 needs")
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         strides = steps_of(tensor)

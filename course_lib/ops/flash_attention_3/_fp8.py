@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from ...errors import ShapeError, UnsupportedError
-from .._foundation.checks import positive_scale, require_attention, require_hopper
+from .._foundation.checks import positive_scale, require_attention, require_half, require_hopper
 from .._foundation.launch import Launches, cuda_launch
 from .._foundation.sizes import ELEMENTS, HEAD_DIMS, ceil_div
 from . import _ladder
@@ -162,10 +162,7 @@ def _sign_bits(head_dim, on_device):
 
 def _require_quantisable(q, k, v):
     """What the quantising kernels ask of dtype, head_dim and layout."""
-    if q.dtype not in ELEMENTS:
-        raise ShapeError(f"q is {q.dtype}; these kernels round float16 and bfloat16.")
-    if q.shape[3] not in HEAD_DIMS:
-        raise UnsupportedError(f"head_dim={q.shape[3]}; these kernels take 64 and 128.")
+    require_half(q, "these kernels", "round")
     require_hopper(q, "flash_attention_2 runs on cards of 8.0 and newer; flash_attention_3")
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if not tensor.is_contiguous() or tensor.data_ptr() % 16:

@@ -11,10 +11,10 @@ import torch
 from ... import device
 from ...cuda.steps import names
 from ...errors import CourseError, ShapeError, UnsupportedError
-from .._foundation.checks import positive_scale, require_attention, require_hopper, require_step
+from .._foundation.checks import positive_scale, require_attention, require_half, require_hopper, require_step
 from .._foundation.launch import cuda_launch, is_hopper
 from .._foundation.plans import lasting, planned
-from .._foundation.sizes import CHUNK, ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div, steps_of
+from .._foundation.sizes import CHUNK, ELEMENTS, attention_outputs, ceil_div, heads_in_turns, steps_of
 from .._foundation.typed import typed
 
 FAMILY = "flash_attention_3"
@@ -190,18 +190,12 @@ def _heads_together(q, k, causal):
     of equal size; without a mask one, whose tiles share K and V best. As in FlashAttention-2's last step."""
     if not causal:
         return 1
-    kv_bytes = 2 * k.shape[2] * k.shape[3] * k.element_size()
-    fitting = max(1, (device.current().l2_bytes or L2_BYTES) // 2 // kv_bytes) * (q.shape[1] // k.shape[1])
-    num_heads = q.shape[0] * q.shape[1]
-    return ceil_div(num_heads, ceil_div(num_heads, fitting))
+    return heads_in_turns(q, k, (device.current().l2_bytes or L2_BYTES) // 2)
 
 
 def _require_hopper_rows(q, k, v):
     """What every step asks of device, dtype, head_dim and layout."""
-    if q.dtype not in ELEMENTS:
-        raise ShapeError(f"q is {q.dtype}; these kernels take float16 and bfloat16.")
-    if q.shape[3] not in HEAD_DIMS:
-        raise UnsupportedError(f"head_dim={q.shape[3]}; these kernels take 64 and 128.")
+    require_half(q, "these kernels")
     require_hopper(q, "flash_attention_2 runs on cards of 8.0 and newer; flash_attention_3")
     if math.prod(q.shape[:3]) >= 2**31:
         raise UnsupportedError(f"q has {math.prod(q.shape[:3])} rows in all; these kernels number them with 31 bits.")
