@@ -13,8 +13,8 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from benchmarks.harness import Benchmark, main
-from benchmarks.harness.layers import NAMES, VALUES, Layer, installed, poisoned, relative_error
+from benchmarks.harness import main
+from benchmarks.harness.layers import NAMES, Layer, benchmark_of_layers, installed, poisoned, relative_error
 from course_lib.ops import activation as ops
 from course_lib.reference import activation as reference
 
@@ -110,18 +110,10 @@ def rows_of(load, options):
     yield from layer.rows(load)
 
 
-BENCHMARK = Benchmark(
-    __doc__,
-    __file__,
-    "medians of CUDA events, graphs, in turns, L2 flushed, middle half in low_us to high_us",
-    keys=("op", *NAMES, "num_rows", "num_cols", "dtype"),
-    values=VALUES,
-    loads=loads,
-    rows=rows_of,
-    shown=("median_us", "gbps", "copy_percent"),
-    quick={"num_rows": (8, 8192), "num_cols": (14336,)},
-    runs=25,
-)
+BENCHMARK = benchmark_of_layers(
+    __doc__, __file__, keys=("op", *NAMES, "num_rows", "num_cols", "dtype"),
+    loads=loads, rows=rows_of, quick={"num_rows": (8, 8192), "num_cols": (14336,)}, graphs=True,
+)  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

@@ -14,8 +14,8 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from benchmarks.harness import Benchmark, main
-from benchmarks.harness.layers import NAMES, VALUES, Layer, in_place, installed, relative_error
+from benchmarks.harness import main
+from benchmarks.harness.layers import NAMES, Layer, benchmark_of_layers, in_place, installed, relative_error
 from course_lib.ops import cross_entropy as ops
 from course_lib.reference import cross_entropy as reference
 
@@ -96,18 +96,10 @@ def error_of(outputs, want):
     return relative_error([outputs[0][: len(want)]], [want])
 
 
-BENCHMARK = Benchmark(
-    __doc__,
-    __file__,
-    "medians of CUDA events, in turns, L2 flushed, middle half in low_us to high_us",
-    keys=("op", *NAMES, "num_rows", "num_cols", "dtype"),
-    values=(*VALUES, "peak_megabytes"),
-    loads=loads,
-    rows=rows_of,
-    shown=("median_us", "gbps", "copy_percent", "peak_megabytes"),
-    quick={"num_rows": (8192,), "num_cols": (128256,)},
-    runs=25,
-)
+BENCHMARK = benchmark_of_layers(
+    __doc__, __file__, keys=("op", *NAMES, "num_rows", "num_cols", "dtype"),
+    loads=loads, rows=rows_of, quick={"num_rows": (8192,), "num_cols": (128256,)}, graphs=False, weigh=True,
+)  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

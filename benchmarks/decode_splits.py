@@ -16,7 +16,7 @@ from functools import partial
 
 import torch
 
-from benchmarks.harness import Benchmark, Variants, in_languages, launched, main
+from benchmarks.harness import Benchmark, Variants, in_languages, launched, main, rate_beside
 from benchmarks.pages import HEAD_DIM, SIZES, dense, error_of, paged_inputs, read_only, sizes_of, tolerance
 from course_lib.ops import decode as ops
 from course_lib.reference import decode as reference
@@ -103,17 +103,11 @@ def rows_of(load, options):
             add(PEER, lambda: dense(inputs))
     moved = num_bytes(load["batch_size"], load["seq_len"])
     common = load | {"dtype": "bfloat16", "kv_megabytes": f"{moved / 1e6:.1f}"}
-    for row in variants.timed(common, partial(speed, moved)):
+    for row in variants.timed(common, rate_beside(READ_ONLY, "percent_of_ceiling", moved)):
         count = row["num_splits"]
         if count:
             row |= {"split_len": -(-load["seq_len"] // count), "chosen": int(chosen in (count, None))}
         yield row
-
-
-def speed(moved, row, median_ms, times):
-    """Columns of a timed row: the rate, and its share of reading alone."""
-    share = 100 * times[READ_ONLY].median_ms / median_ms
-    return {"gbps": f"{moved / median_ms / 1e6:.0f}", "percent_of_ceiling": f"{share:.1f}"}
 
 
 BENCHMARK = Benchmark(

@@ -19,8 +19,8 @@ from types import SimpleNamespace
 
 import torch
 
-from benchmarks.harness import Benchmark, Variants, largest_error, launched, main, ratio_to_best
-from benchmarks.harness.engine_peers import PEERS
+from benchmarks.harness import Benchmark, largest_error, launched, main
+from benchmarks.harness.engine_peers import PEERS, engines, rates
 from course_lib.ops.engine import AttentionEngine
 from course_lib.reference.ragged import ragged_attention_lse
 
@@ -114,12 +114,11 @@ def amounts(inputs):
     return row * (2 * rows_kv * NUM_KV_HEADS + 2 * len(inputs.q) * NUM_HEADS), 4 * HEAD_DIM * NUM_HEADS * pairs
 
 
-def wanted(inputs):
-    """(rows of q, out) of the last tokens of the last request, in float64."""
+def wanted(inputs, **options):
+    """(rows of q, out) of the last tokens of the last request, in float64; options: the reference's."""
     count = min(inputs.new[-1], 32)
     rows = slice(len(inputs.q) - count, len(inputs.q))
     pools = (inputs.k_pages.cpu(), inputs.v_pages.cpu())
-    options = {"window_left": inputs.window}
     table, keys = inputs.table[-1:], inputs.keys[-1:]
     return rows, ragged_attention_lse(inputs.q[rows].cpu(), *pools, table, keys, [0, count], **options)[0]
 
@@ -132,24 +131,13 @@ def error_of(outputs, want):
 def rows_of(load, options):
     """The rows of one mix."""
     inputs = case(load["mix"], options.device, options.dry)
-    variants, check = Variants(options, graphs=True), partial(error_of, want=wanted(inputs))
     modes = {"engine": {}, "engine_deterministic": {"deterministic": True}, "engine_wgmma": {"products": "wgmma"}}
-    for name, mode in modes.items():
-        variants.add({"variant": name}, partial(prepared, inputs, **mode), check, TOLERANCE)
-    for name, peer in PEERS.items():
-        variants.add({"variant": name}, partial(peer, inputs), check, TOLERANCE, optional=True)
+    check = partial(error_of, want=wanted(inputs, window_left=inputs.window))
+    variants = engines(options, inputs, prepared, PEERS, check, TOLERANCE, modes)
     engine, plan_us = planned(inputs)
     count_bytes, flop = amounts(inputs)
-
-    def speed(row, median_ms, times):
-        return {
-            "gbps": f"{count_bytes / median_ms / 1e6:.0f}", "tflops": f"{flop / median_ms / 1e9:.1f}",
-            "ratio_to_best_peer": ratio_to_best(PEERS, median_ms, times),
-            "plan_us": f"{plan_us:.0f}" if row["variant"] == "engine" else "",
-            "imbalance": f"{engine.schedule.imbalance:.3f}" if row["variant"] == "engine" else "",
-        }  # fmt: skip
-
-    yield from variants.timed(load, speed)
+    of_plan = {"plan_us": f"{plan_us:.0f}", "imbalance": f"{engine.schedule.imbalance:.3f}"}
+    yield from variants.timed(load, rates(PEERS, flop, count_bytes, of_plan))
 
 
 BENCHMARK = Benchmark(

@@ -13,7 +13,7 @@ from functools import partial
 import torch
 
 from benchmarks import flash_attention as fa2
-from benchmarks.flash_attention_3 import PEER, loads
+from benchmarks import flash_attention_3 as fa3
 from benchmarks.harness import Benchmark, Variants, launched, main
 from course_lib.ops import flash_attention_2
 from course_lib.ops import flash_attention_3 as ops
@@ -45,7 +45,7 @@ def rows_of(load, options):
         columns = dict(zip(("variant", "language"), name, strict=True))
         call, limit = partial(prepare, tensors, grad_out), 2 * fa2.TOLERANCE[load["dtype"]]
         variants.add(columns, call, check, limit, optional=name[1] == "torch")
-    yield from variants.timed(load, partial(fa2.speed, peer=PEER))
+    yield from variants.timed(load, partial(fa2.speed, peer=fa3.PEER))
 
 
 BENCHMARK = Benchmark(
@@ -53,8 +53,8 @@ BENCHMARK = Benchmark(
     __file__,
     "medians of CUDA events, variants in turns, L2 flushed",
     keys=fa2.BENCHMARK.keys,
-    values=("median_us", "low_us", "high_us", "tflops", "ratio_to_sdpa_cudnn", "max_error", "note"),
-    loads=partial(loads, direction="backward"),
+    values=fa3.BENCHMARK.values,
+    loads=partial(fa3.loads, direction="backward"),
     rows=rows_of,
     shown=("median_us", "tflops", "ratio_to_sdpa_cudnn"),
     quick=fa2.BENCHMARK.quick,

@@ -13,13 +13,12 @@ and key.
 
 import sys
 import time
-from functools import partial
 from types import SimpleNamespace
 
 import torch
 
-from benchmarks.harness import Benchmark, Variants, largest_error, launched, main, ratio_to_best
-from benchmarks.harness.engine_peers import MLA_PEERS
+from benchmarks.harness import Benchmark, largest_error, launched, main
+from benchmarks.harness.engine_peers import MLA_PEERS, engines, rates
 from course_lib.ops.engine import MlaEngine
 from course_lib.ops.engine.mla import LATENT_DIM, ROW_DIM
 from course_lib.reference.ragged import ragged_attention_lse
@@ -81,24 +80,13 @@ def rows_of(load, options):
     def check(outputs):
         return largest_error(outputs[:1], [(outputs[0][-1:].cpu(), want)])
 
-    variants = Variants(options, graphs=True)
-    for name, mode in {"engine": {}, "engine_deterministic": {"deterministic": True}}.items():
-        variants.add({"variant": name}, partial(prepared, inputs, **mode), check, TOLERANCE)
-    for name, peer in MLA_PEERS.items():
-        variants.add({"variant": name}, partial(peer, inputs), check, TOLERANCE, optional=True)
+    modes = {"engine": {}, "engine_deterministic": {"deterministic": True}}
+    variants = engines(options, inputs, prepared, MLA_PEERS, check, TOLERANCE, modes)
     plan_us = planned(inputs)[1]
     num_heads, num_keys = load["num_heads"], sum(inputs.keys)
     count_bytes = 2 * (num_keys * ROW_DIM + len(inputs.keys) * num_heads * (ROW_DIM + LATENT_DIM))
     flop = 2 * (ROW_DIM + LATENT_DIM) * num_heads * num_keys
-
-    def speed(row, median_ms, times):
-        return {
-            "gbps": f"{count_bytes / median_ms / 1e6:.0f}", "tflops": f"{flop / median_ms / 1e9:.1f}",
-            "ratio_to_best_peer": ratio_to_best(MLA_PEERS, median_ms, times),
-            "plan_us": f"{plan_us:.0f}" if row["variant"] == "engine" else "",
-        }  # fmt: skip
-
-    yield from variants.timed(load, speed)
+    yield from variants.timed(load, rates(MLA_PEERS, flop, count_bytes, {"plan_us": f"{plan_us:.0f}"}))
 
 
 BENCHMARK = Benchmark(

@@ -15,8 +15,8 @@ from functools import partial
 
 import torch
 
-from benchmarks.harness import Benchmark, main
-from benchmarks.harness.layers import NAMES, VALUES, Layer, relative_error
+from benchmarks.harness import main
+from benchmarks.harness.layers import NAMES, Layer, benchmark_of_layers, relative_error
 from course_lib.ops import moe as ops
 from course_lib.reference import moe as reference
 
@@ -103,18 +103,10 @@ def rows_of(load, options):
     yield from OPS[load["op"]](load, options, logits, x).rows(load)
 
 
-BENCHMARK = Benchmark(
-    __doc__,
-    __file__,
-    "medians of CUDA events, in turns, L2 flushed, middle half in low_us to high_us",
-    keys=("op", *NAMES, "num_tokens", "num_experts", "top_k", "size_k", "size_n", "dtype"),
-    values=VALUES,
-    loads=loads,
-    rows=rows_of,
-    shown=("median_us", "gbps", "copy_percent"),
-    quick={"num_tokens": (4096,)},
-    runs=25,
-)
+BENCHMARK = benchmark_of_layers(
+    __doc__, __file__, keys=("op", *NAMES, "num_tokens", "num_experts", "top_k", "size_k", "size_n", "dtype"),
+    loads=loads, rows=rows_of, quick={"num_tokens": (4096,)}, graphs=False,
+)  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

@@ -96,7 +96,7 @@ def main():
             rows.append(row)
             if row["file"] and row["found_by"] in (mutant_runs.FINDING, mutant_runs.VALUES):
                 found.add(place(row))
-            shown = mutant_runs.Row(**{name: row[name] for name in COLUMNS[1:]})
+            shown = mutant_runs.Row(**{name: row[name] for name in COLUMNS[1:-1]})
             print(f"{stem} {mutate.line_of(shown)}", flush=True)
     if options.write:
         write(rows, chosen)

@@ -14,8 +14,8 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from benchmarks.harness import Benchmark, main
-from benchmarks.harness.layers import NAMES, VALUES, Layer, in_place, installed, poisoned, relative_error
+from benchmarks.harness import main
+from benchmarks.harness.layers import NAMES, Layer, benchmark_of_layers, in_place, installed, poisoned, relative_error
 from course_lib.ops import norm as ops
 from course_lib.ops import norm_backward
 from course_lib.reference import norm as reference
@@ -162,18 +162,10 @@ def error_of(outputs, wants):
     return relative_error([output[: len(want)] for output, want in zip(outputs, wants, strict=False)], wants)
 
 
-BENCHMARK = Benchmark(
-    __doc__,
-    __file__,
-    "medians of CUDA events, graphs, in turns, L2 flushed, middle half in low_us to high_us",
-    keys=("op", *NAMES, "num_rows", "num_cols", "dtype"),
-    values=VALUES,
-    loads=loads,
-    rows=rows_of,
-    shown=("median_us", "gbps", "copy_percent"),
-    quick={"num_rows": (8, 16384)},
-    runs=25,
-)
+BENCHMARK = benchmark_of_layers(
+    __doc__, __file__, keys=("op", *NAMES, "num_rows", "num_cols", "dtype"),
+    loads=loads, rows=rows_of, quick={"num_rows": (8, 16384)}, graphs=True,
+)  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import torch
 
-from benchmarks.harness import Benchmark, Variants, launched, main
+from benchmarks.harness import Benchmark, Variants, launched, main, rate_beside
 from benchmarks.pages import SIZES, error_of, paged_inputs, read_only, sizes_of, tolerance
 from course_lib.ops import paged
 from course_lib.reference import paged as reference
@@ -73,13 +73,8 @@ def rows_of(load, options):
     if not options.dry:
         variants.add(dict(zip(NAMES, READ_ONLY, strict=True)), lambda: read_only(inputs))
     num_bytes = inputs.pools.numel() * inputs.pools.element_size()
-    yield from variants.timed(load | {"kv_megabytes": f"{num_bytes / 1e6:.1f}"}, partial(speed, num_bytes))
-
-
-def speed(num_bytes, row, median_ms, times):
-    """Columns of a timed row: the rate, and its share of reading alone."""
-    share = 100 * times[READ_ONLY].median_ms / median_ms
-    return {"gbps": f"{num_bytes / median_ms / 1e6:.0f}", "percent_of_ceiling": f"{share:.1f}"}
+    common = load | {"kv_megabytes": f"{num_bytes / 1e6:.1f}"}
+    yield from variants.timed(common, rate_beside(READ_ONLY, "percent_of_ceiling", num_bytes))
 
 
 BENCHMARK = Benchmark(

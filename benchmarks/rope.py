@@ -13,8 +13,8 @@ from functools import partial
 
 import torch
 
-from benchmarks.harness import Benchmark, main
-from benchmarks.harness.layers import NAMES, VALUES, Layer, in_place, installed, relative_error
+from benchmarks.harness import main
+from benchmarks.harness.layers import NAMES, Layer, benchmark_of_layers, in_place, installed, relative_error
 from course_lib.ops import rope as ops
 from course_lib.reference import rope as reference
 
@@ -90,18 +90,10 @@ def error_of(outputs, wants):
     return relative_error([output[: len(want)] for output, want in zip(outputs, wants, strict=True)], wants)
 
 
-BENCHMARK = Benchmark(
-    __doc__,
-    __file__,
-    "medians of CUDA events, graphs, in turns, L2 flushed, middle half in low_us to high_us",
-    keys=("style", *NAMES, "num_tokens", "rotary_dim", "dtype"),
-    values=VALUES,
-    loads=loads,
-    rows=rows_of,
-    shown=("median_us", "gbps", "copy_percent"),
-    quick={"num_tokens": (8, 16384), "rotary_dim": (128,)},
-    runs=25,
-)
+BENCHMARK = benchmark_of_layers(
+    __doc__, __file__, keys=("style", *NAMES, "num_tokens", "rotary_dim", "dtype"),
+    loads=loads, rows=rows_of, quick={"num_tokens": (8, 16384), "rotary_dim": (128,)}, graphs=True,
+)  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

@@ -15,11 +15,10 @@ from functools import partial
 
 import torch
 
-from benchmarks.engine import HEAD_DIM, NUM_HEADS, NUM_KV_HEADS, TOLERANCE, amounts, error_of, tensors
-from benchmarks.harness import Benchmark, Variants, launched, main, ratio_to_best
-from benchmarks.harness.engine_peers import MOD_PEERS
+from benchmarks.engine import HEAD_DIM, NUM_HEADS, NUM_KV_HEADS, TOLERANCE, amounts, error_of, tensors, wanted
+from benchmarks.harness import Benchmark, launched, main
+from benchmarks.harness.engine_peers import MOD_PEERS, engines, rates
 from course_lib.ops.engine import AttentionEngine
-from course_lib.reference.ragged import ragged_attention_lse
 
 MODS = ("window", "soft_cap", "alibi")
 SHAPES = {"decode": [(1, 32768)] * 16, "append": [(1024, 32768)]}
@@ -62,30 +61,12 @@ def prepared(inputs):
     return launched(engine.launch(inputs.q, inputs.k_pages, inputs.v_pages), poison=2)
 
 
-def wanted(inputs):
-    """(rows of q, out) of the last tokens of the last request, in float64."""
-    count = min(inputs.new[-1], 32)
-    rows = slice(len(inputs.q) - count, len(inputs.q))
-    pools, last = (inputs.k_pages.cpu(), inputs.v_pages.cpu()), (inputs.table[-1:], inputs.keys[-1:], [0, count])
-    return rows, ragged_attention_lse(inputs.q[rows].cpu(), *pools, *last, **modification(inputs)[1])[0]
-
-
 def rows_of(load, options):
     """The rows of one load."""
     inputs = case(load, options.device, options.dry)
-    variants, check = Variants(options, graphs=True), partial(error_of, want=wanted(inputs))
-    variants.add({"variant": "engine"}, partial(prepared, inputs), check, TOLERANCE)
-    for name, peer in MOD_PEERS.items():
-        variants.add({"variant": name}, partial(peer, inputs), check, TOLERANCE, optional=True)
-    flop = amounts(inputs)[1]
-
-    def speed(row, median_ms, times):
-        return {
-            "tflops": f"{flop / median_ms / 1e9:.1f}",
-            "ratio_to_best_peer": ratio_to_best(MOD_PEERS, median_ms, times),
-        }  # fmt: skip
-
-    yield from variants.timed(load, speed)
+    check = partial(error_of, want=wanted(inputs, **modification(inputs)[1]))
+    variants = engines(options, inputs, prepared, MOD_PEERS, check, TOLERANCE)
+    yield from variants.timed(load, rates(MOD_PEERS, amounts(inputs)[1]))
 
 
 BENCHMARK = Benchmark(

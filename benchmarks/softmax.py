@@ -13,7 +13,7 @@ from functools import partial
 
 import torch
 
-from benchmarks.harness import Benchmark, Variants, in_languages, largest_error, launched, main
+from benchmarks.harness import Benchmark, Variants, in_languages, largest_error, launched, main, rate_beside
 from course_lib.ops import softmax as ops
 
 NUMBERS, DRY_NUMBERS = 1 << 27, 1 << 12  # of each matrix; 512 MiB in float32, several times any L2
@@ -58,13 +58,7 @@ def rows_of(load, options):
     for name in in_languages("softmax", ops.ROW_VARIANTS):
         add(name, partial(planned, x, *name), check, TOLERANCE)
     num_bytes = 2 * x.numel() * x.element_size()
-    yield from variants.timed(load, partial(speed, num_bytes))
-
-
-def speed(num_bytes, row, median_ms, times):
-    """Columns of a timed row: the rate, and its share of the copy's."""
-    percent = 100 * times[COPY].median_ms / median_ms
-    return {"gbps": f"{num_bytes / median_ms / 1e6:.0f}", "copy_percent": f"{percent:.1f}"}
+    yield from variants.timed(load, rate_beside(COPY, "copy_percent", num_bytes))
 
 
 BENCHMARK = Benchmark(

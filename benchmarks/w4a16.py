@@ -15,8 +15,8 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from benchmarks.harness import Benchmark, main
-from benchmarks.harness.layers import NAMES, VALUES, Layer, poisoned, relative_error
+from benchmarks.harness import main
+from benchmarks.harness.layers import NAMES, Layer, benchmark_of_layers, poisoned, relative_error
 from course_lib.ops import w4a16 as ops
 from course_lib.reference import w4a16 as reference
 
@@ -63,18 +63,10 @@ def error_of(outputs, want):
     return relative_error(outputs, [want])
 
 
-BENCHMARK = Benchmark(
-    __doc__,
-    __file__,
-    "medians of CUDA events, graphs, in turns, L2 flushed, middle half in low_us to high_us",
-    keys=(*NAMES, "num_tokens", "size_n", "size_k", "group", "dtype"),
-    values=VALUES,
-    loads=loads,
-    rows=rows_of,
-    shown=("median_us", "gbps", "copy_percent"),
-    quick={"num_tokens": (1, 8, 16, 64, 2048), "size_n": (4096,)},
-    runs=25,
-)
+BENCHMARK = benchmark_of_layers(
+    __doc__, __file__, keys=(*NAMES, "num_tokens", "size_n", "size_k", "group", "dtype"),
+    loads=loads, rows=rows_of, quick={"num_tokens": (1, 8, 16, 64, 2048), "size_n": (4096,)}, graphs=True,
+)  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

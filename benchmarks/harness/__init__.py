@@ -11,7 +11,7 @@ from .benchmark import Benchmark, main
 from .checks import largest_error
 from .rows import microseconds
 from .turns import graphed, timed_in_turns
-from .variants import Variants, in_languages, launched, ratio_to_best
+from .variants import Variants, in_languages, launched, rate_beside, ratio_to_best
 
 __all__ = [
     "Benchmark",
@@ -23,6 +23,7 @@ __all__ = [
     "launched",
     "main",
     "microseconds",
+    "rate_beside",
     "ratio_to_best",
     "timed_in_turns",
 ]

@@ -4,12 +4,54 @@
     MLA_PEERS  the same over pages of latents
     MOD_PEERS  the same with a score modification: case.soft_cap, case.slopes (ALiBi), case.window
 
-May import: torch, decode_peers, and the peers inside functions.
+May import: torch, decode_peers, variants, and the peers inside functions.
 """
+
+from functools import partial
 
 import torch
 
 from .decode_peers import _workspace
+from .variants import Variants, ratio_to_best
+
+
+def engines(options, inputs, prepared, peers, check, limit, modes=None):
+    """The Variants of one load: the course's engine in every mode, then its peers, as CUDA graphs.
+
+    Parameters
+    ----------
+    options : the parsed command line
+    inputs : the load's tensors
+    prepared : function(inputs, **mode) that gives the function to time
+    peers : dict, name -> function(inputs) that gives the function to time, or refuses
+    check, limit : as in Variants.add
+    modes : dict, name -> keyword arguments of `prepared`; {"engine": {}} if None
+    """
+    variants = Variants(options, graphs=True)
+    for name, mode in (modes or {"engine": {}}).items():
+        variants.add({"variant": name}, partial(prepared, inputs, **mode), check, limit)
+    for name, peer in peers.items():
+        variants.add({"variant": name}, partial(peer, inputs), check, limit, optional=True)
+    return variants
+
+
+def rates(peers, flop, num_bytes=None, of_plan=None):
+    """The function for `Variants.timed`: the rates of a row, and the best peer's time over its own.
+
+    Parameters
+    ----------
+    peers, flop : the dict of peers; float, what every variant of the load computes
+    num_bytes : int or None, what every variant moves; None: rows have no column gbps
+    of_plan : dict or None, column -> cell that the row "engine" alone has; empty in the others
+    """
+
+    def speed(row, median_ms, times):
+        columns = {} if num_bytes is None else {"gbps": f"{num_bytes / median_ms / 1e6:.0f}"}
+        columns |= {"tflops": f"{flop / median_ms / 1e9:.1f}"}
+        columns |= {"ratio_to_best_peer": ratio_to_best(peers, median_ms, times)}
+        return columns | {name: cell if row["variant"] == "engine" else "" for name, cell in (of_plan or {}).items()}
+
+    return speed
 
 
 def _paged(case):

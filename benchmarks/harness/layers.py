@@ -3,7 +3,7 @@
 A kernel that only moves data cannot beat a copy of the bytes that it must read and write. Few rows fit in no such rule:
 there the times themselves are compared.
 
-May import: the standard library, torch, course_lib.measure, variants.
+May import: the standard library, torch, course_lib.measure, benchmark, variants.
 """
 
 import importlib
@@ -13,7 +13,8 @@ import torch
 
 from course_lib import measure
 
-from .variants import Variants
+from .benchmark import Benchmark
+from .variants import Variants, rate_beside
 
 NAMES = ("variant", "language")
 VALUES = ("megabytes", "median_us", "low_us", "high_us", "gbps", "copy_percent", "max_error", "note")
@@ -68,12 +69,34 @@ class Layer:
         return self.variants.timed(load | {"megabytes": f"{self.num_bytes / 1e6:.1f}"}, self._speed)
 
     def _speed(self, row, median_ms, times):
-        share = 100 * times[COPY].median_ms / median_ms
-        columns = {"gbps": f"{self.num_bytes / median_ms / 1e6:.0f}", "copy_percent": f"{share:.1f}"}
+        columns = rate_beside(COPY, "copy_percent", self.num_bytes)(row, median_ms, times)
         if self.weigh:
             call = self.variants.calls[row["variant"], row["language"]]
             columns["peak_megabytes"] = f"{measure.peak_bytes(call, on_gpu=True) / 1e6:.1f}"
         return columns
+
+
+def benchmark_of_layers(doc, file, *, keys, loads, rows, quick, graphs, weigh=False):
+    """What a case file declares whose rows are those of Layers.
+
+    Parameters
+    ----------
+    doc, file, keys, loads, rows, quick : as in Benchmark
+    graphs, weigh : bool, as in Layer
+    """
+    peak = ("peak_megabytes",) if weigh else ()
+    return Benchmark(
+        doc,
+        file,
+        f"medians of CUDA events, {'graphs, ' if graphs else ''}in turns, L2 flushed, middle half in low_us to high_us",
+        keys=keys,
+        values=(*VALUES, *peak),
+        loads=loads,
+        rows=rows,
+        shown=("median_us", "gbps", "copy_percent", *peak),
+        quick=quick,
+        runs=25,
+    )
 
 
 def relative_error(outputs, wants):

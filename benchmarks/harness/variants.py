@@ -93,6 +93,23 @@ def ratio_to_best(peers, median_ms, times):
     return f"{min(found) / median_ms:.3f}" if found else ""
 
 
+def rate_beside(reference, column, num_bytes):
+    """The function for `Variants.timed` that gives a rate, and its share of that of a variant that only moves bytes.
+
+    Parameters
+    ----------
+    reference : tuple of str, the name of that variant
+    column : str, where the share is given
+    num_bytes : int, what every variant of the load moves
+    """
+
+    def speed(_row, median_ms, times):
+        share = 100 * times[reference].median_ms / median_ms
+        return {"gbps": f"{num_bytes / median_ms / 1e6:.0f}", column: f"{share:.1f}"}
+
+    return speed
+
+
 def in_languages(family, variants):
     """[(variant, language)] of the steps of a family as their headers declare them, CUDA first."""
     languages = {variant: step(f"{family}/{variant}").languages for variant in variants}
