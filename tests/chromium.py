@@ -2,8 +2,20 @@
 
 import os
 import shutil
+from contextlib import contextmanager
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+@contextmanager
+def running():
+    """A browser for the time of a `with`."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
 
 
 def launch(playwright):

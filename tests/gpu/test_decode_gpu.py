@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from decode_outputs import refill, require_near
 
 from course_lib.ops import decode as ops
 from course_lib.reference import decode as reference
@@ -34,16 +35,11 @@ def check(inputs, *, runs=2, layout="bhsd", **options):
     """Outputs of a launch, held to float64 after each of `runs` runs."""
     launch = ops.plan(*inputs, layout=layout, **options)
     right, right_lse = reference.decode_attention_lse(*inputs, layout=layout)
-    arguments = [x for part in getattr(launch, "launches", (launch,)) for x in part.arguments]
-    parts = [x for x in arguments if getattr(x, "dtype", None) == torch.float32]  # of any content before a launch
     for _ in range(runs):
-        for tensor in (*launch.outputs, *parts):
-            tensor.fill_(math.nan)
+        refill(launch)
         launch.run()
         out, lse = launch.outputs
-        assert (out.double() - right).abs().max() <= TOLERANCE[out.dtype] * max(1.0, right.abs().max().item())
-        assert torch.equal(lse.isneginf(), right_lse.isneginf())
-        assert torch.all((lse - right_lse)[right_lse.isfinite()].abs() <= 1e-4)
+        require_near(out, lse, right, right_lse, TOLERANCE[out.dtype])
     return out.clone(), lse.clone()
 
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from graphs import require_same_in_a_graph
 
 from course_lib.ops import flash_attention_2 as ops
 from course_lib.reference import attention as reference
@@ -29,7 +30,11 @@ def tensors(batch, heads, kv_heads, num_q, num_kv, head_dim, dtype, scale=2.0):
 
 def check(q, k, v, *, variant, causal, **options):
     """Outputs of one launch, compared with float64 and left with nothing unwritten."""
-    launch = ops.plan(q, k, v, variant=variant, causal=causal, **options)
+    return checked(ops.plan(q, k, v, variant=variant, causal=causal, **options), q, k, v, causal)
+
+
+def checked(launch, q, k, v, causal):
+    """The outputs of attention's launch, right and left with nothing unwritten."""
     for output in launch.outputs:
         output.fill_(math.nan)
     launch.run()
@@ -81,14 +86,4 @@ def test_the_last_step_gives_the_same_bits_every_time_and_in_every_order():
 
 def test_a_launch_can_be_captured_in_a_graph():
     q, k, v = tensors(1, 4, 4, 256, 256, 64, torch.float16)
-    launch = ops.plan(q, k, v, causal=True)
-    launch.run()
-    wanted = [output.clone() for output in launch.outputs]
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        launch.run()
-    for output in launch.outputs:
-        output.fill_(math.nan)
-    graph.replay()
-    torch.cuda.synchronize()
-    assert all(torch.equal(output, want) for output, want in zip(launch.outputs, wanted, strict=True))
+    require_same_in_a_graph(ops.plan(q, k, v, causal=True))

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from course_lib.ops import flash_attention_3 as ops
-from course_lib.reference import attention as reference
-from tests.gpu.test_flash_attention_2_gpu import DTYPES, SHAPES, tensors
+from tests.gpu.test_flash_attention_2_gpu import DTYPES, SHAPES, checked, tensors
 
 pytestmark = pytest.mark.skipif(torch.cuda.get_device_capability() != (9, 0), reason="wgmma is Hopper's own")
 # more tiles than the ring has stages; more tiles of queries than a card has multiprocessors
@@ -16,20 +15,7 @@ LONG = [(1, 3, 1, 700, 1500), (2, 40, 8, 515, 640)]
 
 def check(q, k, v, *, variant, causal, **options):
     """Outputs of one launch, compared with float64 and left with nothing unwritten."""
-    launch = ops.plan(q, k, v, variant=variant, causal=causal, **options)
-    for output in launch.outputs:
-        output.fill_(math.nan)
-    launch.run()
-    out, lse = launch.outputs
-    right, right_lse = reference.attention_lse(q, k, v, causal=causal)
-    baseline = (reference.rounded_attention(q, k, v, causal=causal).double() - right).abs().max()
-    assert (out.double() - right).abs().max() <= 2 * baseline + 1e-3
-    assert torch.equal(lse.isneginf(), right_lse.isneginf())
-    # tensor cores cut off digits when they add, once for 16 columns: so many units of the largest score
-    largest = reference.rounded_scores(q.double(), k.double(), causal=causal).nan_to_num(neginf=0.0).abs().max()
-    allowed = 1e-4 + 2 * q.shape[-1] / 16 * 2**-23 * largest
-    assert torch.all((lse - right_lse)[right_lse.isfinite()].abs() <= allowed)
-    return out, lse
+    return checked(ops.plan(q, k, v, variant=variant, causal=causal, **options), q, k, v, causal)
 
 
 @pytest.mark.parametrize("causal", [False, True])

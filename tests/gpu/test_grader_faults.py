@@ -2,17 +2,11 @@
 
 import pytest
 import torch
+from scale_kernel import GOOD, HEAD, X, scale_run
 
 from course_lib.grading.processes import isolation
-from course_lib.grading.processes.protocol import ChildTask, Ref, Run
+from course_lib.grading.processes.protocol import ChildTask
 
-N = 100
-X = torch.arange(float(N))
-HEAD = (
-    'extern "C" __global__ void scale_kernel(const float* x, float* out, int n) {\n'
-    "  int i = blockIdx.x * 64 + threadIdx.x;\n"
-)
-GOOD = HEAD + "  if (i < n) out[i] = 2.0f * x[i];\n}\n"
 TRITON = """import triton
 import triton.language as tl
 
@@ -25,15 +19,7 @@ def scale_kernel(x_ptr, out_ptr, n, BLOCK_N: tl.constexpr):
 
 def run(source, language="cuda", wall_seconds=60.0):
     constants = {"BLOCK_N": 64, "num_warps": 2} if language == "triton" else {}
-    case = Run(
-        "case 0",
-        {"x": X},
-        {"out": ((N,), "float32")},
-        (Ref("x"), Ref("out"), N),
-        (2, 1, 1),
-        (64, 1, 1),
-        constants=constants,
-    )
+    case = scale_run((2, 1, 1), (64, 1, 1), constants=constants)
     task = ChildTask(language, source, "scale_kernel", (case,), engine="gpu", wall_seconds=wall_seconds)
     return isolation.run_task(task)
 

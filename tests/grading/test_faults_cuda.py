@@ -6,34 +6,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from scale_kernel import GOOD, HEAD, N, X, scale_run
 
 from course_lib.book.regions import included, solved
 from course_lib.grading.exercise import registry, submissions
 from course_lib.grading.judge.judge import judge
 from course_lib.grading.processes import isolation
-from course_lib.grading.processes.protocol import Change, ChildTask, Ref, Run
+from course_lib.grading.processes.protocol import Change, ChildTask
 
 ROOT = Path(__file__).resolve().parents[2]
-N = 100
-X = torch.arange(float(N))
-HEAD = (
-    'extern "C" __global__ void scale_kernel(const float* x, float* out, int n) {\n'
-    "  int i = blockIdx.x * 64 + threadIdx.x;\n"
-)
-GOOD = HEAD + "  if (i < n) out[i] = 2.0f * x[i];\n}\n"
 
 
 def run(source, *, schedules=("forward", "reverse"), block=(64, 1, 1), constants=None, **limits):
-    case = Run(
-        "case 0",
-        {"x": X},
-        {"out": ((N,), "float32")},
-        (Ref("x"), Ref("out"), N),
-        (2, 1, 1),
-        block,
-        constants=constants or {},
-        schedules=schedules,
-    )
+    case = scale_run((2, 1, 1), block, constants=constants or {}, schedules=schedules)
     return isolation.run_task(
         ChildTask("cuda", source, "scale_kernel", (case,), filename="In [3]", first_line=2, **limits)
     )
@@ -134,16 +119,8 @@ def test_an_empty_endless_loop_is_named_by_its_own_line():
 
 
 def test_after_a_loop_without_end_no_further_run_is_tried():
-    first = Run(
-        "small",
-        {"x": X},
-        {"out": ((N,), "float32")},
-        (Ref("x"), Ref("out"), N),
-        (2, 1, 1),
-        (64, 1, 1),
-        schedules=("forward",),
-    )
-    second = Run("large", {"x": X}, {"out": ((N,), "float32")}, (Ref("x"), Ref("out"), N), (2, 1, 1), (64, 1, 1))
+    first = scale_run((2, 1, 1), (64, 1, 1), name="small", schedules=("forward",))
+    second = scale_run((2, 1, 1), (64, 1, 1), name="large")
     source = body("while (n > 0) { }")
     started = time.perf_counter()
     result = isolation.run_task(ChildTask("cuda", source, "scale_kernel", (second, first), wall_seconds=20))

@@ -5,22 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from scale_kernel import N, X, scale_run
 
 from course_lib.grading.processes import isolation
-from course_lib.grading.processes.protocol import Change, ChildTask, Ref, Run
+from course_lib.grading.processes.protocol import Change, ChildTask
 
 pytest.importorskip("triton")
-N = 100
-X = torch.arange(float(N))
-CASE = Run(
-    "case 0",
-    {"x": X},
-    {"out": ((N,), "float32")},
-    (Ref("x"), Ref("out"), N),
-    (4, 1, 1),
-    constants={"BLOCK_N": 32},
-    schedules=("forward", "reverse"),
-)
+CASE = scale_run((4, 1, 1), constants={"BLOCK_N": 32}, schedules=("forward", "reverse"))
 HEAD = """import triton
 import triton.language as tl
 

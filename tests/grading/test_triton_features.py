@@ -5,22 +5,13 @@ import re
 import numpy as np
 import pytest
 import torch
+from scale_kernel import X, scale_run
 
 from course_lib.grading.processes import isolation
-from course_lib.grading.processes.protocol import ChildTask, Ref, Run
+from course_lib.grading.processes.protocol import ChildTask
 
 pytest.importorskip("triton")
-N = 100
-X = torch.arange(float(N))
-CASE = Run(
-    "case 0",
-    {"x": X},
-    {"out": ((N,), "float32")},
-    (Ref("x"), Ref("out"), N),
-    (4, 1, 1),
-    constants={"BLOCK_N": 32, "num_warps": 2},
-    schedules=("forward", "reverse"),
-)
+CASE = scale_run((4, 1, 1), constants={"BLOCK_N": 32, "num_warps": 2}, schedules=("forward", "reverse"))
 IMPORTS = "import triton\nimport triton.language as tl\n"
 HEAD = """@triton.jit
 def scale_kernel(x_ptr, out_ptr, n, BLOCK_N: tl.constexpr{more}):

@@ -1,13 +1,18 @@
-"""Kernels that are forked from one process with torch and matplotlib loaded: each of 60 notebooks needs its own kernel.
+"""Kernels and judges that are forked from one process with torch and matplotlib loaded: 60 notebooks need their own.
 
-A kernel of its own loads both for more than two seconds. test_browser.py starts kernels as a learner does.
+A kernel of its own loads both for more than two seconds, and so does its judge. test_browser.py starts both as a
+learner does.
 """
 
+import json
 import multiprocessing
 import os
+import runpy
 import signal
+import socket
 import subprocess
 import sys
+import time
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -16,6 +21,7 @@ from jupyter_client.provisioning import local_provisioner
 LOADED = ["torch", "matplotlib.pyplot", "ipykernel.kernelapp", "ipywidgets"]  # not course_lib: it reads settings
 ROOT = Path(__file__).resolve().parents[2]
 _INLINE = "module://matplotlib_inline.backend_inline"  # what a kernel sets before a notebook imports matplotlib
+_JUDGE = ["-P", "-m", "course_lib.worker"]  # how course_lib/worker.py starts it: then a descriptor and what it serves
 _context = multiprocessing.get_context("forkserver")
 
 
@@ -88,6 +94,7 @@ def _become_kernel(arguments, environment, folder, started):
         os.dup2(silent, descriptor)
     started.send(True)
     started.close()
+    _fork_judge()  # while this process has one thread
     from ipykernel import kernelapp
 
     kernelapp.launch_new_instance(arguments)
@@ -98,3 +105,73 @@ def _is_a_kernels(entry):
     if entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) or entry.startswith(sys.prefix):
         return entry != ""
     return entry != "" and not Path(entry).is_relative_to(ROOT)
+
+
+def _fork_judge():
+    """Keep a fork that becomes this kernel's first judge, and have subprocess.Popen take it for that."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        _become_judge(theirs)
+    theirs.close()
+    waiting, usual = [_Forked(pid, ours)], subprocess.Popen
+
+    class Popen(usual):
+        def __new__(cls, command, *arguments, **options):
+            if waiting and list(command[1:4]) == _JUDGE and command[-1].endswith("judge.server:serve"):
+                return waiting.pop().become(command, options["env"])
+            return super().__new__(cls)
+
+    subprocess.Popen = Popen
+
+
+class _Forked:
+    """The fork: what course_lib/worker.py uses of subprocess.Popen."""
+
+    def __init__(self, pid, connection):
+        self.pid, self.connection, self.returncode = pid, connection, None
+
+    def become(self, command, environment):
+        message = json.dumps({"serves": command[-1], "environment": environment}).encode()
+        socket.send_fds(self.connection, [message], [int(command[-2])])
+        self.connection.close()
+        return self
+
+    def poll(self):
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout=60.0):
+        deadline = time.monotonic() + timeout
+        while self.poll() is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("judge", timeout)
+            time.sleep(0.01)
+        return self.returncode
+
+    def kill(self):
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def _become_judge(connection):
+    """In the fork: wait for the message of `become`, then run the program that it names; end with the kernel."""
+    try:
+        os.closerange(3, connection.fileno())
+        os.closerange(connection.fileno() + 1, 1 << 12)
+        message, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 1)
+        if not message:
+            return
+        order = json.loads(message)
+        os.setsid()
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        own = os.environ["PYTHONPATH"].split(os.pathsep)
+        sys.path[:] = [*own, *(path for path in sys.path if path not in own)]
+        sys.argv[:] = ["course_lib.worker", str(descriptors[0]), order["serves"]]
+        runpy.run_module("course_lib.worker", run_name="__main__", alter_sys=True)
+    finally:
+        os._exit(0)

@@ -6,9 +6,8 @@ Screenshots go to artifacts/.
 import nbformat
 import newcomer
 import pytest
-from chromium import launch
 from lab_driver import Page, Server
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from course_lib.book.chapters import read_chapter
 from course_lib.book.notebooks import build
@@ -50,14 +49,6 @@ def lab(chapter, tmp_path_factory):
     server = Server(folder, tmp_path_factory.mktemp("state"))
     yield server
     server.close()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from chromium import launch
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from course_lib import viz
 
@@ -12,14 +11,6 @@ from course_lib import viz
 @pytest.fixture(scope="module")
 def html():
     return viz.ring_player(1, num_consumers=1).html() + viz.mask_picture(2, 5).html()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from broken_kernels import without_line
+from decode_outputs import refill, require_near
 
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops import decode as ops
@@ -41,17 +42,10 @@ def counters_of(launch):
 def assert_right(launch, right, dtype, runs=1):
     """Outputs near the oracle's after each of `runs` launches: a counter left behind would spoil the second."""
     limit = 2e-3 if dtype == torch.float16 else 1.6e-2
-    arguments = [x for part in getattr(launch, "launches", (launch,)) for x in part.arguments]
-    parts = [x for x in arguments if getattr(x, "dtype", None) == torch.float32]  # of any content before a launch
     for _ in range(runs):
-        for tensor in (*launch.outputs, *parts):
-            tensor.fill_(math.nan)
+        refill(launch)
         launch.run()
-        out, lse = launch.outputs
-        assert (out.double() - right[0]).abs().max() <= limit * max(1.0, right[0].abs().max().item())
-        assert torch.equal(lse.isneginf(), right[1].isneginf())
-        seen = right[1].isfinite()
-        assert torch.all((lse - right[1])[seen].abs() <= 1e-4)
+        require_near(*launch.outputs, *right, limit)
 
 
 @pytest.mark.parametrize("layout", ["bhsd", "bshd"])
@@ -128,6 +122,22 @@ def test_clean_in_every_schedule(variant, schedule):
     launch = ops.plan(*cache([0, 17, 150]), variant=variant, num_splits=4)
     for part in getattr(launch, "launches", (launch,)):
         report = part.profile(schedule)
+        assert report.ok, str(report)
+
+
+@pytest.mark.parametrize(("head_dim", "dtype"), [(64, torch.bfloat16), (128, torch.float16)])
+@pytest.mark.parametrize("num_splits", [1, 3])
+def test_a_dependent_has_the_same_bits(head_dim, dtype, num_splits):
+    """Lengths at both sides of a tile, of the keys that it copies ahead, and of more tiles than its ring has."""
+    lengths = [0, 1, 8, 9, 16, 23, 24, 25, 40, 129, 423]
+    inputs = cache(lengths, heads=8, kv_heads=2, head_dim=head_dim, dtype=dtype, layout="bshd")
+    found = [
+        ops.decode_attention(*inputs, layout="bshd", num_splits=num_splits, dependent=dependent)
+        for dependent in (False, True)
+    ]
+    assert all(torch.equal(*both) for both in zip(*found, strict=True))
+    for schedule in SCHEDULES:
+        report = ops.plan(*cache([0, 17, 150]), num_splits=num_splits, dependent=True).profile(schedule)
         assert report.ok, str(report)
 
 

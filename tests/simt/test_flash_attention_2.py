@@ -31,6 +31,24 @@ def tensors(batch, heads, kv_heads, num_q, num_kv, head_dim=64, dtype=torch.floa
     return (scale * q).to(dtype), k.to(dtype), v.to(dtype)
 
 
+def large_scores():
+    """((q, k, v), softmax_scale): scores that grow by little and by much from tile to tile, then large ones, scaled."""
+    q, k, v = tensors(1, 1, 1, 40, 300)
+    for growth in (0.02, 1.0, 100.0):
+        growing = k * 0.1 + torch.linspace(0, growth, 300)[:, None].half()
+        yield (torch.ones_like(q), growing, v), None
+        yield (-torch.ones_like(q), growing, v), None
+    yield (q, k, v), 0.01
+
+
+def strided(q, k, v):
+    """The same numbers: q and k as (batch, seq, head, dim), transposed; the rows of v with gaps that hold NaN."""
+    q, k = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k))
+    v = torch.cat([v, torch.full_like(v, math.nan)], dim=3)[..., : v.shape[3]]
+    assert not any(x.is_contiguous() for x in (q, k, v))
+    return q, k, v
+
+
 def assert_right(q, k, v, out, lse, causal, softmax_scale=None):
     """Twice the error of plain attention in the same dtype; the log-sum-exp as float32 gives it."""
     options = {"causal": causal, "softmax_scale": softmax_scale}
@@ -70,21 +88,14 @@ def test_a_row_without_keys_is_zero(variant):
 @pytest.mark.parametrize("variant", LADDER)
 def test_large_scores_and_those_that_grow(variant):
     """A new maximum in every tile, by more and by less than 06 waits for; scores near +-1000."""
-    q, k, v = tensors(1, 1, 1, 40, 300)
-    for growth in (0.02, 1.0, 100.0):
-        growing = k * 0.1 + torch.linspace(0, growth, 300)[:, None].half()
-        run(torch.ones_like(q), growing, v, variant=variant)
-        run(-torch.ones_like(q), growing, v, variant=variant)
-    run(q, k, v, variant=variant, softmax_scale=0.01)
+    for inputs, softmax_scale in large_scores():
+        run(*inputs, variant=variant, softmax_scale=softmax_scale)
 
 
 @pytest.mark.parametrize("variant", LADDER)
 def test_strides(variant):
     """(batch, seq, head, dim) seen as (batch, head, seq, dim); one head for all; rows with a gap."""
-    q, k, v = tensors(2, 4, 2, 40, 50)
-    q, k = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k))
-    v = torch.cat([v, torch.full_like(v, math.nan)], dim=3)[..., :64]
-    assert not any(x.is_contiguous() for x in (q, k, v))
+    q, k, v = strided(*tensors(2, 4, 2, 40, 50))
     run(q, k, v, variant=variant, causal=True)
     run(q, k[:, :1].expand(2, 4, 50, 64), v[:, :1].expand(2, 4, 50, 64), variant=variant)
 

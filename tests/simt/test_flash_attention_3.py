@@ -9,7 +9,7 @@ import torch
 
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops import flash_attention_3
-from tests.simt.test_flash_attention_2 import SCHEDULES, assert_right, tensors
+from tests.simt.test_flash_attention_2 import SCHEDULES, assert_right, large_scores, strided, tensors
 
 LADDER = flash_attention_3.VARIANTS
 WITH_TMA = LADDER[1:]
@@ -50,22 +50,14 @@ def test_a_row_without_keys_is_zero(variant):
 @pytest.mark.parametrize("variant", LADDER)
 def test_large_scores_and_those_that_grow(variant):
     """A new maximum in every tile, by more and by less than 06 waits for; scores near +-1000."""
-    q, k, v = tensors(1, 1, 1, 40, 300)
-    for growth in (0.02, 1.0, 100.0):
-        growing = k * 0.1 + torch.linspace(0, growth, 300)[:, None].half()
-        run(torch.ones_like(q), growing, v, variant=variant)
-        run(-torch.ones_like(q), growing, v, variant=variant)
-    run(q, k, v, variant=variant, softmax_scale=0.01)
+    for inputs, softmax_scale in large_scores():
+        run(*inputs, variant=variant, softmax_scale=softmax_scale)
 
 
 @pytest.mark.parametrize("variant", LADDER)
 def test_strides(variant):
     """(batch, seq, head, dim) seen as (batch, head, seq, dim); one head for all; rows with a gap that holds NaN."""
-    q, k, v = tensors(2, 4, 2, 40, 50)
-    q, k = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k))
-    v = torch.cat([v, torch.full_like(v, math.nan)], dim=3)[..., :64]
-    assert not any(x.is_contiguous() for x in (q, k, v))
-    run(q, k, v, variant=variant, causal=True)
+    run(*strided(*tensors(2, 4, 2, 40, 50)), variant=variant, causal=True)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -11,8 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from chromium import launch
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from course_lib.book.chapters import read_chapter
 from course_lib.book.outline import ROOT, chapter_files
@@ -151,14 +150,6 @@ def address():
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *words):
         pass
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
