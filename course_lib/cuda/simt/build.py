@@ -88,6 +88,7 @@ CHECKED_CLANG = (
     "-tsan-instrument-read-before-write=1",
     "-mllvm",
     "-tsan-distinguish-volatile=1",
+    "-fsanitize=alignment,array-bounds",  # the same calls as of g++; these do add basic blocks
 )
 WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
 
