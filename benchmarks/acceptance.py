@@ -7,15 +7,13 @@ The draft is the smaller model that ships with the course, or a look-up of the l
 A round is one step of the model, which judges all proposals at once; counts of rounds do not depend on the machine.
 """
 
-import datetime
-import platform
 import sys
 from dataclasses import astuple
 
 import torch
 
 from benchmarks.harness import Benchmark, main
-from benchmarks.harness.about import package
+from benchmarks.harness.about import software
 from course_lib.model import ModelDraft, NgramDraft, Sampling, speculate
 from course_lib.model.card import END
 from course_lib.model.shipped import load_shipped
@@ -61,16 +59,6 @@ def rows_of(load, options):
     yield load | counts | {"accepted_percent": share, "tokens_per_round": tokens_per_round}
 
 
-def machine(options):
-    """The software, as columns; the counts do not depend on the machine."""
-    return {
-        "python": platform.python_version(),
-        "torch": package("torch"),
-        "commit": options.commit,
-        "date": datetime.date.today().isoformat(),
-    }
-
-
 BENCHMARK = Benchmark(
     __doc__,
     __file__,
@@ -81,7 +69,7 @@ BENCHMARK = Benchmark(
     rows=rows_of,
     shown=("accepted_percent", "tokens_per_round"),
     compared=("accepted_percent",),
-    origin=machine,
+    origin=lambda options: software(options.commit, ("torch",)),  # the counts do not depend on the machine
     gpu=False,
 )
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.harness import main
-from benchmarks.harness.layers import NAMES, Layer, benchmark_of_layers, installed, poisoned, relative_error
+from benchmarks.harness.layers import NAMES, Layer, benchmark_of_layers, error_of_rows, installed, poisoned
 from course_lib.ops import activation as ops
 from course_lib.reference import activation as reference
 
@@ -93,18 +93,13 @@ def wanted(op, both, d_out):
     return torch.cat(reference.swiglu_backward(d_out[:CHECKED_ROWS], gate, up), dim=-1)
 
 
-def error_of(outputs, want):
-    """Error of the checked rows."""
-    return relative_error([outputs[0][: len(want)]], [want])
-
-
 def rows_of(load, options):
     """The rows of one size."""
     num_rows, num_cols, dtype = load["num_rows"], load["num_cols"], getattr(torch, load["dtype"])
     both = torch.randn(num_rows, 2 * num_cols, device=options.device).to(dtype)
     d_out = torch.randn(num_rows, num_cols, device=options.device).to(dtype)
     num_bytes = PASSES[load["op"]] * d_out.numel() * d_out.element_size()
-    check = partial(error_of, want=wanted(load["op"], both, d_out))
+    check = partial(error_of_rows, want=wanted(load["op"], both, d_out))
     layer = Layer(options, num_bytes, check, TOLERANCE[load["dtype"]])
     OPS[load["op"]](layer, both, d_out)
     yield from layer.rows(load)

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.harness import main
-from benchmarks.harness.layers import NAMES, Layer, benchmark_of_layers, in_place, installed, relative_error
+from benchmarks.harness.layers import NAMES, Layer, benchmark_of_layers, error_of_rows, in_place, installed
 from course_lib.ops import cross_entropy as ops
 from course_lib.reference import cross_entropy as reference
 
@@ -86,14 +86,9 @@ def rows_of(load, options):
     else:
         want = reference.cross_entropy_backward(torch.ones(1, device=options.device), *first)
     num_bytes = PASSES[load["op"]] * logits.numel() * logits.element_size()
-    layer = Layer(options, num_bytes, partial(error_of, want=want), TOLERANCE, graphs=False, weigh=True)
+    layer = Layer(options, num_bytes, partial(error_of_rows, want=want), TOLERANCE, graphs=False, weigh=True)
     OPS[load["op"]](layer, logits, targets)
     yield from layer.rows(load)
-
-
-def error_of(outputs, want):
-    """Error of the checked rows."""
-    return relative_error([outputs[0][: len(want)]], [want])
 
 
 BENCHMARK = benchmark_of_layers(

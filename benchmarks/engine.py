@@ -19,8 +19,8 @@ from types import SimpleNamespace
 
 import torch
 
-from benchmarks.harness import Benchmark, largest_error, launched, main
-from benchmarks.harness.engine_peers import PEERS, engines, rates
+from benchmarks.harness import largest_error, launched, main
+from benchmarks.harness.engine_peers import PEERS, benchmark_of_engines, engines, rates
 from course_lib.ops.engine import AttentionEngine
 from course_lib.reference.ragged import ragged_attention_lse
 
@@ -140,20 +140,10 @@ def rows_of(load, options):
     yield from variants.timed(load, rates(PEERS, flop, count_bytes, of_plan))
 
 
-BENCHMARK = Benchmark(
-    __doc__,
-    __file__,
-    "medians of CUDA events, graphs, in turns, L2 flushed",
-    keys=("variant", "mix", "head_dim", "dtype"),
-    values=(
-        "median_us", "low_us", "high_us", "gbps", "tflops", "ratio_to_best_peer", "plan_us", "imbalance", "max_error",
-        "note",
-    ),
-    loads=loads,
-    rows=rows_of,
-    shown=("median_us", "gbps", "tflops", "ratio_to_best_peer", "plan_us"),
+BENCHMARK = benchmark_of_engines(
+    __doc__, __file__, keys=("variant", "mix", "head_dim", "dtype"),
+    values=("gbps", "tflops", "ratio_to_best_peer", "plan_us"), loads=loads, rows=rows_of, more=("imbalance",),
 )  # fmt: skip
-
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

@@ -17,8 +17,8 @@ from types import SimpleNamespace
 
 import torch
 
-from benchmarks.harness import Benchmark, largest_error, launched, main
-from benchmarks.harness.engine_peers import MLA_PEERS, engines, rates
+from benchmarks.harness import largest_error, launched, main
+from benchmarks.harness.engine_peers import MLA_PEERS, benchmark_of_engines, engines, rates
 from course_lib.ops.engine import MlaEngine
 from course_lib.ops.engine.mla import LATENT_DIM, ROW_DIM
 from course_lib.reference.ragged import ragged_attention_lse
@@ -89,17 +89,10 @@ def rows_of(load, options):
     yield from variants.timed(load, rates(MLA_PEERS, flop, count_bytes, {"plan_us": f"{plan_us:.0f}"}))
 
 
-BENCHMARK = Benchmark(
-    __doc__,
-    __file__,
-    "medians of CUDA events, graphs, in turns, L2 flushed",
-    keys=("variant", "mix", "num_heads", "dtype"),
-    values=("median_us", "low_us", "high_us", "gbps", "tflops", "ratio_to_best_peer", "plan_us", "max_error", "note"),
-    loads=loads,
-    rows=rows_of,
-    shown=("median_us", "gbps", "tflops", "ratio_to_best_peer", "plan_us"),
+BENCHMARK = benchmark_of_engines(
+    __doc__, __file__, keys=("variant", "mix", "num_heads", "dtype"),
+    values=("gbps", "tflops", "ratio_to_best_peer", "plan_us"), loads=loads, rows=rows_of,
 )  # fmt: skip
-
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

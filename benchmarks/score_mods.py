@@ -16,8 +16,8 @@ from functools import partial
 import torch
 
 from benchmarks.engine import HEAD_DIM, NUM_HEADS, NUM_KV_HEADS, TOLERANCE, amounts, error_of, tensors, wanted
-from benchmarks.harness import Benchmark, launched, main
-from benchmarks.harness.engine_peers import MOD_PEERS, engines, rates
+from benchmarks.harness import launched, main
+from benchmarks.harness.engine_peers import MOD_PEERS, benchmark_of_engines, engines, rates
 from course_lib.ops.engine import AttentionEngine
 
 MODS = ("window", "soft_cap", "alibi")
@@ -69,17 +69,10 @@ def rows_of(load, options):
     yield from variants.timed(load, rates(MOD_PEERS, amounts(inputs)[1]))
 
 
-BENCHMARK = Benchmark(
-    __doc__,
-    __file__,
-    "medians of CUDA events, graphs, in turns, L2 flushed",
-    keys=("variant", "mod", "shape", "dtype"),
-    values=("median_us", "low_us", "high_us", "tflops", "ratio_to_best_peer", "max_error", "note"),
-    loads=loads,
-    rows=rows_of,
-    shown=("median_us", "tflops", "ratio_to_best_peer"),
+BENCHMARK = benchmark_of_engines(
+    __doc__, __file__, keys=("variant", "mod", "shape", "dtype"),
+    values=("tflops", "ratio_to_best_peer"), loads=loads, rows=rows_of,
 )  # fmt: skip
-
 
 if __name__ == "__main__":
     sys.exit(main(BENCHMARK))

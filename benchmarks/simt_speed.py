@@ -11,7 +11,6 @@ compiling is not in the time, and the median of several runs counts. Rows of one
 those of another machine.
 """
 
-import datetime
 import functools
 import os
 import platform
@@ -24,7 +23,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.harness import Benchmark, largest_error, main
-from benchmarks.harness.about import package
+from benchmarks.harness.about import software
 from course_lib import cuda, profile_triton
 from course_lib.triton_kernels import softmax as triton_softmax
 
@@ -153,11 +152,7 @@ def machine(options):
         "cpu": models[0] if models else platform.processor(),
         "cores": os.cpu_count(),
         "load_before": f"{os.getloadavg()[0]:.1f}",  # other work on the machine: processes waiting for a core
-        "python": platform.python_version(),
-        **{name: package(name) for name in ("torch", "triton", "numba")},
-        "compiler": compiler(),
-        "commit": options.commit,
-        "date": datetime.date.today().isoformat(),
+        **software(options.commit, ("torch", "triton", "numba"), compiler=compiler()),
     }
 
 

@@ -50,9 +50,9 @@ def rungs():
     return [f"{FAMILY}/{variant}" for variant in ops.VARIANTS if variant != FLOAT32]
 
 
-def kernels():
-    """The names of the functions that ncu watches."""
-    return tuple(dict.fromkeys([*(step(stem).kernels[0] for stem in rungs()), PEER_KERNEL]))
+def kernels_of(stems, peer_kernel):
+    """The names of the functions that ncu watches: the first kernel of every rung, and the peer's."""
+    return tuple(dict.fromkeys([*(step(stem).kernels[0] for stem in stems), peer_kernel]))
 
 
 def cases():
@@ -87,7 +87,7 @@ def launch_of(case, plan):
 COUNTERS = Counters(
     __doc__,
     __file__,
-    kernels(),
+    kernels_of(rungs(), PEER_KERNEL),
     METRICS,
     cases,
     launch,

@@ -11,7 +11,6 @@ import sys
 
 from benchmarks.counters import flash_attention_2_rungs as fa2
 from benchmarks.counters.ncu import Counters, main
-from course_lib.cuda.steps import step
 from course_lib.ops import flash_attention_3 as ops
 
 PEER, PEER_KERNEL = "sdpa_cudnn", "cudnn_generated.*"
@@ -31,11 +30,6 @@ def rungs():
     return [f"{ops.FAMILY}/{variant}" for variant in ops.VARIANTS]
 
 
-def kernels():
-    """The names of the functions that ncu watches."""
-    return tuple(dict.fromkeys([*(step(stem).kernels[0] for stem in rungs()), PEER_KERNEL]))
-
-
 def cases():
     """Every rung and the peer at each head_dim, in the order of launch."""
     return fa2.cases_of([*rungs(), PEER])
@@ -49,7 +43,7 @@ def launch(case):
 COUNTERS = Counters(
     __doc__,
     __file__,
-    kernels(),
+    fa2.kernels_of(rungs(), PEER_KERNEL),
     METRICS,
     cases,
     launch,

@@ -8,6 +8,7 @@ May import: the standard library and torch, so that a machine without Triton can
 import datetime
 import importlib
 import os
+import platform
 import re
 import subprocess
 from pathlib import Path
@@ -58,6 +59,28 @@ def package(name):
         return importlib.import_module(name).__version__
     except ImportError:
         return ""
+
+
+def software(commit, packages, **others):
+    """The columns of a benchmark that needs no GPU.
+
+    Parameters
+    ----------
+    commit : str, short name of the commit whose code is measured
+    packages : names of packages whose versions are columns
+    others : further columns, before the commit
+
+    Returns
+    -------
+    dict of str
+    """
+    return {
+        "python": platform.python_version(),
+        **{name: package(name) for name in packages},
+        **others,
+        "commit": commit,
+        "date": datetime.date.today().isoformat(),
+    }
 
 
 def versions(commit, *, on_gpu=True, also=()):

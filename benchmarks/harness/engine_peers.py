@@ -4,13 +4,14 @@
     MLA_PEERS  the same over pages of latents
     MOD_PEERS  the same with a score modification: case.soft_cap, case.slopes (ALiBi), case.window
 
-May import: torch, decode_peers, variants, and the peers inside functions.
+May import: torch, benchmark, decode_peers, variants, and the peers inside functions.
 """
 
 from functools import partial
 
 import torch
 
+from .benchmark import Benchmark
 from .decode_peers import _workspace
 from .variants import Variants, ratio_to_best
 
@@ -33,6 +34,27 @@ def engines(options, inputs, prepared, peers, check, limit, modes=None):
     for name, peer in peers.items():
         variants.add({"variant": name}, partial(peer, inputs), check, limit, optional=True)
     return variants
+
+
+def benchmark_of_engines(doc, file, *, keys, values, loads, rows, more=()):
+    """What a case file declares whose rows are those of `engines`.
+
+    Parameters
+    ----------
+    doc, file, keys, loads, rows : as in Benchmark
+    values : tuple of str, the columns that are printed for each row beside the median
+    more : tuple of str, further columns
+    """
+    return Benchmark(
+        doc,
+        file,
+        "medians of CUDA events, graphs, in turns, L2 flushed",
+        keys=keys,
+        values=("median_us", "low_us", "high_us", *values, *more, "max_error", "note"),
+        loads=loads,
+        rows=rows,
+        shown=("median_us", *values),
+    )
 
 
 def rates(peers, flop, num_bytes=None, of_plan=None):

@@ -108,6 +108,11 @@ def relative_error(outputs, wants):
     return max(errors)
 
 
+def error_of_rows(outputs, want):
+    """relative_error of the first output's first rows, as many as `want` has."""
+    return relative_error([outputs[0][: len(want)]], [want])
+
+
 def installed(module, name):
     """A function of a package, by its name in a module; ImportError where there is no such name."""
     found = importlib.import_module(module)

@@ -146,7 +146,7 @@ def test_the_drafts_are_counted_dry(tmp_path):
 
 def test_every_case_file_is_run_by_all(root):
     """Listed there: each file that declares a benchmark or counters."""
-    declaration = re.compile(r"^(BENCHMARK = (Benchmark|benchmark_of_layers)|COUNTERS = Counters)\(", re.M)
+    declaration = re.compile(r"^(BENCHMARK = (Benchmark|benchmark_of_(?:layers|engines))|COUNTERS = Counters)\(", re.M)
     declared = set()
     for path in [*(root / "benchmarks").glob("*.py"), *(root / "benchmarks" / "counters").glob("*.py")]:
         if declaration.search(path.read_text(encoding="utf-8")):
