@@ -6,6 +6,7 @@ import torch
 
 from course_lib.grading.exercise.spec import Case, Probe
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.ledger.held import too_much_held
 from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.softmax.diagnostics import by_height, by_masked_rows, by_shift, nan_from_the_start
 from course_lib.grading.subjects.softmax.sums import near, say_count
@@ -146,16 +147,16 @@ def _memory(case, ledger):
     """Refuses more numbers alive at one time than the contract allows, in tensors, numpy arrays and lists."""
     num_rows, block_n, head_dim = (case.sizes[name] for name in ("num_rows", "block_n", "head_dim"))
     limit = 4 * num_rows * (block_n + 4) * (head_dim + 4)
-    held = max(ledger["tensor_bytes"], ledger["object_bytes"] - _OBJECTS_OF_PYTHON) // 4
-    if held <= limit:
-        return None
-    return Diagnosis(
-        "too_much_held",
-        f"Every value is right, but beside its inputs the answer held {held:,} numbers at one time (case "
-        f"{case.name!r}, {num_rows} x {case.sizes['num_cols']}, block_n = {block_n}, head_dim = {head_dim}); the "
-        f"contract allows 4 * num_rows * (block_n + 4) * (head_dim + 4) = {limit:,}. Whatever grows with num_cols is "
-        "too much: use a tile, then let it go.",
-    )
+
+    def say(held):
+        return (
+            f"Every value is right, but beside its inputs the answer held {held:,} numbers at one time (case "
+            f"{case.name!r}, {num_rows} x {case.sizes['num_cols']}, block_n = {block_n}, head_dim = {head_dim}); the "
+            f"contract allows 4 * num_rows * (block_n + 4) * (head_dim + 4) = {limit:,}. Whatever grows with num_cols "
+            "is too much: use a tile, then let it go."
+        )
+
+    return too_much_held(ledger, limit, say, python_bytes=_OBJECTS_OF_PYTHON)
 
 
 def _largest_operator(case, ledger):

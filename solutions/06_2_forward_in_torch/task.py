@@ -1,6 +1,5 @@
 """06.2 FlashAttention-1 in torch tiles: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
@@ -15,10 +14,7 @@ EXERCISE = exercise(
     ),
     make_inputs=cases.head_inputs,
     make_run=cases.head_run,
-    oracle=cases.oracle(),
-    baseline=cases.baseline(),
-    rules={"out": "weights", "lse": "lse"},
-    largest_score=magnitude.of_attention(),
+    **cases.judged(),
     probes=diagnostics.tile_probes(cases.one_torch_head),
     diagnose=diagnostics.diagnose_head,
     ledger_rule=diagnostics.one_tile_of_scores,

@@ -1,6 +1,6 @@
 """06.3 FlashAttention-1 in CUDA, one thread a query row: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude, probes
+from course_lib.grading.exercise import probes
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, exercise, late
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
@@ -60,10 +60,7 @@ EXERCISE = exercise(
     ),
     make_inputs=cases.heads_inputs,
     make_run=lambda case, tensors: cases.heads_run(case, tensors, threads=cases.tiles(case)[0]),
-    oracle=cases.oracle(),
-    baseline=cases.baseline(),
-    rules={"out": "weights", "lse": "lse"},
-    largest_score=magnitude.of_attention(),
+    **cases.judged(),
     probes=(*diagnostics.tile_probes(cases.one_head), masks.head_probe(cases.HEADS), probes.other_scale(_ONE_TILE)),
     diagnose=diagnostics.diagnose_head,
     ledger_rule=_judge_way,

@@ -1,6 +1,6 @@
 """06.4 Causal FlashAttention-1 in Triton: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude, probes
+from course_lib.grading.exercise import probes
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
@@ -61,10 +61,7 @@ EXERCISE = exercise(
     ),
     make_inputs=cases.heads_inputs,
     make_run=lambda case, tensors: cases.heads_run(case, tensors, constants={"BLOCK_D": _block_d(case)}),
-    oracle=cases.oracle(causal=True),
-    baseline=cases.baseline(causal=True),
-    rules={"out": "weights", "lse": "lse"},
-    largest_score=magnitude.of_attention(causal=True),
+    **cases.judged(causal=True),
     probes=(
         *diagnostics.tile_probes(cases.one_head),
         masks.head_probe(cases.HEADS),

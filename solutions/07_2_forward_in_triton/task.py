@@ -48,10 +48,7 @@ EXERCISE = exercise(
     ),
     make_inputs=flash2.forward_inputs,
     make_run=flash2.forward_run,
-    oracle=flash2.oracle(),
-    baseline=flash2.baseline(),
-    rules={"out": "weights", "lse": "lse"},
-    largest_score=flash2.largest_score(),
+    **flash2.judged(),
     unread=flash2.unread,
     probes=(
         *diagnostics.tile_probes(cases.one_head),

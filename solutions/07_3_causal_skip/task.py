@@ -1,11 +1,8 @@
 """07.3 Causal FlashAttention-2 in Triton: what the judge runs."""
 
-import math
-
 from course_lib.grading.exercise import probes
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.attention.diagnostics import near
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention import masks as masks
@@ -93,25 +90,18 @@ def _computed(case, ledger):
 
 def _by_seen(evidence):
     """Equal scores and v = 1, 2, 3, …: how many keys each query saw, if they are the first ones."""
-    seen = evidence.readings.get("seen")
-    if seen is None or any(math.isnan(value) for value in seen):
+    reading = masks.read_seen(evidence)
+    if reading is None:
         return None
-    sizes = next(p.case for p in evidence.exercise.probes if p.name == "seen").sizes
-    num_q, num_kv = sizes["seq_len_q"], sizes["seq_len_kv"]
+    seen, num_q, num_kv, wrong = reading
     offset = num_kv - num_q
-    wrong = [row for row, keys in enumerate(seen) if not near(keys, row + offset + 1)]
-    if not wrong:
-        return None
     start = (
         f"Equal scores, seq_len_q = {num_q}, seq_len_kv = {num_kv}: row {wrong[0]} may see {wrong[0] + offset + 1} "
         f"keys and saw {max(seen[wrong[0]], 0):.4g}"
     )
-    for code, rule, words in _rules(num_q, num_kv):
-        if all(near(keys, rule(row)) for row, keys in enumerate(seen)):
-            return Diagnosis(code, f"{start}: {words}.")
-    padded = -(-num_kv // BLOCK_N) * BLOCK_N - num_kv
-    if all(near((seen[r] + 1) / 2, (n := r + offset + 1) * (n + 1) / 2 / (n + padded)) for r in wrong):
-        return Diagnosis("tail_counted", f"{start}: {padded} elements beyond the last key were counted, with v = 0.")
+    found = masks.by_rule(seen, _rules(num_q, num_kv), start) or masks.by_padding(seen, num_kv, wrong, BLOCK_N, start)
+    if found is not None:
+        return found
     if all(seen[row] < row + offset + 1 for row in wrong):
         return Diagnosis(
             "tile_skipped",
@@ -174,10 +164,7 @@ EXERCISE = exercise(
     ),
     make_inputs=flash2.forward_inputs,
     make_run=_run,
-    oracle=flash2.oracle(causal=True),
-    baseline=flash2.baseline(causal=True),
-    rules={"out": "weights", "lse": "lse"},
-    largest_score=flash2.largest_score(causal=True),
+    **flash2.judged(causal=True),
     probes=(
         *diagnostics.tile_probes(cases.one_head),
         probes.other_scale(cases.one_head(1, BLOCK_N)),

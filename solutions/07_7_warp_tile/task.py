@@ -87,10 +87,7 @@ EXERCISE = exercise(
     ),
     make_inputs=_inputs,
     make_run=_run,
-    oracle=flash2_cases.oracle(),
-    baseline=flash2_cases.baseline(),
-    rules={"out": "weights", "lse": "lse"},
-    largest_score=flash2_cases.largest_score(),
+    **flash2_cases.judged(),
     unread=flash2_cases.unread,
     probes=(
         *(_in_half(probe) for probe in diagnostics.tile_probes(_sizes)),

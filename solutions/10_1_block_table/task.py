@@ -1,5 +1,7 @@
 """10.1 Block table arithmetic: what the judge runs."""
 
+from functools import partial
+
 import torch
 
 from course_lib.grading.exercise.spec import Case, exercise
@@ -71,7 +73,7 @@ _SLOTS = (
 
 
 def _diagnose(evidence):
-    looks = (_by_slots, _by_pages, _by_unused)
+    looks = (_by_slots, *(partial(_by_count, *count) for count in _COUNTS))
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
@@ -129,13 +131,6 @@ _NEW = (
 )  # fmt: skip
 
 
-def _by_pages(evidence):
-    wrong = _wrong(evidence, "new_pages")
-    if not wrong:
-        return None
-    return _by_count(wrong, "new_pages", _NEW, "takes {right} new pages", "pages_wrong")
-
-
 _UNUSED = (
     ("no_page_boundary", lambda s, e, p: p - e % p,
      "where the last page is full, {p} - 0 is a whole page that the sequence does not hold"),
@@ -147,15 +142,17 @@ _UNUSED = (
 )  # fmt: skip
 
 
-def _by_unused(evidence):
-    wrong = _wrong(evidence, "unused")
+_COUNTS = (  # output, its rules, what the right number says, the code where no rule fits
+    ("new_pages", _NEW, "takes {right} new pages", "pages_wrong"),
+    ("unused", _UNUSED, "leaves {right} slots of its pages unused", "unused_wrong"),
+)
+
+
+def _by_count(name, rules, what, fallback, evidence):
+    """Which rule gives these counts in every case that is wrong."""
+    wrong = _wrong(evidence, name)
     if not wrong:
         return None
-    return _by_count(wrong, "unused", _UNUSED, "leaves {right} slots of its pages unused", "unused_wrong")
-
-
-def _by_count(wrong, name, rules, what, fallback):
-    """Which rule gives these counts in every case that is wrong."""
     case = wrong[0]
     s, e, p = case.case.sizes.values()
     got, right = case.first.outputs[name].item(), int(case.ref[name])

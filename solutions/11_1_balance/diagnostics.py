@@ -1,25 +1,15 @@
 """Diagnoses of keys dealt out to blocks: the first promise that is broken, and where.
 
-May import: verdict.
+May import: verdict, subjects.triples.
 """
 
 from course_lib.grading.report.verdict import Diagnosis
-
-
-def read(numbers):
-    """The items of each block, from the row of numbers of `dealt`."""
-    blocks, position = [], 0
-    while position < len(numbers):
-        end = position + 1 + 3 * numbers[position]
-        flat = numbers[position + 1 : end]
-        blocks.append(list(zip(flat[::3], flat[1::3], flat[2::3], strict=True)))
-        position = end
-    return blocks
+from course_lib.grading.subjects.triples import lists_of_triples
 
 
 def first_mistake(name, seq_lens, num_blocks, step, numbers):
     """Diagnosis of the first promise that the items break, or None."""
-    blocks = read(numbers)
+    blocks = lists_of_triples(numbers)  # the items of each block
     start = f"Case {name!r}, {len(seq_lens)} requests, {sum(seq_lens)} keys, {num_blocks} blocks, step {step}"
     if len(blocks) != num_blocks:
         return Diagnosis(

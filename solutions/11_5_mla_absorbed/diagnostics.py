@@ -4,6 +4,7 @@ import torch
 
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.guesses import by_guess
+from course_lib.grading.subjects.ledger.held import too_much_held
 
 NAMES = ("q_nope", "q_rope", "latents", "rope_keys", "w_uk", "w_uv")
 _OBJECTS_OF_PYTHON = 64 << 10  # bytes that numbers and frames may take
@@ -147,11 +148,11 @@ def absorbed_way(case, ledger):
         )
     limit = 8 * (heads + num_keys) * (latent + rope) + 8 * heads * (num_keys + dim + dim_v)
     limit += heads * latent * max(dim, dim_v)
-    held = max(ledger["tensor_bytes"], ledger["object_bytes"] - _OBJECTS_OF_PYTHON) // 4
-    if held <= limit:
-        return None
-    return Diagnosis(
-        "too_much_held",
-        f"{start} the answer held {held:,} numbers at one time beside its inputs; the contract allows {limit:,}. What "
-        "grows with num_heads * num_keys * head_dim is too much.",
-    )
+
+    def say(held):
+        return (
+            f"{start} the answer held {held:,} numbers at one time beside its inputs; the contract allows {limit:,}. "
+            "What grows with num_heads * num_keys * head_dim is too much."
+        )
+
+    return too_much_held(ledger, limit, say, python_bytes=_OBJECTS_OF_PYTHON)

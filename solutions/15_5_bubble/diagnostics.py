@@ -1,29 +1,19 @@
 """Diagnoses of a pipeline's timetable: the first promise that is broken, on which stage and when.
 
-May import: verdict.
+May import: verdict, subjects.triples.
 """
 
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.triples import lists_of_triples
 
 FORWARD, BACKWARD = 0, 1
 NAMES = ("forward", "backward")
 
 
-def read(numbers):
-    """Of each stage a list of (kind, micro-batch, begin), from the row of numbers of `written`."""
-    stages, place = [], 0
-    while place < len(numbers):
-        end = place + 1 + 3 * numbers[place]
-        flat = numbers[place + 1 : end]
-        stages.append(list(zip(flat[::3], flat[1::3], flat[2::3], strict=True)))
-        place = end
-    return stages
-
-
 def first_mistake(name, sizes, numbers):
     """Diagnosis of the first promise that the timetable breaks, or None; `sizes` as of `timetable`."""
     num_stages, num_micro, forward, backward = sizes
-    stages = read(numbers)
+    stages = lists_of_triples(numbers)  # of each stage: (kind, micro-batch, begin)
     start = (
         f"Case {name!r}, {num_stages} stage{'s' * (num_stages > 1)}, {num_micro} micro-batch{'es' * (num_micro > 1)}, "
         f"forward {forward}, backward {backward}"

@@ -1,11 +1,12 @@
 """Cases, inputs and runs of attention in tiles: one head in torch, whole batches in CUDA and Triton.
 
-May import: spec, protocol, inputs, reference, attention.cases.
+May import: spec, protocol, inputs, magnitude, reference, attention.cases.
 """
 
 import torch
 
 from ....reference import attention as reference
+from ...exercise import magnitude
 from ...exercise.spec import Case
 from ...processes.protocol import Ref, Run
 from ..attention.cases import qkv, scale_of
@@ -129,6 +130,16 @@ def oracle(causal=False):
 def baseline(causal=False):
     """(case, tensors) -> {"out", "lse"}, in the dtype of the inputs."""
     return lambda case, tensors: _named(reference.rounded_attention_lse(**tensors, causal=causal, **_scale(case)))
+
+
+def judged(causal=False):
+    """The options of `exercise` that say what is right: (out, lse) as in float64, within the rounding of attention."""
+    return {
+        "oracle": oracle(causal),
+        "baseline": baseline(causal),
+        "rules": {"out": "weights", "lse": "lse"},
+        "largest_score": magnitude.of_attention(causal=causal),
+    }
 
 
 def _scale(case):

@@ -2,8 +2,8 @@
 
 Two tiles of 16 keys, the second one's scores 1 higher, show how the first tile's sum and output were rescaled.
 
-May import: spec, probes, verdict, evidence (as data), diagnosis, cases, limits, masks, diagnostics of attention and
-softmax.
+May import: spec, probes, verdict, evidence (as data), diagnosis, cases, ledger.held, limits, masks, diagnostics of
+attention and softmax.
 """
 
 import math
@@ -15,6 +15,7 @@ from ...exercise.spec import Case, Probe
 from ...judge.diagnosis import runs_of
 from ...report.verdict import Diagnosis
 from ..attention.diagnostics import by_other_scale, diagnose_attention, near
+from ..ledger.held import too_much_held
 from ..limits import by_limit
 from ..softmax.diagnostics import by_shift
 from ..softmax.lse import say_lse
@@ -269,12 +270,12 @@ def _memory(case, ledger):
     """Refuses more numbers alive at one time than the contract allows, in tensors, numpy arrays and lists."""
     num_q, num_kv, head_dim, block_m, block_n = case.sizes.values()
     limit = 8 * (num_q + block_m + block_n + 16) * (head_dim + 4) + 8 * block_m * block_n
-    held = max(ledger["tensor_bytes"], ledger["object_bytes"] - _OBJECTS_OF_PYTHON) // 4
-    if held <= limit:
-        return None
-    return Diagnosis(
-        "too_much_held",
-        f"Every value is right, but beside its inputs the answer held {held:,} numbers at one time (case "
-        f"{case.name!r}, {num_q} queries, {num_kv} keys, tiles of {block_m} x {block_n}); the contract allows "
-        f"{limit:,}. What grows with seq_len_kv is too much: use a tile, then let it go.",
-    )
+
+    def say(held):
+        return (
+            f"Every value is right, but beside its inputs the answer held {held:,} numbers at one time (case "
+            f"{case.name!r}, {num_q} queries, {num_kv} keys, tiles of {block_m} x {block_n}); the contract allows "
+            f"{limit:,}. What grows with seq_len_kv is too much: use a tile, then let it go."
+        )
+
+    return too_much_held(ledger, limit, say, python_bytes=_OBJECTS_OF_PYTHON)

@@ -55,24 +55,46 @@ def seen_probe(case):
     return Probe("seen", case, lambda _inputs, outputs: (2.0 * outputs["out"].double()[0, 0, :, 0] - 1.0).tolist())
 
 
-def by_seen(evidence):
+def read_seen(evidence):
+    """(keys that each row saw, seq_len_q, seq_len_kv, rows that saw wrong ones) of `seen_probe`; None without any."""
     seen = evidence.readings.get("seen")
     if seen is None or any(math.isnan(value) for value in seen):
         return None
     sizes = next(p.case for p in evidence.exercise.probes if p.name == "seen").sizes
     num_q, num_kv = sizes["seq_len_q"], sizes["seq_len_kv"]
-    offset = num_kv - num_q
-    wrong = [row for row, keys in enumerate(seen) if not near(keys, row + offset + 1)]
-    if not wrong:
+    wrong = [row for row, keys in enumerate(seen) if not near(keys, row + num_kv - num_q + 1)]
+    return (seen, num_q, num_kv, wrong) if wrong else None
+
+
+def by_rule(seen, rules, start):
+    """Diagnosis of the first of the rules (code, row -> keys that it saw, words) that holds in all rows, or None."""
+    for code, rule, words in rules:
+        if all(near(keys, rule(row)) for row, keys in enumerate(seen)):
+            return Diagnosis(code, f"{start}: {words}.")
+    return None
+
+
+def by_padding(seen, num_kv, wrong, tile, start):
+    """Diagnosis of rows that counted the elements between the last key and the end of its tile, with v = 0, or None."""
+    padded, offset = -(-num_kv // tile) * tile - num_kv, num_kv - len(seen)
+    if all(near((seen[r] + 1) / 2, (n := r + offset + 1) * (n + 1) / 2 / (n + padded)) for r in wrong):
+        return Diagnosis("tail_counted", f"{start}: {padded} elements beyond the last key were counted, with v = 0.")
+    return None
+
+
+def by_seen(evidence):
+    reading = read_seen(evidence)
+    if reading is None:
         return None
-    row = wrong[0]
+    seen, num_q, num_kv, wrong = reading
+    offset, row = num_kv - num_q, wrong[0]
     start = (
         f"Equal scores, seq_len_q = {num_q}, seq_len_kv = {num_kv}: row {row} may see {row + offset + 1} keys and saw "
         f"{seen[row]:.4g}"
     )
-    for code, rule, words in _key_rules(offset, num_kv):
-        if all(near(keys, rule(r)) for r, keys in enumerate(seen)):
-            return Diagnosis(code, f"{start}: {words}.")
+    ruled = by_rule(seen, _key_rules(offset, num_kv), start)
+    if ruled is not None:
+        return ruled
     found = _by_tiles(seen, wrong, offset, num_kv, start)
     if found is not None or seen[row] > 2 * num_kv:
         return found  # no mean of that many keys: not a matter of which ones
@@ -103,9 +125,9 @@ def _by_tiles(seen, wrong, offset, num_kv, start):
             f"{start}: all keys of the tiles that were not skipped. Inside a tile that the diagonal crosses, give the "
             "keys beyond row + offset the score -inf.",
         )
-    padded = -(-num_kv // TILE) * TILE - num_kv
-    if all(near((seen[r] + 1) / 2, (n := r + offset + 1) * (n + 1) / 2 / (n + padded)) for r in wrong):
-        return Diagnosis("tail_counted", f"{start}: {padded} elements beyond the last key were counted, with v = 0.")
+    padded = by_padding(seen, num_kv, wrong, TILE, start)
+    if padded is not None:
+        return padded
     if all(keys < r + offset + 1 for r, keys in enumerate(seen) if r in wrong) and len(wrong) < num_q:
         return Diagnosis(
             "tile_skipped",

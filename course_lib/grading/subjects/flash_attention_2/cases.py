@@ -116,6 +116,16 @@ def largest_score(causal=False):
     return lambda case, inputs: 0.0 if case.values == "below_1e9" else found(case, inputs)
 
 
+def judged(causal=False):
+    """The options of `exercise` that say what is right: (out, lse) as in float64, rounded as the contract rounds."""
+    return {
+        "oracle": oracle(causal),
+        "baseline": baseline(causal),
+        "rules": {"out": "weights", "lse": "lse"},
+        "largest_score": largest_score(causal),
+    }
+
+
 def unread(case, _tensors):
     """lse of scores that far below is the score itself, and may be rounded as a number of that size."""
     shape = tuple(case.sizes[name] for name in ("batch_size", "num_heads", "seq_len_q"))
