@@ -6,7 +6,7 @@ compiles the cell and binds NAME to the Kernel. When the cell does not compile, 
 the cell's own line and NAME is bound to a ``NotCompiled`` that carries the text, so that ``check`` reports the compile
 error and never judges a kernel of an earlier run. Under COURSE_STRICT=1 the error is raised instead.
 
-May import: errors, cuda, IPython, and grading.client to start the judge early.
+May import: errors, notation, cuda, IPython, and grading.client to start the judge early.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from .errors import CourseError
+from .notation import number_or_text
 
 BODY_LINE = 2  # the line %%cuda is line 1 of the cell
 _TODO = re.compile(r"//\s*TODO \d\d\.\d+")
@@ -72,17 +73,8 @@ def parse_line(line):
         key, equals, value = define.partition("=")
         if not equals or not key.isidentifier() or not value:
             _raise_usage(f"-D {define} has no value")
-        defines[key] = _number(value)
+        defines[key] = number_or_text(value)
     return options.name, defines, options.entry
-
-
-def _number(text):
-    for convert in (int, float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return text
 
 
 def excerpt(source, error, *, first_line=BODY_LINE, context=1):

@@ -1,4 +1,4 @@
-"""Constants shared by all of the course.
+"""Constants and spellings shared by all of the course.
 
 May import: nothing of the course.
 """
@@ -30,3 +30,13 @@ ITEMSIZE = {
 
 # dtype name -> unit roundoff (half the spacing of numbers next to 1)
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def number_or_text(text):
+    """Parse a number: "128" -> 128, "0.5" -> 0.5; other text unchanged."""
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text

@@ -1,12 +1,13 @@
 """Read benchmarks/results/<device>/<family>.csv, the only home of performance numbers.
 
-May import: the standard library, tables.
+May import: the standard library, notation, tables.
 """
 
 import csv
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..notation import number_or_text
 from .tables import Table
 
 RESULTS_ROOT = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
@@ -141,9 +142,4 @@ def _number(text):
     """Parse a cell: "128" -> 128, "0.5" -> 0.5, "" -> None, other text unchanged."""
     if text is None or text == "":
         return None
-    for convert in (int, float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return text
+    return number_or_text(text)

@@ -11,7 +11,7 @@ from . import _decode_triton as triton_launches
 from ._decode_checks import LAYOUTS as LAYOUTS
 from ._decode_checks import require
 from ._foundation.checks import positive_scale, require_step
-from ._foundation.launch import Launches, cuda_launch
+from ._foundation.launch import Launches, cuda_launch, ring_launch
 from ._foundation.sizes import ELEMENTS, attention_outputs, ceil_div
 from ._foundation.splits import MAX_SPLITS, choose_num_splits, scratch, slots
 from ._foundation.typed import typed
@@ -130,15 +130,13 @@ def _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tun
     shape = GROUPED | (tuning or {})
     if num_splits is None:
         num_splits = choose_num_splits(batch_size * num_kv_heads, longest, slots(q, GROUPED_BLOCKS_PER_SM))
-    defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": num_heads // num_kv_heads} | shape
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": num_heads // num_kv_heads}
     out, lse = attention_outputs(q)
     arguments = (
         *inputs, out, lse, *scratch(q, num_kv_heads, num_splits, counters), num_kv_heads, num_splits,
         ceil_div(longest, num_splits), *strides, scale * math.log2(math.e),
     )  # fmt: skip
-    shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * 4 * shape["TILE_KEYS"] * head_dim
-    grid = (batch_size * num_splits * num_kv_heads,)
-    return cuda_launch(
-        "decode/04_grouped_heads", grid, 32 * shape["NUM_WARPS"], arguments, (out, lse), defines=defines,
-        shared_bytes=shared_bytes,
-    )  # fmt: skip
+    options = {"shape": shape, "defines": defines, "tile_bytes": 4 * shape["TILE_KEYS"] * head_dim}
+    return ring_launch(
+        "decode/04_grouped_heads", batch_size * num_splits * num_kv_heads, arguments, (out, lse), **options
+    )

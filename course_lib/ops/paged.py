@@ -10,7 +10,7 @@ from ..cuda.steps import names
 from ..errors import UnsupportedError
 from . import _paged_triton as triton_launches
 from ._foundation.checks import positive_scale, require_step
-from ._foundation.launch import Launches, cuda_launch
+from ._foundation.launch import Launches, cuda_launch, ring_launch
 from ._foundation.sizes import ELEMENTS, attention_outputs, ceil_div
 from ._foundation.splits import choose_split_len, partials, scratch, slots
 from ._foundation.typed import typed
@@ -152,18 +152,16 @@ def _plan_grouped(inputs, num_kv_heads, sizes, strides, scale, longest, split_le
         num_slots = slots(q, shape["BLOCKS_PER_SM"])
         split_len = choose_split_len(len(q) * num_kv_heads, longest, num_slots, WAVES, min_split_len=MIN_SPLIT_LEN)
     num_splits = ceil_div(longest, split_len)
-    defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": group} | shape
+    defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": group}
     out, lse = attention_outputs(q)
     arguments = (
         *inputs, out, lse, *scratch(q, num_kv_heads, num_splits, counters), num_kv_heads, *sizes, num_splits, split_len,
         *strides, scale * math.log2(math.e),
     )  # fmt: skip
-    shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * 4 * shape["TILE_KEYS"] * head_dim
-    grid = (batch_size * num_splits * num_kv_heads,)
-    return cuda_launch(
-        "paged/04_paged_grouped", grid, 32 * shape["NUM_WARPS"], arguments, (out, lse), defines=defines,
-        shared_bytes=shared_bytes,
-    )  # fmt: skip
+    options = {"shape": shape, "defines": defines, "tile_bytes": 4 * shape["TILE_KEYS"] * head_dim}
+    return ring_launch(
+        "paged/04_paged_grouped", batch_size * num_splits * num_kv_heads, arguments, (out, lse), **options
+    )
 
 
 def choose_shape(q, num_kv_heads, longest, tile_bytes):

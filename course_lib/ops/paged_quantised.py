@@ -12,7 +12,7 @@ from . import _paged_checks as checks
 from . import _paged_triton as triton_launches
 from . import paged
 from ._foundation.checks import positive_scale, require_capability, require_language
-from ._foundation.launch import cuda_launch
+from ._foundation.launch import cuda_launch, ring_launch
 from ._foundation.sizes import ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div
 from ._foundation.splits import choose_split_len, scratch, slots
 from ._foundation.typed import typed
@@ -111,18 +111,16 @@ def _plan_cuda(inputs, num_kv_heads, sizes, strides, scale, longest, split_len, 
         )
     num_splits = ceil_div(longest, split_len)
     defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": group}
-    defines |= {"KV": checks.BYTES[k_pages.dtype]} | shape
+    defines["KV"] = checks.BYTES[k_pages.dtype]
     out, lse = attention_outputs(q)
     arguments = (
         *inputs, out, lse, *scratch(q, num_kv_heads, num_splits), num_kv_heads, *sizes, num_splits, split_len,
         *strides, scale * math.log2(math.e),
     )  # fmt: skip
-    shared_bytes = shape["NUM_WARPS"] * shape["NUM_STAGES"] * stage_bytes
-    grid = (batch_size * num_splits * num_kv_heads,)
-    return cuda_launch(
-        "paged/06_quantised_kv", grid, 32 * shape["NUM_WARPS"], arguments, (out, lse), defines=defines,
-        shared_bytes=shared_bytes,
-    )  # fmt: skip
+    options = {"shape": shape, "defines": defines, "tile_bytes": stage_bytes}
+    return ring_launch(
+        "paged/06_quantised_kv", batch_size * num_splits * num_kv_heads, arguments, (out, lse), **options
+    )
 
 
 def reshape_and_cache_quantised(

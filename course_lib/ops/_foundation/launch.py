@@ -101,6 +101,20 @@ def cuda_launch(stem, grid, block, arguments, outputs, *, kernel=None, defines=N
     return Launch("cuda", function, grid, block, arguments, {}, outputs, shared_bytes)
 
 
+def ring_launch(stem, num_blocks, arguments, outputs, *, shape, defines, tile_bytes):
+    """The Launch of a CUDA step whose warps each keep a ring of tiles in shared memory.
+
+    Parameters
+    ----------
+    shape : dict, macros of the kernel; NUM_WARPS of a block, NUM_STAGES tiles of a ring
+    defines : dict, its other macros
+    tile_bytes : int, shared memory of one tile
+    the rest as in `cuda_launch`
+    """
+    options = {"defines": defines | shape, "shared_bytes": shape["NUM_WARPS"] * shape["NUM_STAGES"] * tile_bytes}
+    return cuda_launch(stem, (num_blocks,), 32 * shape["NUM_WARPS"], arguments, outputs, **options)
+
+
 def triton_launch(stem, grid, arguments, constants, outputs, *, kernel=None):
     """The launch of a Triton twin of a step; `kernel` says which one where it has several."""
     from ...triton_kernels import load
