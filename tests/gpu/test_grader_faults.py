@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from scale_kernel import GOOD, HEAD, X, scale_run
+from scale_kernel import GOOD, HEAD, X, fault_of, scale_run
 
 from course_lib.grading.processes import isolation
 from course_lib.grading.processes.protocol import ChildTask
@@ -22,10 +22,6 @@ def run(source, language="cuda", wall_seconds=60.0):
     case = scale_run((2, 1, 1), (64, 1, 1), constants=constants)
     task = ChildTask(language, source, "scale_kernel", (case,), engine="gpu", wall_seconds=wall_seconds)
     return isolation.run_task(task)
-
-
-def fault_of(result):
-    return result.fault or result.runs[0].fault
 
 
 @pytest.fixture(autouse=True)

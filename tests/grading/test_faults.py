@@ -5,6 +5,7 @@ import time
 
 import pytest
 import torch
+from scale_kernel import fault_of
 
 from course_lib.grading.processes import isolation
 from course_lib.grading.processes.protocol import Change, ChildTask, Ref, Run
@@ -17,10 +18,6 @@ GOOD = "def answer(x, block_n): return x * 2"
 
 def run(source, **limits):
     return isolation.run_task(ChildTask("python", source, "answer", (RUN,), filename="In [3]", **limits))
-
-
-def fault_of(result):
-    return result.fault or result.runs[0].fault
 
 
 @pytest.fixture(autouse=True)

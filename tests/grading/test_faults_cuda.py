@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from scale_kernel import GOOD, HEAD, N, X, scale_run
+from scale_kernel import GOOD, HEAD, N, X, first_fault, scale_run
 
 from course_lib.book.regions import included, solved
 from course_lib.grading.exercise import registry, submissions
@@ -24,11 +24,6 @@ def run(source, *, schedules=("forward", "reverse"), block=(64, 1, 1), constants
     )
 
 
-def fault_of(result):
-    run_result = result.runs[0]
-    return result.fault or run_result.fault or next(iter(run_result.findings), None)
-
-
 def body(*lines):
     """A kernel whose own lines begin at line 4 of the cell."""
     return HEAD + "".join(f"  {line}\n" for line in lines) + "}\n"
@@ -36,7 +31,7 @@ def body(*lines):
 
 def test_a_right_kernel_has_outputs_ledger_and_no_fault():
     result = run(GOOD)
-    assert fault_of(result) is None
+    assert first_fault(result) is None
     only = result.runs[0]
     assert torch.equal(only.outputs["out"], 2 * X)
     assert torch.equal(only.schedule_outputs["reverse"]["out"], 2 * X)
@@ -80,41 +75,41 @@ def test_outcome(name):
     source, kind, sentence, lines = OUTCOMES[name]
     started = time.perf_counter()
     result = run(source)
-    fault = fault_of(result)
+    fault = first_fault(result)
     assert fault is not None
     assert kind in (None, fault.kind), fault
     assert re.search(sentence, fault.message), fault.message
     assert fault.line in lines, fault
     assert time.perf_counter() - started < 15
-    assert fault_of(run(GOOD)) is None
+    assert first_fault(run(GOOD)) is None
 
 
 def test_endless_recursion_is_named():
     source = "__device__ float deeper(float y, int n) { return n < 0 ? y : deeper(y + 1.0f, n + 1) * 1.5f; }\n" + body(
         "if (i < n) out[i] = deeper(x[i], n);"
     )
-    assert fault_of(run(source)).kind == "recursion"
+    assert first_fault(run(source)).kind == "recursion"
 
 
 def test_a_faulty_kernel_without_schedules_does_not_take_the_grader_down():
     source = body("out[i * 100000000LL] = 1.0f;")
     result = run(source, schedules=())
-    assert fault_of(result).kind in ("out_of_bounds", "exception")
+    assert first_fault(result).kind in ("out_of_bounds", "exception")
 
 
 def test_an_endless_loop_without_schedules_is_stopped():
     result = run(body("while (((volatile float*)out)[0] != 1.0f) { }"), schedules=(), wall_seconds=1.5)
-    assert fault_of(result).kind == "timeout"
+    assert first_fault(result).kind == "timeout"
 
 
 def test_an_endless_loop_that_the_compiler_folds_is_stopped_in_time():
-    fault = fault_of(run(body("float y = 0.0f;", "while (y < 1.0f) { y *= 2.0f; }", "out[i] = y;"), wall_seconds=5))
+    fault = first_fault(run(body("float y = 0.0f;", "while (y < 1.0f) { y *= 2.0f; }", "out[i] = y;"), wall_seconds=5))
     assert fault.kind == "timeout" and fault.line is not None  # no step is left to count, the time limit names a line
 
 
 def test_an_empty_endless_loop_is_named_by_its_own_line():
     lines = "out[i] = 0.0f;  // while", "n += 1;", "for (;;) {", "}"
-    fault = fault_of(run(body(*lines), wall_seconds=5))
+    fault = first_fault(run(body(*lines), wall_seconds=5))
     assert (fault.kind, fault.line) == ("timeout", 6) and fault.message.startswith("line 6: ")
 
 
@@ -157,7 +152,7 @@ def test_constants_choose_the_build():
 
 
 def test_a_launch_that_no_gpu_accepts():
-    fault = fault_of(run(GOOD, block=(2048, 1, 1)))
+    fault = first_fault(run(GOOD, block=(2048, 1, 1)))
     assert fault.kind == "launch_configuration" and "2048" in fault.message
 
 

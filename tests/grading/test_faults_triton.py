@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from scale_kernel import N, X, scale_run
+from scale_kernel import N, X, first_fault, scale_run
 
 from course_lib.grading.processes import isolation
 from course_lib.grading.processes.protocol import Change, ChildTask
@@ -32,14 +32,9 @@ GOOD = (
 )
 
 
-def fault_of(result):
-    run_result = result.runs[0]
-    return result.fault or run_result.fault or next(iter(run_result.findings), None)
-
-
 def test_a_right_kernel_has_outputs_ledger_and_no_fault():
     result = run(*GOOD)
-    assert fault_of(result) is None
+    assert first_fault(result) is None
     only = result.runs[0]
     assert torch.equal(only.outputs["out"], 2 * X) and torch.equal(only.schedule_outputs["reverse"]["out"], 2 * X)
     assert only.launches == 1
@@ -49,7 +44,7 @@ def test_a_right_kernel_has_outputs_ledger_and_no_fault():
 def test_what_numpy_says_of_the_interpreter_is_not_printed_by_the_answer():
     noisy = "x = tl.load(x_ptr + cols, mask=cols < n, other=0.0)", "y = tl.exp(x * 1000.0)", GOOD[1]
     result = run('print("mine")', *noisy)
-    assert fault_of(result) is None
+    assert first_fault(result) is None
     assert "mine" in result.printed and "Warning" not in result.printed
 
 
@@ -66,21 +61,21 @@ OUTCOMES = {
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_outcome(name):
     lines, kind, sentence, numbers = OUTCOMES[name]
-    fault = fault_of(run(*lines))
+    fault = first_fault(run(*lines))
     assert fault is not None and fault.kind == kind, fault
     assert re.search(sentence, fault.message), fault.message
     assert fault.line in numbers, fault
-    assert fault_of(run(*GOOD)) is None
+    assert first_fault(run(*GOOD)) is None
 
 
 def test_an_endless_loop_is_stopped_and_its_line_named():
-    fault = fault_of(run("while True:", "    cols += 1", wall_seconds=3))
+    fault = first_fault(run("while True:", "    cols += 1", wall_seconds=3))
     assert fault.kind == "timeout" and fault.line in (7, 8)
 
 
 def test_a_plain_function_is_no_kernel():
     source = "import torch\ndef scale_kernel(x_ptr, out_ptr, n, BLOCK_N): out_ptr.copy_(2 * x_ptr)\n"
-    fault = fault_of(run(source=source))
+    fault = first_fault(run(source=source))
     assert fault.kind == "no_launch" and "@triton.jit" in fault.message
 
 
@@ -94,7 +89,7 @@ def test_a_wrapper_that_calls_torch_launches_nothing():
         "        return lambda x, out, n, BLOCK_N: out.copy_(2 * x)\n"
         "scale_kernel = Wrapper()\n"
     )
-    assert fault_of(run(source=source)).kind == "no_launch"
+    assert first_fault(run(source=source)).kind == "no_launch"
 
 
 def test_an_object_that_only_looks_like_a_kernel_is_none():
@@ -107,12 +102,12 @@ def test_an_object_that_only_looks_like_a_kernel_is_none():
         "        def launch(x, out, n, BLOCK_N):\n            other_kernel[grid](x, out, n, BLOCK_N)\n"
         "            out.copy_(2 * x)\n        return launch\nscale_kernel = Lookalike()\n"
     )
-    fault = fault_of(run(source=lookalike))
+    fault = first_fault(run(source=lookalike))
     assert fault.kind == "no_launch" and "is a plain Lookalike" in fault.message and "@triton.jit" in fault.message
 
 
 def test_a_missing_parameter_is_a_wrong_signature():
-    fault = fault_of(run(source=HEAD.replace(", n,", ",") + f"    {GOOD[0]}\n"))
+    fault = first_fault(run(source=HEAD.replace(", n,", ",") + f"    {GOOD[0]}\n"))
     assert fault.kind == "wrong_signature" and "scale_kernel" in fault.message
 
 
@@ -130,7 +125,7 @@ def test_constants_and_helpers_of_the_text_are_found():
         1,
     )
     result = run(source=source + f"    {GOOD[0]}\n    tl.store(out_ptr + cols, twice(x), mask=cols < n)\n")
-    assert fault_of(result) is None and torch.equal(result.runs[0].outputs["out"], 2 * X)
+    assert first_fault(result) is None and torch.equal(result.runs[0].outputs["out"], 2 * X)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from scale_kernel import X, scale_run
+from scale_kernel import X, first_fault, scale_run
 
 from course_lib.grading.processes import isolation
 from course_lib.grading.processes.protocol import ChildTask
@@ -27,12 +27,8 @@ def run(*lines, before="", more=""):
     return isolation.run_task(ChildTask("triton", text, "scale_kernel", (CASE,), filename="In [3]"))
 
 
-def fault_of(result):
-    return result.fault or result.runs[0].fault or next(iter(result.runs[0].findings), None)
-
-
 def assert_right(result):
-    assert fault_of(result) is None
+    assert first_fault(result) is None
     for outputs in (result.runs[0].outputs, *result.runs[0].schedule_outputs.values()):
         torch.testing.assert_close(outputs["out"], 2 * X)
     assert result.runs[0].launches == 1
@@ -66,7 +62,7 @@ def test_every_configuration_of_autotune_is_tried():
 
 def test_a_configuration_that_sets_what_the_exercise_passes_is_named():
     before = "@triton.autotune(configs=[triton.Config({'BLOCK_N': 64})], key=['n'])\n"
-    fault = fault_of(run(LOAD, STORE, before=before))
+    fault = first_fault(run(LOAD, STORE, before=before))
     assert fault.kind == "wrong_signature" and "leave BLOCK_N out of them" in fault.message
 
 
@@ -77,7 +73,7 @@ def test_heuristics_run():
 
 def test_a_missing_parameter_is_still_named_under_heuristics():
     before = "@triton.heuristics({'EVEN': lambda args: True})\n"
-    fault = fault_of(run(LOAD, STORE, before=before, more=", EVEN: tl.constexpr, other"))
+    fault = first_fault(run(LOAD, STORE, before=before, more=", EVEN: tl.constexpr, other"))
     assert fault.kind == "wrong_signature" and "other" in fault.message
 
 
@@ -100,7 +96,7 @@ def test_one_function_of_libdevice_is_computed():
 
 def test_a_function_of_libdevice_that_is_not_computed_is_named():
     before = "from triton.language.extra import libdevice\n"
-    fault = fault_of(run(LOAD, "x = libdevice.erfcinv(x)", STORE, before=before))
+    fault = first_fault(run(LOAD, "x = libdevice.erfcinv(x)", STORE, before=before))
     assert fault.kind == "not_verified_here" and fault.message.startswith(
         "line 9: libdevice's __nv_erfcinvf cannot run"
     )
@@ -116,14 +112,14 @@ def test_a_function_of_libdevice_that_is_not_computed_is_named():
 )
 def test_inline_ptx_gets_one_sentence(text, says):
     line = f"x = tl.inline_asm_elementwise('{text}', '=f,f', [x], dtype=tl.float32, is_pure=True, pack=1)"
-    fault = fault_of(run(LOAD, line, STORE))
+    fault = first_fault(run(LOAD, line, STORE))
     assert fault.kind == "not_verified_here"
     assert re.search("line 8: tl.inline_asm_elementwise.*" + says, fault.message)
 
 
 def test_a_function_that_the_interpreter_lacks_is_not_an_answer_that_is_not_written():
     before = "@triton.jit\ndef same(a):\n    return a\n"
-    fault = fault_of(run(LOAD, "x = tl.map_elementwise(same, x)", STORE, before=before))
+    fault = first_fault(run(LOAD, "x = tl.map_elementwise(same, x)", STORE, before=before))
     assert fault.kind == "not_verified_here" and "interpreter lacks a function" in fault.message
 
 

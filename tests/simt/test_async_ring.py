@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from course_lib.cuda import nvrtc
+from tests.simt import mistakes
 
 SOURCE = Path(__file__).with_name("async_ring_kernels.cu").read_text()
 SCHEDULES = ["forward", "reverse", "random", "resident"]
@@ -18,8 +19,7 @@ NAMES = dict(re.findall(r"#define (\w+) (\d+)$", SOURCE, re.MULTILINE))
 
 
 def line_of(text):
-    (number,) = [number for number, line in enumerate(SOURCE.splitlines(), 1) if text in line]
-    return number
+    return mistakes.line_of(SOURCE, text)
 
 
 def ring(profile, schedule, wrong=None, *, stages=2, num_tiles=7, seed=0, **options):
@@ -82,10 +82,8 @@ WRONG = {
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_each_mistake_has_its_sentence(profile, wrong, schedule):
-    kind, text, sentence = WRONG[wrong]
     report, _ = ring(profile, schedule, wrong)
-    found = [one for one in report.of_kind(kind) if one.line == line_of(text)]
-    assert any(re.search(sentence, one.message) for one in found), str(report)
+    mistakes.require_finding(report, SOURCE, *WRONG[wrong])
 
 
 READ = "// the read"

@@ -59,13 +59,25 @@ def assert_right(q, k, v, out, lse, causal, softmax_scale=None):
     assert torch.all((lse - right_lse)[right_lse.isfinite()].abs() <= 1e-4)
 
 
-def run(q, k, v, *, variant, causal=False, softmax_scale=None):
-    launch = ops.plan(q, k, v, variant=variant, causal=causal, softmax_scale=softmax_scale)
+def ran_right(plan, q, k, v, *, causal=False, softmax_scale=None, **options):
+    """The launch of plan(q, k, v, causal=…, softmax_scale=…, …), after it has run and its outputs were right."""
+    launch = plan(q, k, v, causal=causal, softmax_scale=softmax_scale, **options)
     for output in launch.outputs:
         output.fill_(math.nan)
     launch.run()
     assert_right(q, k, v, *launch.outputs, causal, softmax_scale)
-    return launch.outputs
+    return launch
+
+
+def assert_clean(launch, q, k, v, schedule):
+    """A causal launch without findings in this schedule, whose outputs are right."""
+    report = launch.profile(schedule)
+    assert report.ok, str(report)
+    assert_right(q, k, v, *launch.outputs, True)
+
+
+def run(q, k, v, **options):
+    return ran_right(ops.plan, q, k, v, **options).outputs
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -106,10 +118,7 @@ def test_clean_in_every_schedule(variant, schedule):
     """Two whole tiles and a rest; grouped heads; rows that see nothing, of which some are a warp's own 32."""
     for shape, head_dim in [((1, 2, 1, 70, 150), 64), ((1, 1, 1, 150, 70), 128)]:
         q, k, v = tensors(*shape, head_dim)
-        launch = ops.plan(q, k, v, variant=variant, causal=True)
-        report = launch.profile(schedule)
-        assert report.ok, str(report)
-        assert_right(q, k, v, *launch.outputs, True)
+        assert_clean(ops.plan(q, k, v, variant=variant, causal=True), q, k, v, schedule)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import torch
 
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops import flash_attention_3
-from tests.simt.test_flash_attention_2 import SCHEDULES, assert_right, large_scores, strided, tensors
+from tests.simt.test_flash_attention_2 import SCHEDULES, assert_clean, large_scores, ran_right, strided, tensors
 
 LADDER = flash_attention_3.VARIANTS
 WITH_TMA = LADDER[1:]
@@ -23,13 +23,8 @@ def on_the_machine(monkeypatch):
     monkeypatch.setenv("COURSE_ENGINE", "cpu")
 
 
-def run(q, k, v, *, variant, causal=False, softmax_scale=None, **options):
-    launch = flash_attention_3.plan(q, k, v, variant=variant, causal=causal, softmax_scale=softmax_scale, **options)
-    for output in launch.outputs:
-        output.fill_(math.nan)
-    launch.run()
-    assert_right(q, k, v, *launch.outputs, causal, softmax_scale)
-    return launch
+def run(q, k, v, **options):
+    return ran_right(flash_attention_3.plan, q, k, v, **options)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -66,10 +61,7 @@ def test_clean_in_every_schedule(variant, schedule):
     """Three tiles and a rest, so that the ring wraps; grouped heads; rows that see nothing; two tiles of rows."""
     for shape, head_dim in [((1, 2, 1, 70, 400), 64), ((1, 1, 1, 200, 140), 128)]:
         q, k, v = tensors(*shape, head_dim)
-        launch = flash_attention_3.plan(q, k, v, variant=variant, causal=True)
-        report = launch.profile(schedule)
-        assert report.ok, str(report)
-        assert_right(q, k, v, *launch.outputs, True)
+        assert_clean(flash_attention_3.plan(q, k, v, variant=variant, causal=True), q, k, v, schedule)
 
 
 @pytest.mark.parametrize("num_blocks", [1, 3, 7])

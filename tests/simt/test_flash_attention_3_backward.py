@@ -10,6 +10,7 @@ from course_lib.cuda.source import KERNELS_ROOT
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.ops.flash_attention_3 import _backward as ops
 from course_lib.reference import attention as reference
+from tests.simt.flash_attention_3_mutants import IN_FLIGHT, NO_FENCE, NOT_LANDED, READ
 from tests.simt.test_flash_attention_2 import SCHEDULES
 from tests.simt.test_flash_attention_2_backward import gradients
 
@@ -138,11 +139,7 @@ DS_READY = "named_barrier_sync(DS_READY, 128 * NUM_CONSUMERS);  // separates the
 STORE_FENCE = "fence_proxy_async();                         // the stores read"
 LAST_K = DS_READY.replace("writes of dS", "last reads of K")
 
-NOT_LANDED = ("which the bulk load of",)
-IN_FLIGHT = ("while the wgmma of line",)
-READ = ("which the wgmma of line",)
 AFTER_WAIT = ("nothing orders this after a wait for its group",)
-NO_FENCE = ("without fence_proxy_async()",)
 NO_BARRIER = ("no barrier between",)
 WRONG_NUMBERS = ("wrong numbers",)  # no rule is broken
 # name -> (head_dim, words of the finding, find, replace)

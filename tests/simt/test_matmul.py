@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import matmul_operands
 import pytest
 import torch
 
@@ -18,11 +19,9 @@ SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "WARP_M": 32, "WARP_N": 32
 MORE_STAGES = {"BLOCK_N": 128, "BLOCK_K": 32, "NUM_STAGES": 4, "GROUP_M": 3}
 
 
-def operands(variant, size_m, size_n, size_k):
-    generator = torch.Generator().manual_seed(size_m + size_n)
-    dtype = torch.float16 if variant in HALF_VARIANTS else torch.float32
-    a = torch.randn(size_m, size_k, generator=generator).to(dtype)
-    return a, torch.randn(size_k, size_n, generator=generator).to(dtype)
+def operands(variant, *sizes):
+    """As matmul_operands.operands, in the dtype of the variant."""
+    return matmul_operands.operands(*sizes, torch.float16 if variant in HALF_VARIANTS else torch.float32)
 
 
 def assert_right(a, b, out):

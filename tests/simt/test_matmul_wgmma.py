@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from matmul_operands import operands
 
 from course_lib import cuda
 from course_lib.errors import CompileError, ShapeError, UnsupportedError
@@ -48,12 +49,6 @@ MUTANTS = {
 @pytest.fixture(autouse=True)
 def on_the_machine(monkeypatch):
     monkeypatch.setenv("COURSE_ENGINE", "cpu")
-
-
-def operands(size_m, size_n, size_k, dtype=torch.float16):
-    generator = torch.Generator().manual_seed(size_m + size_n)
-    a = torch.randn(size_m, size_k, generator=generator).to(dtype)
-    return a, torch.randn(size_k, size_n, generator=generator).to(dtype)
 
 
 def is_right(a, b, out):

@@ -10,14 +10,10 @@ import torch
 
 from course_lib.cuda import nvrtc
 from course_lib.errors import KernelFault
+from tests.simt.mistakes import line_of
 
 SCHEDULES = ["forward", "reverse", "random", "resident"]
 HEAD = '#include "common/tma.cuh"\n'
-
-
-def line_of(source, text):
-    (number,) = [number for number, line in enumerate(source.splitlines(), 1) if text in line]
-    return number
 
 
 # ---- the truth table of phases ----

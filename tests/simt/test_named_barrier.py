@@ -1,20 +1,19 @@
 """Named barriers of kernels_cu/common on the SIMT machine: whom they order, and each way to get them wrong."""
 
-import re
 from pathlib import Path
 
 import pytest
 import torch
 
 from course_lib.cuda import nvrtc
+from tests.simt import mistakes
 
 SOURCE = Path(__file__).with_name("sync_kernels.cu").read_text()
 SCHEDULES = ["forward", "reverse", "random", "resident"]
 
 
 def line_of(text):
-    (number,) = [number for number, line in enumerate(SOURCE.splitlines(), 1) if text in line]
-    return number
+    return mistakes.line_of(SOURCE, text)
 
 
 def hand_over(profile, schedule, wrong=0, *, rounds=3, seed=0):
@@ -60,10 +59,8 @@ WRONG = {
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_each_mistake_has_its_sentence(profile, wrong, schedule):
-    kind, text, sentence = WRONG[wrong]
     report, _ = hand_over(profile, schedule, wrong)
-    found = [one for one in report.of_kind(kind) if text is None or one.line == line_of(text)]
-    assert any(re.search(sentence, one.message) for one in found), str(report)
+    mistakes.require_finding(report, SOURCE, *WRONG[wrong])
 
 
 def test_an_arrival_left_over_is_a_remark(profile):

@@ -54,6 +54,55 @@ __device__ __forceinline__ void other_collective(const float* a, float* o) {
     if (SYNC) __syncwarp();
     o[t] = s[t ^ 1] + v * 0.f;
 }
+// A mask of half a warp orders that half only.
+template <int DISTANCE>
+__device__ __forceinline__ void half_mask(const float* a, float* o) {
+    __shared__ float s[64];
+    int t = threadIdx.x, lane = t % 32;
+    unsigned mask = lane < 16 ? 0x0000ffffu : 0xffff0000u;
+    s[t] = a[t];
+    __syncwarp(mask);
+    o[t] = s[t ^ DISTANCE];
+}
+// All threads write one cell. The same value is no race: what the other wrote is what I write.
+template <bool SAME>
+__device__ __forceinline__ void one_cell(const float* a, float* o) {
+    __shared__ int found;
+    int t = threadIdx.x;
+    if (t == 0) found = SAME ? 0 : -1;
+    __syncthreads();
+    if (a[t] >= 0.f) found = SAME ? 1 : t;
+    __syncthreads();
+    o[t] = found;
+}
+// Two threads write the two halves of one word.
+template <bool SYNC>
+__device__ __forceinline__ void halves(const short* a, short* o) {
+    __shared__ short s[64];
+    int t = threadIdx.x;
+    s[t] = a[t];
+    if (SYNC) __syncthreads();
+    o[t] = s[63 - t];
+}
+// A flag between two warps: write, fence, atomic; atomic, fence, read.
+template <bool RELEASE, bool ACQUIRE>
+__device__ __forceinline__ void flagged(const float* a, float* o) {
+    __shared__ float value;
+    __shared__ unsigned flag;
+    int t = threadIdx.x;
+    if (t == 0) flag = 0;
+    __syncthreads();
+    if (t == 63) {
+        value = a[0];
+        if (RELEASE) __threadfence_block();
+        atomicExch(&flag, 1u);
+    }
+    if (t == 0) {
+        while (atomicAdd(&flag, 0u) == 0) { }
+        if (ACQUIRE) __threadfence_block();
+        o[0] = value;
+    }
+}
 extern "C" {
 __global__ void neighbour_right(const float* a, float* o) { neighbour<true>(a, o); }
 __global__ void neighbour_wrong(const float* a, float* o) { neighbour<false>(a, o); }
@@ -96,56 +145,12 @@ __global__ void other_warp_wrong(const float* a, float* o) {  // __syncwarp is n
     __syncwarp();
     o[t] = s[63 - t];
 }
-// A mask of half a warp orders that half only.
-__global__ void half_mask_right(const float* a, float* o) {
-    __shared__ float s[64];
-    int t = threadIdx.x, lane = t % 32;
-    unsigned mask = lane < 16 ? 0x0000ffffu : 0xffff0000u;
-    s[t] = a[t];
-    __syncwarp(mask);
-    o[t] = s[t ^ 1];
-}
-__global__ void half_mask_wrong(const float* a, float* o) {
-    __shared__ float s[64];
-    int t = threadIdx.x, lane = t % 32;
-    unsigned mask = lane < 16 ? 0x0000ffffu : 0xffff0000u;
-    s[t] = a[t];
-    __syncwarp(mask);
-    o[t] = s[t ^ 16];
-}
-// All threads write the same value: what the other wrote is what I write.
-__global__ void same_value_right(const float* a, float* o) {
-    __shared__ int found;
-    int t = threadIdx.x;
-    if (t == 0) found = 0;
-    __syncthreads();
-    if (a[t] >= 0.f) found = 1;
-    __syncthreads();
-    o[t] = found;
-}
-__global__ void different_values_wrong(const float* a, float* o) {
-    __shared__ int found;
-    int t = threadIdx.x;
-    if (t == 0) found = -1;
-    __syncthreads();
-    if (a[t] >= 0.f) found = t;
-    __syncthreads();
-    o[t] = found;
-}
-// Two threads write the two halves of one word.
-__global__ void halves_right(const short* a, short* o) {
-    __shared__ short s[64];
-    int t = threadIdx.x;
-    s[t] = a[t];
-    __syncthreads();
-    o[t] = s[63 - t];
-}
-__global__ void halves_wrong(const short* a, short* o) {
-    __shared__ short s[64];
-    int t = threadIdx.x;
-    s[t] = a[t];
-    o[t] = s[63 - t];
-}
+__global__ void half_mask_right(const float* a, float* o) { half_mask<1>(a, o); }
+__global__ void half_mask_wrong(const float* a, float* o) { half_mask<16>(a, o); }
+__global__ void same_value_right(const float* a, float* o) { one_cell<true>(a, o); }
+__global__ void different_values_wrong(const float* a, float* o) { one_cell<false>(a, o); }
+__global__ void halves_right(const short* a, short* o) { halves<true>(a, o); }
+__global__ void halves_wrong(const short* a, short* o) { halves<false>(a, o); }
 __global__ void bytes_right(const unsigned char* a, unsigned char* o) {
     __shared__ unsigned char s[64];
     int t = threadIdx.x;
@@ -170,34 +175,9 @@ __global__ void shared_counter_wrong(const float* a, float* o) {
     __syncthreads();
     o[threadIdx.x] = a[0] * 0.f + mine;
 }
-// A flag between two warps: write, fence, atomic; atomic, fence, read.
-__global__ void flag_right(const float* a, float* o) {
-    __shared__ float value;
-    __shared__ unsigned flag;
-    int t = threadIdx.x;
-    if (t == 0) flag = 0;
-    __syncthreads();
-    if (t == 63) { value = a[0]; __threadfence_block(); atomicExch(&flag, 1u); }
-    if (t == 0) { while (atomicAdd(&flag, 0u) == 0) { } __threadfence_block(); o[0] = value; }
-}
-__global__ void flag_no_acquire(const float* a, float* o) {
-    __shared__ float value;
-    __shared__ unsigned flag;
-    int t = threadIdx.x;
-    if (t == 0) flag = 0;
-    __syncthreads();
-    if (t == 63) { value = a[0]; __threadfence_block(); atomicExch(&flag, 1u); }
-    if (t == 0) { while (atomicAdd(&flag, 0u) == 0) { } o[0] = value; }
-}
-__global__ void flag_wrong(const float* a, float* o) {
-    __shared__ float value;
-    __shared__ unsigned flag;
-    int t = threadIdx.x;
-    if (t == 0) flag = 0;
-    __syncthreads();
-    if (t == 63) { value = a[0]; atomicExch(&flag, 1u); }
-    if (t == 0) { while (atomicAdd(&flag, 0u) == 0) { } o[0] = value; }
-}
+__global__ void flag_right(const float* a, float* o) { flagged<true, true>(a, o); }
+__global__ void flag_no_acquire(const float* a, float* o) { flagged<true, false>(a, o); }
+__global__ void flag_wrong(const float* a, float* o) { flagged<false, false>(a, o); }
 __global__ void all_read_one_writes(const float* a, float* o) {  // broadcast, then overwritten without a barrier
     __shared__ float s;
     int t = threadIdx.x;

@@ -7,14 +7,14 @@ import torch
 
 from course_lib.cuda import nvrtc
 from course_lib.errors import CompileError
+from tests.simt import mistakes
 
 SOURCE = Path(__file__).with_name("sync_kernels.cu").read_text()
 SCHEDULES = ["forward", "reverse", "random", "resident"]
 
 
 def line_of(text):
-    (number,) = [number for number, line in enumerate(SOURCE.splitlines(), 1) if text in line]
-    return number
+    return mistakes.line_of(SOURCE, text)
 
 
 def registers(profile, schedule, wrong=0, threads=384):
@@ -69,8 +69,8 @@ def test_the_arithmetic_of_the_pool(profile, threads, given, taken, fits):
 WRONG = {
     "INC_FOR_DEC": ("bad_registers", "// fewer", "setmaxnreg_inc<24> where each thread holds 168 registers"),
     "DEC_FOR_INC": ("bad_registers", "// more", "setmaxnreg_dec<240> where each thread holds 168 registers"),
-    "TOO_MANY": ("deadlock", "// too many", "registers 80 x 128 + 224 x 256 exceed the 64,512 of the block"),
-    "ABSENT_FROM_SETMAXNREG": ("deadlock", "// the consumers", "registers 168 x 128 + 240 x 256 exceed the 64,512"),
+    "TOO_MANY": ("deadlock", "// too many", r"registers 80 x 128 \+ 224 x 256 exceed the 64,512 of the block"),
+    "ABSENT_FROM_SETMAXNREG": ("deadlock", "// the consumers", r"registers 168 x 128 \+ 240 x 256 exceed the 64,512"),
     "ONE_PRODUCER_WARP": (
         "bad_registers",
         "// the producer",
@@ -82,10 +82,8 @@ WRONG = {
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_each_mistake_has_its_sentence(profile, wrong, schedule):
-    kind, text, sentence = WRONG[wrong]
     report, _ = registers(profile, schedule, wrong)
-    found = [one for one in report.of_kind(kind) if one.line == line_of(text)]
-    assert any(sentence in one.message for one in found), str(report)
+    mistakes.require_finding(report, SOURCE, *WRONG[wrong])
 
 
 @pytest.mark.parametrize("wrong", ["INC_FOR_DEC", "TOO_MANY", "ABSENT_FROM_SETMAXNREG", "ONE_PRODUCER_WARP"])

@@ -9,6 +9,7 @@ import torch
 from course_lib import cuda
 from course_lib.cuda import nvrtc
 from course_lib.errors import KernelFault
+from tests.simt import mistakes
 from tests.simt.tma_model import box_of, swizzled
 
 SOURCE = Path(__file__).with_name("tma_kernels.cu").read_text()
@@ -16,8 +17,7 @@ SCHEDULES = ["forward", "reverse", "random", "resident"]
 
 
 def line_of(text):
-    (number,) = [number for number, line in enumerate(SOURCE.splitlines(), 1) if text in line]
-    return number
+    return mistakes.line_of(SOURCE, text)
 
 
 _kernels = {}
@@ -132,19 +132,20 @@ def test_elements_of_other_sizes(dtype):
     assert out.numpy().tobytes() == box_of(x.numpy(), box, (3, 16)).tobytes()
 
 
+def traffic(name, column, text):
+    """The traffic of the line with `text`: a kernel copies the box (8, 64) at row 16 of a tensor (20, 64)."""
+    x, tile = torch.zeros(20, 64, dtype=torch.float16), torch.zeros(1024, dtype=torch.uint8)
+    arguments = cuda.tensor_map(x, (8, 64), "128B"), tile, column, 16, 0, 0
+    report = kernel(name, BOX_BYTES=1024, RANK=2).profile(1, 32, *arguments, shared_bytes=1024)
+    return report.lines[line_of(text)]
+
+
 def test_traffic_is_counted_at_the_copy():
     """Of the load what exists, by its sectors; of shared memory the whole box, without wavefronts."""
-    x = torch.zeros(20, 64, dtype=torch.float16)
-    out = torch.zeros(1024, dtype=torch.uint8)
-    loaded = kernel("load_kernel", BOX_BYTES=1024, RANK=2)
-    report = loaded.profile(1, 32, cuda.tensor_map(x, (8, 64), "128B"), out, 32, 16, 0, 0, shared_bytes=1024)
-    load = report.lines[line_of("tma_load_2d(tile_smem")]
+    load = traffic("load_kernel", 32, "tma_load_2d(tile_smem")
     assert vars(load.global_load) == {"requests": 1, "sectors": 8, "bytes": 256, "ideal_sectors": 8}
     assert vars(load.shared_store) == {"requests": 1, "wavefronts": 0, "conflicts": 0, "bytes": 1024}
-    source = torch.zeros(1024, dtype=torch.uint8)
-    stored = kernel("store_kernel", BOX_BYTES=1024, RANK=2)
-    report = stored.profile(1, 32, cuda.tensor_map(x, (8, 64), "128B"), source, 0, 16, 0, 0, shared_bytes=1024)
-    store = report.lines[line_of("tma_store_2d(&map, tile_smem, c0, c1);")]
+    store = traffic("store_kernel", 0, "tma_store_2d(&map, tile_smem, c0, c1);")
     assert vars(store.global_store) == {"requests": 1, "sectors": 16, "bytes": 512, "ideal_sectors": 16}
     assert vars(store.shared_load) == {"requests": 1, "wavefronts": 0, "conflicts": 0, "bytes": 1024}
 

@@ -8,6 +8,7 @@ import torch
 
 from course_lib.cuda import nvrtc, tensor_map
 from course_lib.cuda.simt.report import EVENTS
+from tests.simt import mistakes
 from tests.simt import wgmma_model as model
 
 SOURCE = Path(__file__).with_name("wgmma_groups.cu").read_text()
@@ -16,8 +17,7 @@ TILE_BYTES = 8192  # 64 rows of 128 bytes
 
 
 def line_of(text, source=SOURCE):
-    (number,) = [number for number, line in enumerate(source.splitlines(), 1) if text in line]
-    return number
+    return mistakes.line_of(source, text)
 
 
 def run(profile, name, what=0, *, source=SOURCE, **options):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from course_lib.cuda import nvrtc
+from tests.simt import mistakes
 from tests.simt import wgmma_model as model
 
 SOURCE = Path(__file__).with_name("wgmma_mistakes.cu").read_text()
@@ -19,8 +20,7 @@ for _line in SOURCE.splitlines():
 
 
 def line_of(text, source=SOURCE):
-    (number,) = [number for number, line in enumerate(source.splitlines(), 1) if text in line]
-    return number
+    return mistakes.line_of(source, text)
 
 
 def run(profile, name, schedule, seed=0):

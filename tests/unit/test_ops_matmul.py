@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from matmul_operands import operands
 
 from course_lib import triton_kernels
 from course_lib.errors import ShapeError, UnsupportedError
@@ -15,12 +16,6 @@ SHARED_LIMIT = 227 * 1024  # bytes of a block on compute capability 9.0
 @pytest.fixture(autouse=True)
 def on_the_interpreter(monkeypatch):
     monkeypatch.setenv("COURSE_ENGINE", "cpu")
-
-
-def operands(size_m, size_n, size_k, dtype=torch.float16):
-    generator = torch.Generator().manual_seed(size_m + size_n)
-    a = torch.randn(size_m, size_k, generator=generator).to(dtype)
-    return a, torch.randn(size_k, size_n, generator=generator).to(dtype)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 3), (64, 64, 32), (130, 65, 37), (40, 200, 100)])
