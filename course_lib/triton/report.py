@@ -1,12 +1,13 @@
 """The report of recorded Triton launches: traffic by source line, findings, remarks; as data, text and HTML.
 
-May import: notation.
+May import: by_kind, notation.
 """
 
 import html
 import linecache
 from dataclasses import asdict, dataclass, field
 
+from ..by_kind import FindingsByKind
 from ..notation import SECTOR_BYTES
 
 _COLUMNS = ("count", "elements", "bytes", "sectors", "ideal")
@@ -125,7 +126,7 @@ class Finding:
 
 
 @dataclass
-class TritonReport:
+class TritonReport(FindingsByKind):
     """Global memory traffic and findings of one launch, or of all launches inside one ledger."""
 
     kernel: str = ""
@@ -150,30 +151,6 @@ class TritonReport:
     @property
     def global_store(self):
         return self.store
-
-    @property
-    def ok(self):
-        """True when there is no finding of any kind."""
-        return not self.findings
-
-    @property
-    def races(self):
-        return self._of("race")
-
-    @property
-    def out_of_bounds(self):
-        return self._of("out_of_bounds")
-
-    @property
-    def misaligned(self):
-        return self._of("misaligned")
-
-    @property
-    def uninitialised_reads(self):
-        return self._of("uninitialised_read")
-
-    def _of(self, kind):
-        return [finding for finding in self.findings if finding.kind == kind]
 
     def ledger(self):
         """Return the numbers as plain data that JSON can hold, with the keys of the CUDA report."""

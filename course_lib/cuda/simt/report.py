@@ -1,10 +1,12 @@
 """The report of one launch on the SIMT machine: findings, and traffic by source line.
 
-May import: nothing of the course.
+May import: by_kind.
 """
 
 import html
 from dataclasses import dataclass, field
+
+from ...by_kind import FindingsByKind
 
 # The order is that of Kind in runtime/findings.h.
 KINDS = (
@@ -134,7 +136,7 @@ MMA_TYPES = ("f32_f16", "f32_bf16", "f16_f16")  # of the sums, and of a and b; t
 
 
 @dataclass
-class Report(Line):
+class Report(FindingsByKind, Line):
     """The whole launch: traffic in total and by line, and the findings.
 
     Attributes
@@ -165,35 +167,6 @@ class Report(Line):
     printed: str = ""
     remarks: list = field(default_factory=list)
     timeline: list = field(default_factory=list)
-
-    def of_kind(self, kind):
-        """The findings of one kind."""
-        return [finding for finding in self.findings if finding.kind == kind]
-
-    @property
-    def races(self):
-        return self.of_kind("race")
-
-    @property
-    def out_of_bounds(self):
-        return self.of_kind("out_of_bounds")
-
-    @property
-    def uninitialised_reads(self):
-        return self.of_kind("uninitialised_read")
-
-    @property
-    def misaligned(self):
-        return self.of_kind("misaligned")
-
-    @property
-    def divergent_barriers(self):
-        return self.of_kind("divergent_barrier")
-
-    @property
-    def ok(self):
-        """True when there is no finding of any kind."""
-        return not self.findings
 
     def ledger(self):
         """Totals and lines as a plain dict of strings and ints."""
