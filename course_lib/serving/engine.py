@@ -26,6 +26,7 @@ from .config import ServingConfig
 from .paged_forward import Pools
 from .request import checked_requests, require_request
 from .runner import Runner
+from .scheduled import Scheduled
 from .scheduler import Scheduler
 
 GPU_SHARE = 0.85  # of the free memory that the pages take; the rest is for activations and graphs
@@ -63,7 +64,7 @@ class Stats:
     wait_s: float
 
 
-class ServingEngine:
+class ServingEngine(Scheduled):
     """Serves requests on one model; not for several threads at once.
 
     Parameters
@@ -100,15 +101,7 @@ class ServingEngine:
                 f"{request.name!r} can never be served: its prompt has the token {largest}; the vocabulary has the "
                 f"tokens 0 to {vocab_size - 1}."
             )
-        return self.scheduler.add(request)
-
-    def abort(self, name):
-        """End a request in any state. -> its last Output, or None where there is no such request"""
-        return self.scheduler.abort(name)
-
-    @property
-    def has_work(self):
-        return self.scheduler.has_work
+        return super().add(request)
 
     def step(self):
         """Start the next step, and wait for the oldest one as far as the overlap wants. -> list of Output"""

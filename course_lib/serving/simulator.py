@@ -8,7 +8,7 @@ A step takes base + token x its tokens + key x the keys that it reads, with one 
 with parts of prompts; `scaled` carries a line to another model by the formulas of `roof`. Simulated time passes only in
 steps and while no request is there, so that thousands of requests take seconds.
 
-May import: errors, expect, model, roof, scheduler, torch.
+May import: errors, expect, model, roof, scheduled, scheduler, torch.
 """
 
 from collections import deque
@@ -20,6 +20,7 @@ from .. import expect
 from ..errors import ArgumentError
 from ..model import ModelConfig
 from .roof import Costs
+from .scheduled import Scheduled
 from .scheduler import Scheduler
 
 # A. Grattafiori and others, "The Llama 3 Herd of Models", 2024, table 3, https://arxiv.org/abs/2407.21783
@@ -176,7 +177,7 @@ class Gauges:
     num_preemptions: int
 
 
-class SimulatedEngine:
+class SimulatedEngine(Scheduled):
     """What a ServingEngine does, on a clock of its own; every token is 0."""
 
     def __init__(self, config, times):
@@ -190,18 +191,6 @@ class SimulatedEngine:
     def sleep(self, seconds):
         """Let time pass, at least a nanosecond: a wait that rounding makes 0 would be repeated for ever."""
         self.now += max(seconds, 1e-9)
-
-    @property
-    def has_work(self):
-        return self.scheduler.has_work
-
-    def add(self, request):
-        """As Scheduler.add."""
-        return self.scheduler.add(request)
-
-    def abort(self, name):
-        """As Scheduler.abort."""
-        return self.scheduler.abort(name)
 
     def step(self):
         """What ServingEngine.step does: with overlap, tokens come one step after the one that chose them.

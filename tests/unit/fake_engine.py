@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 
 from course_lib.serving import Scheduler, ServingConfig
+from course_lib.serving.scheduled import Scheduled
 
 
 @dataclass(frozen=True)
@@ -16,23 +17,13 @@ class FakeStats:
     num_preemptions: int = 0
 
 
-class FakeEngine:
+class FakeEngine(Scheduled):
     """next_token(sequence) -> int; before_step(): called at each step, to wait or to fail."""
 
     def __init__(self, next_token, before_step=lambda: None, **config):
         self.config = ServingConfig(**({"num_pages": 64, "page_size": 4, "overlap": False} | config))
         self.scheduler = Scheduler(self.config)
         self.next_token, self.before_step = next_token, before_step
-
-    @property
-    def has_work(self):
-        return self.scheduler.has_work
-
-    def add(self, request):
-        return self.scheduler.add(request)
-
-    def abort(self, name):
-        self.scheduler.abort(name)
 
     def step(self):
         self.before_step()
