@@ -13,7 +13,7 @@ import sys
 
 import torch
 
-from benchmarks.harness import Benchmark, main, microseconds
+from benchmarks.harness import Benchmark, main, microseconds, rows_by_kind
 from course_lib import cuda, measure
 
 NUM_FLOATS, DRY_NUM_FLOATS = 1 << 26, 1 << 10  # written: 256 MiB
@@ -109,11 +109,6 @@ def speed(timing, useful, moved):
     }
 
 
-def rows_of(load, options):
-    """The one row of a pattern or working set."""
-    yield (pattern_row if load["kind"] == "pattern" else working_set_row)(load, options)
-
-
 BENCHMARK = Benchmark(
     __doc__,
     __file__,
@@ -121,7 +116,7 @@ BENCHMARK = Benchmark(
     keys=("kind", "case", "kernel", "working_set_bytes"),
     values=("median_us", "low_us", "high_us", "useful_gbps", "moved_gbps", "note"),
     loads=loads,
-    rows=rows_of,
+    rows=rows_by_kind(pattern=pattern_row, working_set=working_set_row),
     shown=("median_us", "useful_gbps", "moved_gbps"),
     quick={"case": ("stride_1", "stride_8", "offset_1", "float4")},
     runs=25,

@@ -13,7 +13,7 @@ import sys
 
 import torch
 
-from benchmarks.harness import Benchmark, main
+from benchmarks.harness import Benchmark, main, rows_by_kind
 from course_lib import cuda, measure
 
 STRIDES, DRY_STRIDES = (1, 2, 4, 8, 16, 32, 31), (1, 32)
@@ -97,11 +97,6 @@ def latency_row(load, options):
     }
 
 
-def rows_of(load, options):
-    """The one row of a stride or working set."""
-    yield (shared_row if load["kind"] == "shared" else latency_row)(load, options)
-
-
 BENCHMARK = Benchmark(
     __doc__,
     __file__,
@@ -109,7 +104,7 @@ BENCHMARK = Benchmark(
     keys=("kind", "case", "kernel", "stride", "working_set_bytes"),
     values=("median_us", "gbps", "cycles", "ns", "note"),
     loads=loads,
-    rows=rows_of,
+    rows=rows_by_kind(shared=shared_row, latency=latency_row),
     shown=("median_us", "gbps", "cycles", "ns"),
     runs=25,
     packages=("cupy",),

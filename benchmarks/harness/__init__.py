@@ -7,7 +7,7 @@ May import: the standard library, torch, and of course_lib measure, errors and c
 """
 
 from .alone import alone
-from .benchmark import Benchmark, main
+from .benchmark import Benchmark, main, rows_by_kind
 from .checks import largest_error
 from .rows import microseconds
 from .turns import graphed, timed_in_turns
@@ -25,5 +25,6 @@ __all__ = [
     "microseconds",
     "rate_beside",
     "ratio_to_best",
+    "rows_by_kind",
     "timed_in_turns",
 ]

@@ -64,6 +64,15 @@ class Benchmark:
     gpu: bool = True
 
 
+def rows_by_kind(**row_of):
+    """The `rows` of a Benchmark with one row a load: kind, in the load's column "kind" -> function(load, options)."""
+
+    def rows_of(load, options):
+        yield row_of[load["kind"]](load, options)
+
+    return rows_of
+
+
 def main(benchmark, arguments=None):
     """Check and time every load, write the rows; exit code 1 when something of the course was wrong."""
     options = parsed(benchmark, arguments)
