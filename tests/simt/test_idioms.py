@@ -28,6 +28,14 @@ __device__ void last_steps(volatile float* s, int t) {
         if (SYNC) __syncwarp();
     }
 }
+template <bool SYNC>
+__device__ void volatile_sum(const float* x, float* out) {
+    __shared__ float s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x < 32) last_steps<SYNC>(s, threadIdx.x);
+    if (threadIdx.x == 0) out[0] = s[0];
+}
 extern "C" {
 __global__ void cas_right(const float* x, float* out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -53,20 +61,8 @@ __global__ void odd_structures_right(const float* x, float* out, int n) {
     Pair others = pairs[31 - t];
     out[t] = other.mean + other.n + others.x + others.y;
 }
-__global__ void volatile_right(const float* x, float* out, int n) {
-    __shared__ float s[64];
-    s[threadIdx.x] = x[threadIdx.x];
-    __syncthreads();
-    if (threadIdx.x < 32) last_steps<true>(s, threadIdx.x);
-    if (threadIdx.x == 0) out[0] = s[0];
-}
-__global__ void volatile_wrong(const float* x, float* out, int n) {
-    __shared__ float s[64];
-    s[threadIdx.x] = x[threadIdx.x];
-    __syncthreads();
-    if (threadIdx.x < 32) last_steps<false>(s, threadIdx.x);
-    if (threadIdx.x == 0) out[0] = s[0];
-}
+__global__ void volatile_right(const float* x, float* out, int n) { volatile_sum<true>(x, out); }
+__global__ void volatile_wrong(const float* x, float* out, int n) { volatile_sum<false>(x, out); }
 __global__ void table_wrong(const float* x, float* out, int n) { out[threadIdx.x] = weights[threadIdx.x]; }
 __global__ void scalar_wrong(const float* x, float* out, int n) {
     __shared__ float total;

@@ -79,10 +79,9 @@ __device__ __forceinline__ void one_cell(const float* a, float* o) {
 template <bool SYNC>
 __device__ __forceinline__ void halves(const short* a, short* o) {
     __shared__ short s[64];
-    int t = threadIdx.x;
-    s[t] = a[t];
+    s[threadIdx.x] = a[threadIdx.x];
     if (SYNC) __syncthreads();
-    o[t] = s[63 - t];
+    o[threadIdx.x] = s[63 - threadIdx.x];
 }
 // A flag between two warps: write, fence, atomic; atomic, fence, read.
 template <bool RELEASE, bool ACQUIRE>
