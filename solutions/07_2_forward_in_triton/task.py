@@ -16,10 +16,7 @@ HALF = {"dtype": "float16", "scale": 0.25}  # a power of two: q times it is exac
 EXERCISE = exercise(
     __file__,
     cases=(
-        flash2.case_of("one query, one key", 1, 1, schedules=SCHEDULES),
-        flash2.case_of("exactly one tile", cases.BLOCK_M, cases.BLOCK_N),
-        flash2.case_of("one below a tile", cases.BLOCK_M - 1, cases.BLOCK_N - 1),
-        flash2.case_of("one above a tile", cases.BLOCK_M + 1, cases.BLOCK_N + 1, schedules=SCHEDULES),
+        *cases.tile_edges(flash2.case_of, SCHEDULES),
         late(flash2.case_of("ragged, grouped heads", 37, 53, heads=(1, 4, 2))),
         flash2.case_of("more queries than keys", 70, 20),
         flash2.case_of("one query", 1, 45),

@@ -2,6 +2,7 @@
 
 import torch
 
+from course_lib.grading.exercise.dtypes import in_both_dtypes
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, Case, exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
 
@@ -79,8 +80,7 @@ EXERCISE = exercise(
     ),
     make_inputs=_inputs,
     make_run=_run,
-    oracle=lambda case, tensors: _product(case, tensors, torch.float64),
-    baseline=lambda case, tensors: _product(case, tensors, torch.float32),
+    **in_both_dtypes(_product),
     rules={"out": "forward"},
     diagnose=diagnose_fields,
     explain=explain,

@@ -2,6 +2,7 @@
 
 import torch
 
+from course_lib.grading.exercise.dtypes import in_both_dtypes
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, Case, exercise
 from course_lib.grading.processes.protocol import MapRef, Ref, Run
 
@@ -51,8 +52,7 @@ EXERCISE = exercise(
     ),
     make_inputs=_inputs,
     make_run=_run,
-    oracle=lambda case, tensors: _sums(case, tensors, torch.float64),
-    baseline=lambda case, tensors: _sums(case, tensors, torch.float32),
+    **in_both_dtypes(_sums),
     rules={"out": "forward"},
     explain=explain,
     ledger_rule=judge_overlap,

@@ -11,6 +11,7 @@ import torch
 from course_lib.grading.exercise.spec import Probe
 from course_lib.grading.judge.diagnosis import worst_element
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.flash_attention.masks import wrong_masked_rows
 
 from .walk import FALL, PROBE_TILES, STEP, case
 
@@ -211,19 +212,13 @@ def _say_mask(keys, start):
 
 def _by_empty_rows(evidence):
     """Only rows that see no key are wrong."""
-    for found in evidence.failing():
-        empty = torch.isneginf(found.ref["lse"])
-        for name, comparison in found.comparisons.items():
-            if comparison.passed or comparison.wrong is None or not bool(empty.any()):
-                continue
-            rows = comparison.wrong.any(dim=-1) if name == "out" else comparison.wrong
-            if bool((rows & ~empty).any()):
-                return None
-            got, expected = worst_element(found)
-            return Diagnosis(
-                "masked_row",
-                f"Case {found.case.name!r}: rows that see no key must give out 0 and lse -inf; {name} is "
-                f"{got:.4g} there instead of {expected:g}. A block without tiles has nothing to wait for, and "
-                "nothing to multiply.",
-            )
-    return None
+    masked = wrong_masked_rows(evidence)
+    if masked is None:
+        return None
+    found, name, _ = masked
+    got, expected = worst_element(found)
+    return Diagnosis(
+        "masked_row",
+        f"Case {found.case.name!r}: rows that see no key must give out 0 and lse -inf; {name} is {got:.4g} there "
+        f"instead of {expected:g}. A block without tiles has nothing to wait for, and nothing to multiply.",
+    )

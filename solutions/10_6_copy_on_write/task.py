@@ -33,10 +33,7 @@ EXERCISE = exercise(
     __file__,
     cases=(
         *(_case(name) for name in traces.FIXED),
-        _case("random, pages of 4", 12, 4, 80),
-        _case("random, pages of 1", 10, 1, 60),
-        _case("random, a small pool", 5, 3, 80),
-        _case("random, pages of 16", 40, 16, 150),
+        *(_case(name, *sizes) for name, sizes in traces.RANDOM.items()),
     ),
     make_inputs=_inputs,
     make_run=_run,

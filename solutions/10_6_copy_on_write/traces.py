@@ -86,6 +86,12 @@ FIXED = {
         (ADD, 0, 0), (APPEND, 0, 18), (FORK, 0, 1), (APPEND, 1, 4), (APPEND, 1, 1), (FREE, 0, 0), (APPEND, 1, 6),
     ],
 }  # fmt: skip
+RANDOM = {  # (num_pages, page_size, num_steps) of traces that are drawn
+    "random, pages of 4": (12, 4, 80),
+    "random, pages of 1": (10, 1, 60),
+    "random, a small pool": (5, 3, 80),
+    "random, pages of 16": (40, 16, 150),
+}
 
 
 def random_trace(num_pages, page_size, num_steps, gen):

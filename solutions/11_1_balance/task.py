@@ -7,34 +7,44 @@ from course_lib.grading.processes.protocol import Ref, Run
 
 from .diagnostics import first_mistake
 
-LENGTHS = {
-    "one request, one block": [1],
-    "one key, eight blocks": [1],
-    "no request": [],
-    "requests without keys": [0, 0, 0],
-    "the lengths of the prediction": [10, 70, 0, 40],
-    "three equal requests, two blocks": [64, 64, 64],
-    "two requests, 20 blocks": [999, 37],
-    "keys of none, at either end": [0, 0, 300, 0, 41, 0],
-    "fewer than two keys a block": [140, 59],
-    "one long request, 63 short ones": [512] * 20 + [32768] + [512] * 43,
-    "requests of one key beside a long one": [1] * 400 + [6400] + [1] * 100,
-    "one request, 1,056 blocks": [100_003],
-    "requests shorter than a page": [5, 3, 6, 5] * 5,
-    "equal requests, a block each": [2048] * 64,
-    "short requests, few blocks": [3, 9, 1, 4, 17, 2, 6, 5, 30, 8],
+# case -> (keys of each request, num_blocks, step)
+GIVEN = {
+    "one request, one block": ([1], 1, 1),
+    "one key, eight blocks": ([1], 8, 1),
+    "no request": ([], 3, 16),
+    "requests without keys": ([0, 0, 0], 4, 16),
+    "the lengths of the prediction": ([10, 70, 0, 40], 3, 8),
+    "three equal requests, two blocks": ([64, 64, 64], 2, 16),
+    "two requests, 20 blocks": ([999, 37], 20, 5),
+    "keys of none, at either end": ([0, 0, 300, 0, 41, 0], 7, 8),
+    "fewer than two keys a block": ([140, 59], 100, 1),
+    "short requests, few blocks": ([3, 9, 1, 4, 17, 2, 6, 5, 30, 8], 4, 1),
+    "equal requests, a block each": ([2048] * 64, 64, 16),
+    "one long request, 63 short ones": ([512] * 20 + [32768] + [512] * 43, 264, 16),
+    "requests of one key beside a long one": ([1] * 400 + [6400] + [1] * 100, 132, 16),
+    "one request, 1,056 blocks": ([100_003], 1056, 64),
+    "requests shorter than a page": ([5, 3, 6, 5] * 5, 12, 8),
 }
 
 
-def _case(name, num_blocks, step, num_requests=None):
-    sizes = {"num_requests": num_requests or len(LENGTHS[name]), "num_blocks": num_blocks, "step": step}
-    return Case(name, sizes, "drawn" if num_requests else "given", "whole numbers")
+def _case(name, num_requests, num_blocks, step, values):
+    sizes = {"num_requests": num_requests, "num_blocks": num_blocks, "step": step}
+    return Case(name, sizes, values, "whole numbers")
+
+
+def _given(name):
+    lengths, num_blocks, step = GIVEN[name]
+    return _case(name, len(lengths), num_blocks, step, "given")
+
+
+def _drawn(name, num_blocks, step, num_requests):
+    return _case(name, num_requests, num_blocks, step, "drawn")
 
 
 def _inputs(case, gen):
     """{"seq_lens": (num_requests,) int64}; drawn ones are between 0 and 8000, most of them short."""
     if case.values == "given":
-        return {"seq_lens": torch.tensor(LENGTHS[case.name], dtype=torch.int64)}
+        return {"seq_lens": torch.tensor(GIVEN[case.name][0], dtype=torch.int64)}
     longest = 8000.0 ** torch.rand(case.sizes["num_requests"], generator=gen, dtype=torch.float64)
     return {"seq_lens": longest.long() * (torch.rand(longest.shape, generator=gen) > 0.1)}
 
@@ -52,24 +62,10 @@ def _accept(case, tensors, outputs):
 EXERCISE = exercise(
     __file__,
     cases=(
-        _case("one request, one block", 1, 1),
-        _case("one key, eight blocks", 8, 1),
-        _case("no request", 3, 16),
-        _case("requests without keys", 4, 16),
-        _case("the lengths of the prediction", 3, 8),
-        _case("three equal requests, two blocks", 2, 16),
-        _case("two requests, 20 blocks", 20, 5),
-        _case("keys of none, at either end", 7, 8),
-        _case("fewer than two keys a block", 100, 1),
-        _case("short requests, few blocks", 4, 1),
-        _case("equal requests, a block each", 64, 16),
-        _case("one long request, 63 short ones", 264, 16),
-        _case("requests of one key beside a long one", 132, 16),
-        _case("one request, 1,056 blocks", 1056, 64),
-        _case("requests shorter than a page", 12, 8),
-        _case("drawn, few requests", 132, 16, 7),
-        _case("drawn, many requests", 16, 64, 300),
-        _case("drawn, as many requests as blocks", 40, 1, 40),
+        *map(_given, GIVEN),
+        _drawn("drawn, few requests", 132, 16, 7),
+        _drawn("drawn, many requests", 16, 64, 300),
+        _drawn("drawn, as many requests as blocks", 40, 1, 40),
     ),
     make_inputs=_inputs,
     make_run=_run,

@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from course_lib.grading.exercise.dtypes import in_both_dtypes
 from course_lib.grading.exercise.spec import Probe, exercise
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.attention.cases import scale_of
@@ -171,8 +172,7 @@ EXERCISE = exercise(
     ),
     make_inputs=_inputs,
     make_run=_run,
-    oracle=lambda case, tensors: _attention(case, tensors, torch.float64),
-    baseline=lambda case, tensors: _attention(case, tensors, torch.float32),
+    **in_both_dtypes(_attention),
     rules={"out": "weights", "lse": "lse"},
     largest_score=_largest_score,
     probes=(_seen_probe(), _cap_probe()),

@@ -9,16 +9,7 @@ from .states import FAIL, NOT_STARTED, NOT_VERIFIED_HERE, PASS
 
 
 def render(verdict):
-    """The card.
-
-    Parameters
-    ----------
-    verdict : Verdict
-
-    Returns
-    -------
-    str, HTML without any outside resource
-    """
+    """The card of a Verdict: HTML without any outside resource."""
     parts = {
         PASS: [_traffic, _remarks, _difference, _explanation, _cases, _printed],
         FAIL: [_smallest, _map, _diagnosis, _traffic, _remarks, _hint, _cases, _printed],

@@ -29,6 +29,27 @@ def case(name, num_q, num_kv, values="normal", schedules=("forward",), heads=(1,
     return heads_case(name, (*heads, num_q, num_kv, head_dim), values, schedules, **options)
 
 
+def tile_edges(case, schedules, block_m=BLOCK_M, block_n=BLOCK_N):
+    """Four cases made by a function like `case`: a single key, and a tile of queries and keys more or less one."""
+    return (
+        case("one query, one key", 1, 1, schedules=schedules),
+        case("exactly one tile", block_m, block_n),
+        case("one below a tile", block_m - 1, block_n - 1),
+        case("one above a tile", block_m + 1, block_n + 1, schedules=schedules),
+    )
+
+
+def score_cases(case):
+    """Five cases made by a function like `case`: one query, scores that rise and fall, and scores far below 0."""
+    return (
+        case("one query", 1, 45),
+        case("rising scores", 9, 53, "rising", ("reverse",)),
+        case("falling scores", 9, 53, "falling"),
+        case("scores near -100", 5, 45, "minus_100"),
+        case("scores near -12000", 5, 45, "minus_12000"),
+    )
+
+
 def tiles(case):
     """(BLOCK_M, BLOCK_N) of a kernel's case."""
     return case.options.get("tiles", (BLOCK_M, BLOCK_N))

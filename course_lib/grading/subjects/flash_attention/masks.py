@@ -143,21 +143,27 @@ def _visited(row, offset, num_kv):
     return sum(TILE for kv_start in range(0, num_kv, TILE) if max(kv_start - offset, 0) // BLOCK_M * BLOCK_M <= q_start)
 
 
-def by_masked_rows(evidence):
-    """Only rows that see nothing are wrong."""
+def wrong_masked_rows(evidence):
+    """(case, output, its wrong rows) of the first failing case where only rows without keys are wrong; else None."""
     for case in evidence.failing():
         empty = torch.isneginf(case.ref["lse"])
         for name, comparison in case.comparisons.items():
             if comparison.passed or comparison.wrong is None or not bool(empty.any()):
                 continue
             rows = comparison.wrong.any(dim=-1) if name == "out" else comparison.wrong
-            if bool((rows & ~empty).any()):
-                return None
-            got, expected = worst_element(case)
-            row = int(rows.nonzero()[0, -1])
-            return Diagnosis(
-                "masked_row",
-                f"Row {row} of the case {case.case.name!r} sees no key: out must be 0 and lse -inf. {name} is "
-                f"{got:.4g} there instead of {expected:g}. Is it 0 / 0, or a large negative number in place of -inf?",
-            )
+            return None if bool((rows & ~empty).any()) else (case, name, rows)
     return None
+
+
+def by_masked_rows(evidence):
+    """Only rows that see nothing are wrong."""
+    masked = wrong_masked_rows(evidence)
+    if masked is None:
+        return None
+    case, name, rows = masked
+    got, expected = worst_element(case)
+    return Diagnosis(
+        "masked_row",
+        f"Row {int(rows.nonzero()[0, -1])} of the case {case.case.name!r} sees no key: out must be 0 and lse -inf. "
+        f"{name} is {got:.4g} there instead of {expected:g}. Is it 0 / 0, or a large negative number in place of -inf?",
+    )
