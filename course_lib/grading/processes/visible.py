@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 COURSE = (
     "course_lib/__init__.py",
+    "course_lib/by_kind.py",
     "course_lib/errors.py",
     "course_lib/notation.py",
     "course_lib/device.py",
