@@ -92,9 +92,7 @@ def generate(model, prompts, *, max_new_tokens=32, sampling=None, eos=None, stre
     """
     prompts, max_new_tokens = checked_prompts(model, prompts, max_new_tokens, eos)
     rows = _samplings(sampling, len(prompts))
-    if stream is not None:
-        expect.function("stream", stream, error=ModelError)
-    _require_decoder(decoder, model)
+    _require_helpers(model, stream, decoder)
     if max_new_tokens == 0:
         return [[] for _ in prompts]
     longest = max(map(len, prompts))
@@ -266,8 +264,10 @@ def _samplings(sampling, num_prompts):
     return rows
 
 
-def _require_decoder(decoder, model):
-    """Raise where a decoder is given that is none, or whose cache belongs to another model."""
+def _require_helpers(model, stream, decoder):
+    """Raise where a stream or a decoder is given that is none, or a decoder whose cache belongs to another model."""
+    if stream is not None:
+        expect.function("stream", stream, error=ModelError)
     if decoder is None:
         return
     expect.kind("decoder", decoder, Decoder, error=ModelError)

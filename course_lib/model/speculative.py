@@ -28,6 +28,12 @@ class Counts:
     proposed: int = 0
     accepted: int = 0
 
+    def add(self, proposed, accepted):
+        """Count one round."""
+        self.rounds += 1
+        self.proposed += proposed
+        self.accepted += accepted
+
 
 class NgramDraft:
     """Proposes what followed the last few tokens when they came before; costs nothing but a look at the text."""
@@ -120,9 +126,7 @@ def speculate(model, prompt, draft, *, max_new_tokens=32, num_draft=4, sampling=
         proposals, rows = draft.propose(prompt + new, count, rule.choose) if count else ([], None)
         ids = torch.tensor([[new[-1], *proposals]], device=model.device)
         accepted, token = rule.judge(model.extend(ids, cache)[0], proposals, rows)
-        counts.rounds += 1
-        counts.proposed += len(proposals)
-        counts.accepted += accepted
+        counts.add(len(proposals), accepted)
         new += [*proposals[:accepted], token]
         cache.truncate(len(prompt) + len(new) - 1)
     return new[: new.index(eos) + 1] if eos in new else new, counts

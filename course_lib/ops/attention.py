@@ -8,7 +8,7 @@ import torch
 from ..cuda.steps import names
 from ..errors import UnsupportedError
 from ._foundation.checks import positive_scale, require_attention, require_step, require_tensor
-from ._foundation.launch import Launches, cuda_launch, triton_launch
+from ._foundation.launch import Launches, all_ran, cuda_launch, triton_launch
 from ._foundation.sizes import ceil_div, power_of_two, row_bytes
 from ._foundation.typed import typed
 
@@ -58,9 +58,7 @@ def attention_lse(q, k, v, *, softmax_scale=None, causal=False, variant="05_grou
     """
     if variant not in _WITH_LSE:
         raise UnsupportedError(f"variant={variant!r} writes no lse; choose one of {', '.join(_WITH_LSE)}.")
-    launch = plan(q, k, v, softmax_scale=softmax_scale, causal=causal, variant=variant, language=language)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan(q, k, v, softmax_scale=softmax_scale, causal=causal, variant=variant, language=language))
 
 
 @typed

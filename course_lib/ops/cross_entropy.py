@@ -7,7 +7,7 @@ import torch
 
 from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_language
-from ._foundation.launch import cuda_launch, triton_launch
+from ._foundation.launch import all_ran, cuda_launch, triton_launch
 from ._foundation.rows import (
     ROW_ELEMENTS,
     access_width,
@@ -56,9 +56,7 @@ def cross_entropy(logits, targets, *, ignore_index=-100, label_smoothing=0.0, la
     Cost      num_rows * num_cols * itemsize bytes, and one logit, 16 bytes a row
     Numerics  maximum and sums in float32
     """
-    launch = plan(logits, targets, ignore_index=ignore_index, label_smoothing=label_smoothing, language=language)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan(logits, targets, ignore_index=ignore_index, label_smoothing=label_smoothing, language=language))
 
 
 def cross_entropy_backward(

@@ -11,7 +11,7 @@ from . import _decode_triton as triton_launches
 from ._decode_checks import LAYOUTS as LAYOUTS
 from ._decode_checks import require
 from ._foundation.checks import positive_scale, require_step
-from ._foundation.launch import Launches, cuda_launch, ring_launch
+from ._foundation.launch import Launches, all_ran, cuda_launch, ring_launch
 from ._foundation.sizes import ELEMENTS, attention_outputs, ceil_div
 from ._foundation.splits import MAX_SPLITS, choose_num_splits, scratch, slots
 from ._foundation.typed import typed
@@ -66,9 +66,7 @@ def decode_attention(
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
     options |= {"num_splits": num_splits, "max_seq_len": max_seq_len, "counters": counters}
     options |= {"dependent": dependent, "validate": validate}
-    launch = plan(q, k, v, seq_lens, **options)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan(q, k, v, seq_lens, **options))
 
 
 @typed

@@ -6,7 +6,7 @@ May import: ops._foundation, the tiles of ops.flash_attention_1, torch.
 import torch
 
 from ._foundation.checks import require_attention, require_contiguous, require_language, require_row_tensors
-from ._foundation.launch import Launches, cuda_launch, triton_launch
+from ._foundation.launch import Launches, all_ran, cuda_launch, triton_launch
 from ._foundation.sizes import ceil_div, power_of_two
 from ._foundation.typed import typed
 from .flash_attention_1 import BLOCK_M, BLOCK_N
@@ -44,9 +44,7 @@ def flash_attention_1_backward(q, k, v, out, lse, d_out, *, causal=False, softma
     ShapeError        a tensor is not contiguous float32, or sizes do not fit
     UnsupportedError  no such language
     """
-    launches = plan(q, k, v, out, lse, d_out, causal=causal, softmax_scale=softmax_scale, language=language)
-    launches.run()
-    return launches.outputs
+    return all_ran(plan(q, k, v, out, lse, d_out, causal=causal, softmax_scale=softmax_scale, language=language))
 
 
 @typed

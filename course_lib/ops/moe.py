@@ -9,7 +9,7 @@ import torch
 
 from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_capability, require_language, require_tensor
-from ._foundation.launch import cuda_launch, is_hopper, ran, triton_launch
+from ._foundation.launch import all_ran, cuda_launch, is_hopper, ran, triton_launch
 from ._foundation.rows import ROW_ELEMENTS, access_width
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
 from ._foundation.typed import typed
@@ -92,9 +92,7 @@ def route(logits, top_k, *, renormalise=True):
     -------
     (experts int32, weights float32) : (num_tokens, top_k), the largest first, the lower number first among equals
     """
-    launch = plan_route(logits, top_k, renormalise=renormalise)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan_route(logits, top_k, renormalise=renormalise))
 
 
 def tile_rows(num_pairs, num_experts, language):

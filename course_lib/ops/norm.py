@@ -7,7 +7,7 @@ import torch
 
 from ..errors import UnsupportedError
 from ._foundation.checks import require_language
-from ._foundation.launch import cuda_launch, ran, triton_launch
+from ._foundation.launch import all_ran, cuda_launch, ran, triton_launch
 from ._foundation.plans import planned
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, require_vector, row_grid, row_shape, row_stride
 from ._foundation.sizes import ceil_div, power_of_two
@@ -69,9 +69,7 @@ def add_rms_norm(x, residual, weight, *, eps=1e-6, out=None, language="cuda"):
     -------
     (out, residual) : tensors, shape and dtype of `x`; out is the norm of the rounded sum
     """
-    launch = plan_add_rms_norm(x, residual, weight, eps=eps, out=out, language=language)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan_add_rms_norm(x, residual, weight, eps=eps, out=out, language=language))
 
 
 @planned

@@ -6,7 +6,7 @@ May import: errors, ops._foundation, ops.norm, torch.
 import torch
 
 from ._foundation.checks import require_language
-from ._foundation.launch import Launches, cuda_launch, triton_launch
+from ._foundation.launch import Launches, all_ran, cuda_launch, triton_launch
 from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, require_vector, row_shape, row_stride
 from ._foundation.sizes import ceil_div
 from ._foundation.splits import slots
@@ -44,9 +44,7 @@ def rms_norm_backward(d_out, x, weight, *, eps=1e-6, d_residual=None, out=None, 
     Cost      3 * num_rows * num_cols * itemsize bytes (4 with d_residual), and 8 bytes a column for each thread group
     """
     options = {"eps": eps, "d_residual": d_residual, "out": out, "num_blocks": num_blocks, "language": language}
-    launch = plan_rms_norm_backward(d_out, x, weight, **options)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan_rms_norm_backward(d_out, x, weight, **options))
 
 
 def layer_norm_backward(d_out, x, weight, *, eps=1e-5, out=None, num_blocks=None, language="cuda"):
@@ -58,9 +56,9 @@ def layer_norm_backward(d_out, x, weight, *, eps=1e-5, out=None, num_blocks=None
     -------
     (dx, d_weight, d_bias) : tensors of the dtype of `x`
     """
-    launch = plan_layer_norm_backward(d_out, x, weight, eps=eps, out=out, num_blocks=num_blocks, language=language)
-    launch.run()
-    return launch.outputs
+    return all_ran(
+        plan_layer_norm_backward(d_out, x, weight, eps=eps, out=out, num_blocks=num_blocks, language=language)
+    )
 
 
 @typed

@@ -10,7 +10,7 @@ from ..cuda.steps import names
 from ..errors import UnsupportedError
 from . import _paged_triton as triton_launches
 from ._foundation.checks import positive_scale, require_step
-from ._foundation.launch import Launches, cuda_launch, ring_launch
+from ._foundation.launch import Launches, all_ran, cuda_launch, ring_launch
 from ._foundation.sizes import ELEMENTS, attention_outputs, ceil_div
 from ._foundation.splits import choose_split_len, partials, scratch, slots
 from ._foundation.typed import typed
@@ -80,9 +80,7 @@ def paged_attention(
     """
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
     options |= {"max_seq_len": max_seq_len, "counters": counters, "deterministic": deterministic, "validate": validate}
-    launch = plan(q, k_pages, v_pages, block_table, seq_lens, **options)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan(q, k_pages, v_pages, block_table, seq_lens, **options))
 
 
 @typed

@@ -12,7 +12,7 @@ from ..errors import ShapeError
 from . import _paged_checks as checks
 from . import _paged_triton as triton_launches
 from ._foundation.checks import positive_scale, require_rows, require_step
-from ._foundation.launch import cuda_launch
+from ._foundation.launch import all_ran, cuda_launch
 from ._foundation.sizes import ELEMENTS, attention_outputs, ceil_div
 from ._foundation.typed import typed
 from ._foundation.values import require_lengths, require_pages, require_starts
@@ -51,9 +51,7 @@ def paged_prefill(
     """
     arguments = (q, k_pages, v_pages, block_table, seq_lens, cu_seqlens_q)
     options = {"layout": layout, "softmax_scale": softmax_scale, "variant": variant, "language": language}
-    launch = plan(*arguments, max_seq_len_q=max_seq_len_q, validate=validate, **options)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan(*arguments, max_seq_len_q=max_seq_len_q, validate=validate, **options))
 
 
 @typed

@@ -12,7 +12,7 @@ from . import _paged_checks as checks
 from . import _paged_triton as triton_launches
 from . import paged
 from ._foundation.checks import positive_scale, require_capability, require_language
-from ._foundation.launch import cuda_launch, ring_launch
+from ._foundation.launch import all_ran, cuda_launch, ring_launch
 from ._foundation.sizes import ELEMENTS, HEAD_DIMS, attention_outputs, ceil_div
 from ._foundation.splits import choose_split_len, scratch, slots
 from ._foundation.typed import typed
@@ -56,9 +56,7 @@ def paged_attention_quantised(
     """
     arguments = (q, k_pages, v_pages, k_scales, v_scales, block_table, seq_lens)
     options = {"layout": layout, "softmax_scale": softmax_scale, "language": language}
-    launch = plan(*arguments, max_seq_len=max_seq_len, validate=validate, **options)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan(*arguments, max_seq_len=max_seq_len, validate=validate, **options))
 
 
 @typed

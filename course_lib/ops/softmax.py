@@ -8,7 +8,7 @@ import torch
 from ..cuda.steps import names
 from ..errors import ShapeError
 from ._foundation.checks import require_step, require_tensor
-from ._foundation.launch import cuda_launch, triton_launch
+from ._foundation.launch import all_ran, cuda_launch, triton_launch
 from ._foundation.sizes import ceil_div, power_of_two
 from ._foundation.typed import typed
 
@@ -83,9 +83,7 @@ def masked_softmax(scores, seq_lens_kv, *, language="cuda"):
     ------
     ShapeError  wrong dimensions, dtype or layout; a length outside 0 .. seq_len_kv
     """
-    launch = plan(scores, seq_lens_kv, variant="05_masked", language=language)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan(scores, seq_lens_kv, variant="05_masked", language=language))
 
 
 @typed

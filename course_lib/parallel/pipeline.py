@@ -122,6 +122,16 @@ def most_held(order):
     return max(held, default=0)
 
 
+def _require_step(world, micro_batches, **functions):
+    """Raise where these are not a world, a list of at least one micro-batch, and functions."""
+    require_world(world)
+    expect.kind("micro_batches", micro_batches, (list, tuple), how="a list of x", error=WorldError)
+    for name, value in functions.items():
+        expect.function(name, value, error=WorldError)
+    if not micro_batches:
+        raise WorldError("there is no micro-batch; a step trains on at least one.")
+
+
 def train_step(world, stage, micro_batches, loss_of, shape, *, order=order_1f1b, dtype=torch.float32):
     """One training step; gradients are added to the stage's parameters. Returns the mean loss on the last rank.
 
@@ -138,12 +148,7 @@ def train_step(world, stage, micro_batches, loss_of, shape, *, order=order_1f1b,
     Order        what an entry sends and what the next one receives is one exchange: a stage that sends an activation
                  forward while its neighbour sends a gradient back would wait for it, and it for the stage
     """
-    require_world(world)
-    expect.kind("micro_batches", micro_batches, (list, tuple), how="a list of x", error=WorldError)
-    for name, value in (("stage", stage), ("loss_of", loss_of), ("order", order)):
-        expect.function(name, value, error=WorldError)
-    if not micro_batches:
-        raise WorldError("there is no micro-batch; a step trains on at least one.")
+    _require_step(world, micro_batches, stage=stage, loss_of=loss_of, order=order)
     links = _Links(world, order(world.rank, world.num_ranks, len(micro_batches)), shape, dtype)
     first, last, kept, loss = world.rank == 0, world.rank == world.num_ranks - 1, {}, 0.0
     incoming = links.swap(0, None)

@@ -180,10 +180,9 @@ def play(config, requests, *, step_time=None, model=None, audit=False, scheduler
     ServingError  requests wait and the scheduler plans no step
     """
     expect.kind("config", config, ServingConfig)
-    requests = checked_requests(requests)
     step_time, model, scheduler = step_time or StepTime(), model or PagedModel(config), scheduler or Scheduler(config)
     expect.function("step_time", step_time)
-    queue = sorted(requests, key=lambda request: request.arrival)[::-1]  # the next one last
+    queue = sorted(checked_requests(requests), key=lambda request: request.arrival)[::-1]  # the next one last
     player, now = _Player(scheduler), 0.0
     while queue or scheduler.has_work:
         if not scheduler.has_work:

@@ -145,6 +145,12 @@ def ran(launch):
     return launch.outputs[0]
 
 
+def all_ran(launch):
+    """Run a launch, or several, and return all outputs."""
+    launch.run()
+    return launch.outputs
+
+
 def interprets(tensor):
     """Whether Triton's interpreter runs what is launched on `tensor`: tiles may be large there, never slow."""
     return not tensor.is_cuda and not _for_gpu

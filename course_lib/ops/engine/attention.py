@@ -7,7 +7,7 @@ import torch
 
 from ...errors import ShapeError, UnsupportedError
 from .._foundation.checks import positive_scale, require_capability, require_hopper, require_rows
-from .._foundation.launch import cuda_launch
+from .._foundation.launch import all_ran, cuda_launch
 from .._foundation.sizes import ELEMENTS, HEAD_DIMS
 from .._foundation.splits import slots
 from .._paged_checks import BYTES, pool, quantised_pool
@@ -144,9 +144,7 @@ class AttentionEngine:
         ------
         ShapeError  no plan yet, or tensors that do not fit it
         """
-        launch = self.launch(q, k_pages, v_pages, k_scales, v_scales)
-        launch.run()
-        return launch.outputs
+        return all_ran(self.launch(q, k_pages, v_pages, k_scales, v_scales))
 
     def launch(self, q, k_pages, v_pages, k_scales=None, v_scales=None):
         """The launch that `run` would make, with fresh outputs (out, lse), not yet run."""

@@ -13,7 +13,7 @@ import torch
 
 from ...errors import ShapeError, UnsupportedError
 from .._foundation.checks import positive_scale, require_capability, require_rows
-from .._foundation.launch import cuda_launch
+from .._foundation.launch import all_ran, cuda_launch
 from .._foundation.sizes import ELEMENTS
 from .._foundation.splits import slots
 from .attention import PLANNED, SCRATCH, AttentionEngine
@@ -104,9 +104,7 @@ class MlaEngine(AttentionEngine):
         ------
         ShapeError  no plan yet, or tensors that do not fit it
         """
-        launch = self.launch(q, pages)
-        launch.run()
-        return launch.outputs
+        return all_ran(self.launch(q, pages))
 
     def launch(self, q, pages):
         """The launch that `run` would make, with fresh outputs (latents, lse), not yet run."""

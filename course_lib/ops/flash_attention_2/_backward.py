@@ -6,7 +6,7 @@ May import: ops._foundation, torch.
 import torch
 
 from .._foundation.checks import require_attention, require_contiguous, require_row_tensors
-from .._foundation.launch import Launches, cuda_launch
+from .._foundation.launch import Launches, all_ran, cuda_launch
 from .._foundation.sizes import ceil_div
 
 STEM_BACKWARD = "flash_attention_2_backward/01_two_walks"
@@ -40,9 +40,7 @@ def flash_attention_2_backward(q, k, v, out, lse, d_out, *, causal=False, softma
     ------
     ShapeError  a tensor is not contiguous float32, or sizes do not fit
     """
-    launches = plan_backward(q, k, v, out, lse, d_out, causal=causal, softmax_scale=softmax_scale)
-    launches.run()
-    return launches.outputs
+    return all_ran(plan_backward(q, k, v, out, lse, d_out, causal=causal, softmax_scale=softmax_scale))
 
 
 def plan_backward(q, k, v, out, lse, d_out, *, causal=False, softmax_scale=None, block_m=None, block_n=None):

@@ -18,7 +18,7 @@ from .._foundation.checks import (
     require_half,
     require_step,
 )
-from .._foundation.launch import cuda_launch
+from .._foundation.launch import all_ran, cuda_launch
 from .._foundation.sizes import CHUNK, ELEMENTS, attention_outputs, ceil_div, heads_in_turns, steps_of
 from .._foundation.typed import typed
 from . import _triton as triton_launches
@@ -69,9 +69,7 @@ def flash_attention_2(q, k, v, *, causal=False, softmax_scale=None, variant="10_
 
     Source: T. Dao, "FlashAttention-2", 2023, algorithm 1, arXiv:2307.08691
     """
-    launch = plan(q, k, v, causal=causal, softmax_scale=softmax_scale, variant=variant, language=language)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan(q, k, v, causal=causal, softmax_scale=softmax_scale, variant=variant, language=language))
 
 
 @typed

@@ -10,7 +10,7 @@ import torch
 from ... import device
 from ...errors import ShapeError, UnsupportedError
 from .._foundation.checks import positive_scale, require_attention
-from .._foundation.launch import Launches, cuda_launch
+from .._foundation.launch import Launches, all_ran, cuda_launch
 from .._foundation.sizes import CHUNK, ELEMENTS, ceil_div, steps_of
 from ._ladder import L2_BYTES, PANEL_COLS, WARPGROUP_ROWS, _aligned, _require_hopper_rows
 
@@ -58,9 +58,7 @@ def flash_attention_3_backward(q, k, v, out, lse, d_out, *, causal=False, softma
 
     Source: J. Shah et al., "FlashAttention-3", 2024, algorithm 3, arXiv:2407.08608
     """
-    launches = plan_backward(q, k, v, out, lse, d_out, causal=causal, softmax_scale=softmax_scale)
-    launches.run()
-    return launches.outputs
+    return all_ran(plan_backward(q, k, v, out, lse, d_out, causal=causal, softmax_scale=softmax_scale))
 
 
 def plan_backward(q, k, v, out, lse, d_out, *, causal=False, softmax_scale=None, heads_together=None):

@@ -11,7 +11,7 @@ import torch
 
 from ...errors import ShapeError, UnsupportedError
 from .._foundation.checks import positive_scale, require_attention, require_half, require_hopper
-from .._foundation.launch import Launches, cuda_launch
+from .._foundation.launch import Launches, all_ran, cuda_launch
 from .._foundation.sizes import ELEMENTS, HEAD_DIMS, ceil_div
 from . import _ladder
 
@@ -65,9 +65,7 @@ def flash_attention_3_fp8(q, k, v, *, causal=False, softmax_scale=None, rotation
     """
     quantising = plan_quantise(q, k, v, rotation=rotation)
     quantising.run()
-    launch = plan_fp8(quantising.outputs, k.shape[2], q.dtype, causal=causal, softmax_scale=softmax_scale)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan_fp8(quantising.outputs, k.shape[2], q.dtype, causal=causal, softmax_scale=softmax_scale))
 
 
 def plan_quantise(q, k, v, *, rotation=True):

@@ -12,7 +12,7 @@ from ... import device
 from ...cuda.steps import names
 from ...errors import CourseError, ShapeError, UnsupportedError
 from .._foundation.checks import positive_scale, require_attention, require_half, require_hopper, require_step
-from .._foundation.launch import cuda_launch, is_hopper
+from .._foundation.launch import all_ran, cuda_launch, is_hopper
 from .._foundation.plans import lasting, planned
 from .._foundation.sizes import CHUNK, ELEMENTS, attention_outputs, ceil_div, heads_in_turns, steps_of
 from .._foundation.typed import typed
@@ -64,9 +64,7 @@ def flash_attention_3(q, k, v, *, causal=False, softmax_scale=None, variant=None
 
     Source: J. Shah et al., "FlashAttention-3", 2024, algorithms 1 and 2, arXiv:2407.08608
     """
-    launch = plan(q, k, v, causal=causal, softmax_scale=softmax_scale, variant=variant, language=language)
-    launch.run()
-    return launch.outputs
+    return all_ran(plan(q, k, v, causal=causal, softmax_scale=softmax_scale, variant=variant, language=language))
 
 
 @planned
