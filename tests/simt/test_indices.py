@@ -3,6 +3,9 @@
 import pytest
 import torch
 
+from course_lib.cuda.simt.indices import index_text
+from course_lib.cuda.simt.source import AUTHOR
+
 SOURCE = r"""
 #include <cuda_fp16.h>
 struct State { float m, acc[4]; };
@@ -134,6 +137,27 @@ def test_an_index_outside_a_local_array_is_found(profile, name, n, text, sentenc
     found = _profile(profile, name, n, schedule=schedule).out_of_bounds
     line = _line("last_of(const" if name == "by_reference" else text, "last_of" if name == "by_reference" else name)
     assert any(one.line == line and sentence in one.message for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "array", "named"),
+    [
+        ("probs[k]", "'float[24]'", "probs"),
+        ("acc[1][f[k]]", "'float[8]'", "acc[1]"),
+        ("acc[k][1]", "'float[2][8]'", "acc"),
+        ("state.acc[k]", "'float[4]'", "acc"),
+        ("tile->row[k]", "'float[4]'", "row"),
+        ("(*rows)[k]", "'float[4]'", "an array"),
+    ],
+)
+def test_the_array_is_named_wherever_the_compiler_points(text, array, named):
+    """clang++ gives the column of the first letter, g++ that of the last bracket."""
+    source = f"float y = {text} + z[0];"
+    first, last = source.index(text) + 1, source.index(text) + len(text)
+    columns = [first] if named == "an array" or "][" in text and named == "acc" else [first, last]
+    for column in columns:
+        raw = {"detail": f"index|24|{array}|5|{column}|{AUTHOR}"}
+        assert index_text(raw, source, 5).startswith(f"uses index 24 of {named}, which has "), column
 
 
 def test_a_row_of_a_shared_array_may_run_on_into_the_next(profile):

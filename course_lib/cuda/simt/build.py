@@ -89,6 +89,7 @@ CHECKED_CLANG = (
     "-mllvm",
     "-tsan-distinguish-volatile=1",
     "-fsanitize=alignment,array-bounds",  # the same calls as of g++; these do add basic blocks
+    "-fstrict-flex-arrays=3",  # else the last array of a structure counts as one without an end
 )
 WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
 
@@ -180,9 +181,9 @@ def _dynamic_shared_object():
     return build_into(target, make)
 
 
-def _forced_header(mode):
+def _forced_header(mode, more_flags=()):
     """Return the path of the header to force in; its precompiled form is in the same folder."""
-    flags = _flags(mode)
+    flags = _flags(mode) + more_flags
     key = _hash(compiler()[2], flags, _tree_hash(INCLUDE), INCLUDE)
     folder = cache_dir() / f"header-{mode}-{key}"
     header = folder / "machine.h"
@@ -260,7 +261,8 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
 
 def _assemble(text, mode, assembly, more_flags):
     """Compile a translation unit to assembly text, which can still be edited."""
-    includes = (f"-I{INCLUDE}", f"-I{KERNELS}", "-include", _forced_header(mode))
+    header = _forced_header(mode, more_flags if compiler()[1] == "clang" else ())  # clang wants the flags of the kernel
+    includes = (f"-I{INCLUDE}", f"-I{KERNELS}", "-include", header)
     return _run([*_flags(mode), *more_flags, *includes, "-S", "-o", assembly, "-x", "c++", "-"], input=text)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from .source import AUTHOR
 
 _NAME = re.compile(r"[A-Za-z_]\w*$")
+_MEMBER = re.compile(r"(?:[A-Za-z_]\w*(?:\.|->))*([A-Za-z_]\w*)")
 
 
 def index_text(raw, source, first_line):
@@ -24,7 +25,7 @@ def index_text(raw, source, first_line):
     """
     _, index, array, line, column, file = raw["detail"].split("|", 5)
     text = _line(file, int(line), source, first_line)
-    expression = indexed_expression(text[: int(column)])
+    expression = indexed_expression(text[: int(column)]) or _begun_at(text[int(column) - 1 :], array)
     name = re.match(r"\w*", expression)[0]
     if name and re.search(rf"__shared__[^;]*\b{name}\b", source):
         return None
@@ -43,6 +44,31 @@ def indexed_expression(text):
         end = start
     name = _NAME.search(text[:end])
     return name[0] + "".join(brackets[:-1]) if name and brackets else ""
+
+
+def _begun_at(text, array):
+    """Return the same of a text that begins with it, which is where clang++ points: g++ points at its last bracket.
+
+    array : str, the type of what is indexed; its dimensions are those whose index is not part of it
+    """
+    name, brackets = _MEMBER.match(text), []
+    if name is None:
+        return ""
+    start = name.end()
+    while (end := _closing(text, start)) is not None:
+        brackets.append(text[start:end])
+        start = end
+    return name[1] + "".join(brackets[: max(0, len(brackets) - array.count("["))])
+
+
+def _closing(text, start):
+    """Return the position after the bracket that text[start] opens; None when it opens none that ends on this line."""
+    depth = 0
+    for position in range(start, len(text)):
+        depth += (text[position] == "[") - (text[position] == "]")
+        if depth == 0:
+            return position + 1 if position > start else None
+    return None
 
 
 def _opening(text, end):
