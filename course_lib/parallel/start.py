@@ -10,8 +10,6 @@ from .events import Outcome
 from .threads import run_threads
 
 BACKENDS = ("threads", "gloo", "nccl")
-
-
 LONGEST = 1e6  # seconds that a run may be given
 
 
