@@ -192,8 +192,10 @@ void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, ui
     }
     if (!is_write && order == Order::plain) note_plain_read(self, address, code);
     else self.same_reads = 0;
-    // interleave other threads before the access
-    if (launch->preempt && launch->random() % 16 == 0) yield_to_scheduler();
+    // Interleave other threads before the access; not before a volatile read, which may poll: a yield that is not spinning
+    // counts as progress, and the block that is polled for would never be let in.
+    bool may_poll = !is_write && order == Order::relaxed;
+    if (launch->preempt && !may_poll && launch->random() % 16 == 0) yield_to_scheduler();
     if (order != Order::copy_landing && bytes > 1 && (bytes & (bytes - 1)) == 0 && address % bytes)
         report_access(Kind::misaligned, is_shared ? Space::shared : Space::global, code, address, bytes, is_write);
     if (is_shared) return shared_access(address, bytes, is_write, order, code);
