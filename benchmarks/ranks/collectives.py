@@ -1,7 +1,8 @@
 """Collectives of the course's World beside the raw calls of torch.distributed: bus bandwidth over sizes.
 
 Bus bandwidth is the bytes that one rank sends by the formula, over the time: what its link carried, whatever the number
-of ranks. One call at a time, launched from Python: for small sizes the time is that of the launch.
+of ranks. One call at a time, launched from Python: for small sizes the time is that of the launch. In a graph, as a
+decode step has it, the time is that of the GPU.
 """
 
 import torch
@@ -12,21 +13,27 @@ from course_lib.parallel import wire_bytes
 from .report import clear, ratio
 
 SIZES, DRY_SIZES = tuple(1 << power for power in (10, 14, 18, 22, 26, 30)), (1 << 10, 1 << 12)
+DECODE_SIZES = tuple(1 << power for power in (13, 16, 19))  # 1, 8 and 64 rows of 4,096 halves
+MOST = DECODE_SIZES[-1]  # of one shot, and in a graph
+IN_GRAPH = 20  # calls
 
 
 def rows(world, report):
     if not report.dry:
         one_shot(world)
     for op in (all_reduce, all_gather, reduce_scatter, all_to_all, send):
-        for size in DRY_SIZES if report.dry else SIZES:
+        sizes = sorted(SIZES + (DECODE_SIZES if op is all_reduce else ()))
+        for size in DRY_SIZES if report.dry else sizes:
             one(world, report, op, size)
+            if op is all_reduce and size <= MOST and not report.dry:
+                in_graphs(world, report, size)
             clear()
 
 
 def one_shot(world):
-    """Try the all-reduce over the peers' memory; without it the rows of that name say so."""
+    """Try the all-reduce into the peers' memory; without it there are no rows of that name."""
     try:
-        world.enable_one_shot()
+        world.enable_one_shot(MOST)
     except Exception:
         world.disable_one_shot()
 
@@ -42,13 +49,43 @@ def one(world, report, op, size):
     common = {"op": op.__name__, "bytes": size, "inner": inner, "bus_gbps": columns}
     peer = report.add("torch.distributed", raw, **common) if report.peers else None
     common["ratio_to_best_peer"] = lambda us: ratio(peer, us)
-    buffers = world.disable_one_shot() if hasattr(world, "disable_one_shot") else {}
+    buffers = world.disable_one_shot() if hasattr(world, "disable_one_shot") else None
     own = sent if op is not send or world.rank == 0 else 0
     report.add("course", course, bytes_of=own, **common)
     if buffers and op is all_reduce:
         world.enable_one_shot(buffers=buffers)
-        if size <= 256 << 10:
+        if size <= MOST:
             report.add("course, one shot", course, bytes_of=wire_bytes("one_shot", size, world.num_ranks), **common)
+
+
+def in_graphs(world, report, size):
+    """The rows of an all-reduce as a graph has it, by NCCL and in one shot."""
+    course, raw, sent = all_reduce(world, size)
+    common = {"op": "all_reduce", "bytes": size, "inner": IN_GRAPH, "bus_gbps": lambda us: f"{sent / us / 1e3:.2f}"}
+    peer = report.add("torch.distributed, in a graph", Graphed(raw), **common) if report.peers else None
+    if world.one_shot_enabled:
+        common["ratio_to_best_peer"] = lambda us: ratio(peer, us)
+        report.add("course, one shot, in a graph", Graphed(course), **common)
+
+
+class Graphed:
+    """Runs a function once; then records IN_GRAPH calls of it as one graph, which every IN_GRAPH-th call replays."""
+
+    def __init__(self, function):
+        self.function, self.graph, self.calls = function, None, -1
+
+    def __call__(self):
+        self.calls += 1
+        if self.calls == 0:
+            return self.function()
+        if self.graph is None:
+            torch.cuda.synchronize()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+                for _ in range(IN_GRAPH):
+                    self.function()
+        if (self.calls - 1) % IN_GRAPH == 0:
+            self.graph.replay()
 
 
 def all_reduce(world, size):

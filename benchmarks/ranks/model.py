@@ -2,8 +2,8 @@
 
 Random weights, bfloat16, checked against torch in float32: the error of several ranks may be twice that of one, since a
 sum over ranks rounds its parts too. A decode step is one token of each row after `seq_len` tokens, greedy, as a CUDA
-graph; with one shot the all-reduces of a step read the peers' memory instead of NCCL's ring. speedup is against one
-rank of the course's model, on the same load.
+graph; with one shot the all-reduces of a step go into the peers' memory instead of round NCCL's ring. speedup is
+against one rank of the course's model, on the same load.
 """
 
 import torch
@@ -75,7 +75,7 @@ def probe(model, config):
 
 
 def enabled(world, report):
-    """Whether the all-reduce over the peers' memory works here."""
+    """Whether the all-reduce into the peers' memory works here."""
     if report.dry:
         return False
     try:

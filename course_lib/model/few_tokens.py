@@ -18,7 +18,7 @@ MATRICES = {"qkv": True, "out": False, "up": True, "down": False}  # whether the
 
 def fits(model, num_tokens):
     """Whether `num_tokens` new tokens of `model` can run so: few of them, halves, no gradients, weights not packed."""
-    if not model.kernels.few_tokens or not model.sums_are_whole or num_tokens > MAX_TOKENS:
+    if not model.kernels.few_tokens or num_tokens > MAX_TOKENS:
         return False
     if model.dtype == torch.float32 or torch.is_grad_enabled() or model.config.head_dim % 2:
         return False
@@ -47,6 +47,12 @@ def add(layer, name, x, residual):
     """residual += x weight^T + bias, in place."""
     options = {"bias": layer.get(f"{name}.bias"), "residual": residual, "out": residual}
     return decode_linear.linear(x, layer[f"{name}.weight"], **options)
+
+
+def product(layer, name, x, *, with_bias):
+    """x weight^T, a part of a sum over ranks, (num_tokens, hidden_size); with its bias on one rank of them."""
+    bias = layer.get(f"{name}.bias") if with_bias else None
+    return decode_linear.linear(x, layer[f"{name}.weight"], bias=bias)
 
 
 def fits_head(model, num_tokens):

@@ -43,10 +43,7 @@ class Transformer:
     config : ModelConfig
     weights : Weights
     kernels : Kernels; replaced by `use`
-    sums_are_whole : bool, of a class: a product of this model is the whole sum, which may be added to the residual
     """
-
-    sums_are_whole = True
 
     def __init__(self, weights, kernels=None):
         expect.kind("weights", weights, Weights, how="random_weights(config) makes them", error=ModelError)
@@ -190,7 +187,7 @@ class Transformer:
     def _head(self, update, residual):
         """Logits of what `_layers` returned: the last norm and the head, of few tokens one launch."""
         if update is None and few_tokens.fits_head(self, len(residual)):
-            return few_tokens.head(self, residual)
+            return self._whole_logits(few_tokens.head(self, residual))
         return self.logits(self._norm(self.weights.tensors, "norm", update, residual)[0])
 
     def _embed(self, ids, positions):
@@ -264,7 +261,11 @@ class Transformer:
 
     def logits(self, x):
         """Logits (num_tokens, vocab_size) of what `hidden` returned, or of some rows of it."""
-        return self.kernels.linear(x, self.weights.head)
+        return self._whole_logits(self.kernels.linear(x, self.weights.head))
+
+    def _whole_logits(self, logits):
+        """Logits of the whole vocabulary, of those that this model's head gives."""
+        return logits
 
     def check(self, ids):
         """Raise where `ids` (batch_size, seq_len) are no prompts that this model takes."""

@@ -10,7 +10,7 @@
         x = torch.full((4,), float(world.rank), device=world.device)
         print(world.rank, world.all_reduce(x), world.events[-1].sent, "bytes")
 
-May import: errors, parallel.world, torch.
+May import: errors, ops.all_reduce, parallel.world, torch.
 """
 
 import datetime
@@ -22,6 +22,7 @@ import torch
 import torch.distributed as dist
 
 from ..errors import WorldError
+from ..ops.all_reduce import MAX_RANKS, Inbox, num_words, one_shot
 from .world import World
 
 # NVLink multicast stays off: a program that fails in it can take the GPUs of a shared host out of service
@@ -39,7 +40,7 @@ class Processes(World):
     def __init__(self, rank, num_ranks, device, *, stream_times=False, status=None):
         super().__init__(rank, num_ranks, device)
         self._stream_times, self._status = stream_times and self.device.type == "cuda", status
-        self._symmetric, self._group = {}, None  # dtype -> buffer that the peers read
+        self._inbox = None  # where the peers write their parts of an all-reduce, while it is enabled
         self._say("")
         if self._stream_times:
             torch.cuda.synchronize()
@@ -72,34 +73,53 @@ class Processes(World):
             text = f"is in {kind}{more}" if kind else "computes"
             self._status[:STATUS_BYTES] = text.encode().ljust(STATUS_BYTES)[:STATUS_BYTES]
 
-    def enable_one_shot(self, max_bytes=256 << 10, *, buffers=None):
-        """All-reduces of at most this size by one kernel that reads the peers' memory over NVLink; every rank calls it.
+    def enable_one_shot(self, max_bytes=512 << 10, *, buffers=None):
+        """All-reduces of at most this size by one kernel that writes into the peers' memory; every rank calls it.
 
         For the few kilobytes of a decode step NCCL's ring waits longer for its 2 (n - 1) steps than for its bytes.
         buffers : what `disable_one_shot` returned, to use them again
-        """
-        import torch.distributed._symmetric_memory as symmetric
 
-        self._group = dist.group.WORLD.group_name
-        for dtype in (torch.float32, torch.bfloat16) if buffers is None else ():
-            buffer = symmetric.empty(max_bytes // dtype.itemsize, dtype=dtype, device=self.device)
-            symmetric.rendezvous(buffer, self._group)
-            self._symmetric[dtype] = buffer
-        self._symmetric |= buffers or {}
+        Raises
+        ------
+        WorldError    a world on the CPU, of one rank or of more than 8
+        RuntimeError  this machine has no access to the peers' memory
+        """
+        if self.device.type != "cuda" or not 2 <= self.num_ranks <= MAX_RANKS:
+            raise WorldError(
+                f"one shot takes 2 to {MAX_RANKS} ranks on GPUs; here are {self.num_ranks} on {self.device.type}.",
+                self.rank,
+            )
+        self._inbox = self._new_inbox(max_bytes) if buffers is None else buffers
 
     def disable_one_shot(self):
-        """All all-reduces by NCCL again; returns the buffers."""
-        buffers, self._symmetric = self._symmetric, {}
+        """All all-reduces by NCCL again; returns the buffers, None where one shot was not enabled."""
+        buffers, self._inbox = self._inbox, None
         return buffers
 
-    def _takes_one_shot(self, x):
-        buffer = self._symmetric.get(x.dtype)
-        return buffer is not None and 0 < x.nbytes <= buffer.nbytes and x.nbytes % 16 == 0 and x.data_ptr() % 16 == 0
+    @property
+    def one_shot_enabled(self):
+        """Whether small all-reduces go into the peers' memory."""
+        return self._inbox is not None
 
-    def _one_shot(self, x, _op):
-        flat = x.view(-1)  # the kernel asks for a buffer of its size
-        buffer = self._symmetric[x.dtype][: len(flat)]
-        torch.ops.symm_mem.one_shot_all_reduce_copy_out(buffer, flat, "sum", self._group, flat)
+    def _new_inbox(self, max_bytes):
+        """An Inbox in memory that every rank maps; all are zero when this returns."""
+        import torch.distributed._symmetric_memory as symmetric
+
+        size = num_words(self.num_ranks, max_bytes)
+        words = symmetric.empty(size, dtype=torch.int64, device=self.device)
+        shared = symmetric.rendezvous(words, dist.group.WORLD.group_name)
+        words.zero_()
+        ranks = range(self.num_ranks)
+        addresses = [shared.get_buffer(rank, (size,), torch.int64).data_ptr() for rank in ranks]
+        inbox = Inbox.of_rank(self.rank, addresses, words, max_bytes)
+        self._barrier()  # no rank writes into an inbox that is yet to be zeroed
+        return inbox
+
+    def _takes_one_shot(self, x):
+        return self._inbox is not None and self._inbox.takes(x)
+
+    def _one_shot(self, x, _op, residual=None):
+        one_shot(x, self._inbox, residual=residual, out=x if residual is None else residual)
 
     def _all_reduce(self, x, op):
         dist.all_reduce(x, {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}[op])

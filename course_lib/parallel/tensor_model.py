@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from .. import expect
 from ..errors import ModelError
-from ..model import ModelConfig, Transformer, Weights
+from ..model import ModelConfig, Transformer, Weights, few_tokens
 from . import tensor as tp
 from .checked import counted, require_parts
 from .world import require_world
@@ -69,8 +69,6 @@ class TensorParallel(Transformer):
     whole : ModelConfig of the whole model; `config` is that of this rank
     """
 
-    sums_are_whole = False  # the other ranks have the rest
-
     def __init__(self, world, weights, whole, kernels=None):
         super().__init__(weights, kernels)
         self.world, self.whole = world, whole
@@ -94,10 +92,16 @@ class TensorParallel(Transformer):
         whole, bias = self.world.all_reduce(partial, label=name), layer.get(f"{name}.bias")
         return whole if bias is None else whole + bias
 
-    def logits(self, x):
-        """Logits of the whole vocabulary on every rank."""
-        own = self.kernels.linear(x, self.weights.head)
-        return self.world.all_gather(own, dim=1, label="logits")[:, : self.whole.vocab_size].contiguous()
+    def _add(self, layer, name, x, residual, few):
+        """Of few tokens the sum over the ranks is added to the residual where it arrives: one launch more a product."""
+        if not few:
+            return super()._add(layer, name, x, residual, few)
+        partial = few_tokens.product(layer, name, x, with_bias=self.world.rank == 0)
+        return None, self.world.all_reduce_add(partial, residual, label=name)
+
+    def _whole_logits(self, logits):
+        """The same on every rank, of those that each has of its part of the vocabulary."""
+        return self.world.all_gather(logits, dim=1, label="logits")[:, : self.whole.vocab_size].contiguous()
 
 
 @counted

@@ -45,6 +45,23 @@ class World:
         self._counted(kind, x.nbytes, label, call, x, op)
         return x
 
+    def all_reduce_add(self, x, residual, *, label=""):
+        """residual, of the shape and dtype of x, plus the sum of all ranks' x, in place; returns residual.
+
+        x is used up: it may hold the sum afterwards. residual is the same on all ranks, and so is the result.
+        """
+        for tensor in (x, residual):
+            _require_contiguous(tensor, "all_reduce_add")
+        if x.shape != residual.shape or x.dtype != residual.dtype:
+            raise ShapeError(
+                f"x is {x.dtype} {tuple(x.shape)} and residual {residual.dtype} {tuple(residual.shape)}; all_reduce_add"
+                " takes two alike."
+            )
+        if self._takes_one_shot(x) and self._takes_one_shot(residual):
+            self._counted("one_shot", x.nbytes, label, self._one_shot, x, "sum", residual)
+            return residual
+        return residual.add_(self.all_reduce(x, label=label))
+
     def all_gather(self, x, dim=0, *, label=""):
         """The x of all ranks, all of one shape, side by side along `dim` in the order of the ranks."""
         _require_tensor(x, "all_gather")
@@ -143,7 +160,7 @@ class World:
             )  # fmt: skip
 
     def _takes_one_shot(self, x):
-        """Whether every rank reads the x of all others at once, instead of passing parts round a ring."""
+        """Whether every rank sends its x to all others at once, instead of passing parts round a ring."""
         return False
 
     def _counted(self, kind, num_bytes, label, call, *arguments, received=None):

@@ -1,4 +1,4 @@
-"""What test_parallel_gpu runs on each of two GPUs: the largest error of every scheme against one rank."""
+"""What test_parallel_gpu runs on each of several GPUs: the largest error of every scheme against one rank."""
 
 import torch
 
@@ -10,6 +10,9 @@ from course_lib.reference import moe as reference
 from course_lib.reference.attention import attention
 
 CONFIG = ModelConfig("llama", 512, 256, 2, 4, 2, 64, 512, 128, tie_embeddings=False)
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+SIZES = (8, 4096, 24, 64 * 4096, 8 * 4096 + 40, 4, 3 * 4096)  # of an all-reduce
+MOST = max(SIZES)
 
 
 @torch.no_grad()
@@ -18,10 +21,12 @@ def schemes(world):
     found = {"ring": ring(world), "ulysses": ulysses(world), "experts": experts(world), "pages": pages(world)}
     found["model"] = model(world)
     try:
-        world.enable_one_shot()
+        world.enable_one_shot(MOST * 4)
     except RuntimeError:  # this machine has no access to the peers' memory
         return found
-    return found | {"model, one shot": model(world)}
+    one_shots = {f"one shot, {dtype}": one_shot_calls(world, dtype) for dtype in DTYPES}
+    found |= one_shots | {"one shot in a graph": one_shot_graph(world)}
+    return found | {"model, one shot": model(world), "model, one shot, one row": model(world, num_rows=1)}
 
 
 def draw(world, *shape, seed=0, dtype=torch.bfloat16):
@@ -54,7 +59,7 @@ def ulysses(world):
 
 def experts(world):
     n, rank = world.num_ranks, world.rank
-    x, logits = draw(world, 2 * 50, 64), draw(world, 2 * 50, 8, seed=1, dtype=torch.float32)
+    x, logits = draw(world, n * 50, 64), draw(world, n * 50, 8, seed=1, dtype=torch.float32)
     w_up, w_down = draw(world, 8, 2 * 32, 64, seed=2) / 8, draw(world, 8, 64, 32, seed=3) / 6
     own = [part.chunk(n)[rank].contiguous() for part in (x, logits, w_up, w_down)]
     expected = reference.moe(x, logits, w_up, w_down, top_k=2).chunk(n)[rank]
@@ -70,17 +75,66 @@ def pages(world):
         store.write(store.slots("a"), sent)
         send_sequence(world, store, "a", 1, first_token=7)
         return 0.0
+    if world.rank > 1:
+        return 0.0
     store.new("other", 9)
     token = recv_sequence(world, store, "a", 0)
     return 0.0 if token == 7 and torch.equal(store.read(store.slots("a")), sent) else 1.0
 
 
-def model(world):
+def one_shot_calls(world, dtype):
+    """1 where one of 70 calls in a row, of changing sizes and numbers, is not the rounded sum on all ranks, else 0."""
+    wrong = 0.0
+    for call in range(70):
+        size = SIZES[call % len(SIZES)]
+        x = draw(world, world.num_ranks, size, seed=call, dtype=dtype)
+        residual = draw(world, size, seed=1000 + call, dtype=dtype) if call % 3 else None
+        own = x[world.rank].clone()
+        found = world.all_reduce(own) if residual is None else world.all_reduce_add(own, residual.clone())
+        wrong = max(wrong, not_the_sum(world, found, x, residual))
+    return wrong
+
+
+def one_shot_graph(world):
+    """The same for a graph with three calls, replayed 20 times with other numbers."""
+    n, size = world.num_ranks, 2 * 4096
+    parts = [torch.zeros(size, dtype=dtype, device=world.device) for dtype in DTYPES]
+    residual = torch.zeros(size, dtype=DTYPES[0], device=world.device)
+    sums = [torch.empty_like(part) for part in parts]
+    graph, wrong = torch.cuda.CUDAGraph(), 0.0
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        sums[0].copy_(residual)
+        world.all_reduce_add(parts[0].clone(), sums[0])
+        for part, total in zip(parts[1:], sums[1:], strict=True):
+            world.all_reduce(total.copy_(part))
+    for turn in range(20):
+        drawn = [draw(world, n, size, seed=3 * turn + i, dtype=dtype) for i, dtype in enumerate(DTYPES)]
+        for part, x in zip(parts, drawn, strict=True):
+            part.copy_(x[world.rank])
+        residual.copy_(draw(world, size, seed=1000 + turn, dtype=DTYPES[0]))
+        graph.replay()
+        for i, x in enumerate(drawn):
+            wrong = max(wrong, not_the_sum(world, sums[i], x, None if i else residual))
+    return wrong
+
+
+def not_the_sum(world, found, x, residual):
+    """1 where `found` is not sum(x) + residual, rounded once, or where another rank has other bits; else 0."""
+    expected = x.double().sum(0) + (0.0 if residual is None else residual.double())
+    limit = torch.finfo(x.dtype).eps / 2 * expected.abs() + 1e-5  # 1e-5: the sum itself is in float32
+    near = bool(((found.double() - expected).abs() <= limit).all())
+    same = all(torch.equal(found, other) for other in world.all_gather(found[None]))
+    return 0.0 if near and same else 1.0
+
+
+def model(world, num_rows=2):
     """Logits of a prompt and a step."""
     weights = random_weights(CONFIG, 3, dtype=torch.bfloat16, device="cpu").to(device=world.device)
-    ids = torch.arange(14, device=world.device).view(2, 7)
+    ids = torch.arange(7 * num_rows, device=world.device).view(num_rows, 7)
     found = []
     for each in (TensorParallel.shard(world, weights), Transformer(weights).use("torch")):
-        cache = each.new_cache(2, 10)
-        found.append(torch.cat((each.prefill(ids, [7, 4], cache), each.step(ids[:, 0].contiguous(), cache))))
+        cache = each.new_cache(num_rows, 10)
+        first = each.prefill(ids, [7, 4][:num_rows], cache)
+        found.append(torch.cat((first, each.step(ids[:, 0].contiguous(), cache))))
     return worst(found[0], found[1].double())

@@ -1,8 +1,9 @@
-"""Several ranks on GPUs: the merge kernel, and on two GPUs every scheme by NCCL against one rank."""
+"""Several ranks on GPUs: the merge kernel, the all-reduce of several ranks on one, and every scheme by NCCL."""
 
 import pytest
 import torch
 
+from course_lib.ops.all_reduce import Inbox, one_shot
 from course_lib.parallel import run
 from course_lib.parallel.states import merge, merge_into
 from tests.gpu.parallel_on_gpus import schemes
@@ -23,7 +24,22 @@ def test_the_merge_kernel_on_a_view(dtype):
     assert torch.equal(out[:, :, :150], kept)
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="two GPUs are needed")
-def test_every_scheme_by_nccl():
-    for errors in run(schemes, 2, backend="nccl", seconds=200).results:
+@pytest.mark.parametrize("num_ranks", [2, 4, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_the_all_reduce_of_several_ranks_on_one_gpu(num_ranks, dtype):
+    inbox = Inbox.of_all_ranks(num_ranks, 1 << 17, device="cuda", num_blocks=16)
+    for size in (8, 4096, 5 * 4096 + 8, 24, 4096) * 4:
+        x, residual = torch.randn(num_ranks, size, device="cuda").to(dtype), torch.randn(size, device="cuda").to(dtype)
+        found = one_shot(x, inbox, residual=residual.expand(num_ranks, size).contiguous())
+        expected = x.double().sum(0) + residual.double()
+        limit = torch.finfo(dtype).eps / 2 * expected.abs() + 1e-5
+        assert ((found.double() - expected).abs() <= limit).all()
+        assert all(torch.equal(row, found[0]) for row in found)
+
+
+@pytest.mark.parametrize("num_ranks", [2, 4])
+def test_every_scheme_by_nccl(num_ranks):
+    if torch.cuda.device_count() < num_ranks:
+        pytest.skip(f"{num_ranks} GPUs are needed")
+    for errors in run(schemes, num_ranks, backend="nccl", seconds=200).results:
         assert all(error <= 0.03 for error in errors.values()), errors

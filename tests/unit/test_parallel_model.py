@@ -1,12 +1,14 @@
 """The tensor parallel Transformer against one rank: logits, decoding from the cache, tokens, bytes."""
 
 import dataclasses
+from collections import Counter
 
 import pytest
 import torch
 
 from course_lib.errors import WorldError
-from course_lib.model import ModelConfig, Transformer, few_tokens, generate, random_weights
+from course_lib.model import ModelConfig, Transformer, generate, random_weights
+from course_lib.ops._foundation.launch import watched
 from course_lib.parallel import run
 from course_lib.parallel.tensor_model import TensorParallel, model_bytes
 
@@ -28,12 +30,38 @@ def weights_of(config, dtype=torch.float64):
     return weights.to(dtype=dtype)
 
 
+FEW = {
+    "gpt2": ModelConfig("gpt2", 61, 256, 2, 4, 4, 64, 256, 48),
+    "llama": ModelConfig("llama", 61, 128, 2, 4, 2, 64, 128, 48, tie_embeddings=False),
+}
+LAYER = ["norm_qkv_kernel", "grouped_heads_kernel", "linear_kernel", "norm_linear_kernel", "linear_kernel"]
+
+
+@pytest.mark.parametrize("name", FEW)
 @torch.no_grad()
-def test_a_step_of_few_tokens_keeps_its_all_reduces():
-    config = ModelConfig("llama", 64, 128, 1, 2, 2, 64, 128, 48)
-    weights = random_weights(config, 3, dtype=torch.bfloat16)
-    assert few_tokens.fits(Transformer(weights).use("fast"), 1)
-    assert not run(lambda world: few_tokens.fits(TensorParallel.shard(world, weights).use("fast"), 1), 1).results[0]
+def test_a_step_of_few_tokens_is_five_launches_a_layer_and_two_all_reduces(name):
+    weights = weights_of(FEW[name], torch.bfloat16)
+
+    def step(model):
+        cache = model.new_cache(1, 10)
+        model.prefill(IDS[:1], [7], cache)
+        return model.step(IDS[:1, 0].contiguous(), cache).double()
+
+    def function(world):
+        with torch.no_grad():
+            return step(TensorParallel.shard(world, weights).use("fast"))
+
+    with watched() as launches:
+        outcome = run(function, 2)
+    launched = Counter(launch.function.name for launch in launches)
+    expected = Counter(2 * 2 * LAYER) + Counter(2 * ["norm_linear_kernel"])  # ranks, layers; and a head
+    assert {kernel: launched[kernel] for kernel in expected} == expected
+    labels = [event.label for event in outcome.events if event.rank == 1]
+    assert labels[-5:] == ["out", "down", "out", "down", "logits"]
+    exact = step(Transformer(weights.to(dtype=torch.float64)))
+    limit = 2 * (step(Transformer(weights).use("fast")) - exact).abs().max()
+    for logits in outcome.results:
+        assert (logits - exact).abs().max() <= limit
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])
