@@ -39,11 +39,11 @@ class Inbox:
     first_rank: int = 0
 
     @classmethod
-    def of_rank(cls, rank, addresses, words, max_bytes):
+    def of_rank(cls, rank, addresses, words, max_bytes, *, num_blocks=NUM_BLOCKS):
         """The inbox of one rank, `words`, zeroed; addresses: those of every rank's inbox, as this rank maps them."""
         offsets = [(address - words.data_ptr()) // words.element_size() for address in addresses]
         offsets = torch.tensor(offsets, dtype=torch.int64, device=words.device)
-        epochs = torch.zeros(1, NUM_BLOCKS, dtype=torch.int32, device=words.device)
+        epochs = torch.zeros(1, num_blocks, dtype=torch.int32, device=words.device)
         return cls(words, offsets, epochs, max_bytes // PACKET_BYTES, rank)
 
     @classmethod

@@ -102,13 +102,9 @@ def norm_qkv(
 @typed
 def plan(x, weight, *, bias=None, residual=None, out=None):
     """The launch of 01_linear, not yet run."""
-    shape = _sizes(x, weight)
-    out = _output(x, shape, out)
-    _require(x, weight, bias)
-    if residual is not None:
-        _require_shape(residual, "residual", shape, x.dtype)
-    arguments = (x, weight, bias, residual, out, *shape, x.shape[1])
-    return _launch("01_linear", x, len(weight), arguments, out, {})
+    out = require_linear(x, weight, bias, residual, out)
+    arguments = (x, weight, bias, residual, out, *out.shape, x.shape[1])
+    return stream_launch("01_linear", x, len(weight), arguments, out, {})
 
 
 @typed
@@ -125,7 +121,7 @@ def plan_norm(
     _require(x, weight, bias)
     defines = _norm(x, norm_weight, norm_bias, norm) | {"ACTIVATION": ACTIVATIONS[activation]}
     arguments = (x, norm_weight, norm_bias, weight, bias, out, num_tokens, size_n, x.shape[1], float(eps))
-    return _launch("02_norm_linear", x, size_n, arguments, out, defines)
+    return stream_launch("02_norm_linear", x, size_n, arguments, out, defines)
 
 
 @typed
@@ -161,7 +157,7 @@ def plan_qkv(
         x, norm_weight, norm_bias, weight, bias, cos_sin, positions, slots, out, k_cache, v_cache, len(x), num_heads,
         num_kv_heads, x.shape[1], float(eps),
     )  # fmt: skip
-    return _launch("03_norm_qkv", x, rows, arguments, out, defines)
+    return stream_launch("03_norm_qkv", x, rows, arguments, out, defines)
 
 
 def fits(num_tokens, weight, norm=None):
@@ -175,12 +171,24 @@ def fits(num_tokens, weight, norm=None):
     return _shared_bytes(NUM_STAGES[-1], num_tokens, *weight.shape, grid, kind) <= _most_shared_bytes(kind)
 
 
-def _launch(variant, x, size_n, arguments, out, defines):
-    (num_tokens, size_k), grid = x.shape, _grid(x, size_n)
+def require_linear(x, weight, bias, residual, out):
+    """`out` of `linear`, or a new one, after the checks of its arguments."""
+    shape = _sizes(x, weight)
+    out = _output(x, shape, out)
+    _require(x, weight, bias)
+    if residual is not None:
+        _require_shape(residual, "residual", shape, x.dtype)
+    return out
+
+
+def stream_launch(variant, x, size_n, arguments, out, defines, *, grid=None, num_ranks=1):
+    """The launch of a kernel of common/weight_stream.cuh; grid: its blocks, those of 01_linear if None."""
+    (num_tokens, size_k), grid = x.shape, grid or _grid(x, size_n)
     stages, shared_bytes = _ring(num_tokens, size_n, size_k, grid, defines.get("NORM", 0))
     defines = {"ELEMENT": ELEMENTS[x.dtype], "NUM_WARPS": NUM_WARPS, "NUM_STAGES": stages} | defines
+    shape = grid if num_ranks == 1 else (grid, num_ranks)
     return cuda_launch(
-        f"decode_linear/{variant}", grid, 32 * NUM_WARPS, arguments, (out,), defines=defines, shared_bytes=shared_bytes
+        f"decode_linear/{variant}", shape, 32 * NUM_WARPS, arguments, (out,), defines=defines, shared_bytes=shared_bytes
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@
         x = torch.full((4,), float(world.rank), device=world.device)
         print(world.rank, world.all_reduce(x), world.events[-1].sent, "bytes")
 
-May import: errors, ops.all_reduce, parallel.world, torch.
+May import: errors, ops.all_reduce, ops.linear_all_reduce, parallel.world, torch.
 """
 
 import datetime
@@ -23,6 +23,7 @@ import torch.distributed as dist
 
 from ..errors import WorldError
 from ..ops.all_reduce import MAX_RANKS, Inbox, num_words, one_shot
+from ..ops.linear_all_reduce import num_blocks
 from .world import World
 
 # NVLink multicast stays off: a program that fails in it can take the GPUs of a shared host out of service
@@ -40,7 +41,7 @@ class Processes(World):
     def __init__(self, rank, num_ranks, device, *, stream_times=False, status=None):
         super().__init__(rank, num_ranks, device)
         self._stream_times, self._status = stream_times and self.device.type == "cuda", status
-        self._inbox = None  # where the peers write their parts of an all-reduce, while it is enabled
+        self._inboxes = {}  # where the peers write their parts of an all-reduce, while it is enabled
         self._say("")
         if self._stream_times:
             torch.cuda.synchronize()
@@ -73,10 +74,11 @@ class Processes(World):
             text = f"is in {kind}{more}" if kind else "computes"
             self._status[:STATUS_BYTES] = text.encode().ljust(STATUS_BYTES)[:STATUS_BYTES]
 
-    def enable_one_shot(self, max_bytes=512 << 10, *, buffers=None):
+    def enable_one_shot(self, max_bytes=512 << 10, *, products=True, buffers=None):
         """All-reduces of at most this size by one kernel that writes into the peers' memory; every rank calls it.
 
         For the few kilobytes of a decode step NCCL's ring waits longer for its 2 (n - 1) steps than for its bytes.
+        products : bool; of few tokens the product itself does it, see `ops.linear_all_reduce`
         buffers : what `disable_one_shot` returned, to use them again
 
         Raises
@@ -89,19 +91,29 @@ class Processes(World):
                 f"one shot takes 2 to {MAX_RANKS} ranks on GPUs; here are {self.num_ranks} on {self.device.type}.",
                 self.rank,
             )
-        self._inbox = self._new_inbox(max_bytes) if buffers is None else buffers
+        if buffers is None:
+            buffers = {"sums": self._new_inbox(max_bytes)}
+            if products:
+                buffers["products"] = self._new_inbox(
+                    max_bytes, num_blocks=num_blocks(torch.empty(0, device=self.device))
+                )
+        self._inboxes = buffers
 
     def disable_one_shot(self):
-        """All all-reduces by NCCL again; returns the buffers, None where one shot was not enabled."""
-        buffers, self._inbox = self._inbox, None
+        """All all-reduces by NCCL again; returns the buffers, which are empty where one shot was not enabled."""
+        buffers, self._inboxes = self._inboxes, {}
         return buffers
+
+    @property
+    def products(self):
+        return self._inboxes.get("products")
 
     @property
     def one_shot_enabled(self):
         """Whether small all-reduces go into the peers' memory."""
-        return self._inbox is not None
+        return bool(self._inboxes)
 
-    def _new_inbox(self, max_bytes):
+    def _new_inbox(self, max_bytes, **shape):
         """An Inbox in memory that every rank maps; all are zero when this returns."""
         import torch.distributed._symmetric_memory as symmetric
 
@@ -111,15 +123,15 @@ class Processes(World):
         words.zero_()
         ranks = range(self.num_ranks)
         addresses = [shared.get_buffer(rank, (size,), torch.int64).data_ptr() for rank in ranks]
-        inbox = Inbox.of_rank(self.rank, addresses, words, max_bytes)
+        inbox = Inbox.of_rank(self.rank, addresses, words, max_bytes, **shape)
         self._barrier()  # no rank writes into an inbox that is yet to be zeroed
         return inbox
 
     def _takes_one_shot(self, x):
-        return self._inbox is not None and self._inbox.takes(x)
+        return self.one_shot_enabled and self._inboxes["sums"].takes(x)
 
     def _one_shot(self, x, _op, residual=None):
-        one_shot(x, self._inbox, residual=residual, out=x if residual is None else residual)
+        one_shot(x, self._inboxes["sums"], residual=residual, out=x if residual is None else residual)
 
     def _all_reduce(self, x, op):
         dist.all_reduce(x, {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}[op])

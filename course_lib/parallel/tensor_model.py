@@ -6,16 +6,18 @@
 A layer has two all-reduces, of the attention's and of the MLP's output; the embedding has a third kind, and the logits
 an all-gather. Everything else of the forward pass is unchanged: it sees a model with fewer heads and a narrower MLP.
 
-May import: errors, expect, model, parallel.checked, parallel.tensor, parallel.world, torch.
+May import: errors, expect, model, ops.linear_all_reduce, parallel.checked, parallel.tensor, parallel.world, torch.
 """
 
 import dataclasses
 
+import torch
 import torch.nn.functional as F
 
 from .. import expect
 from ..errors import ModelError
 from ..model import ModelConfig, Transformer, Weights, few_tokens
+from ..ops.linear_all_reduce import linear_all_reduce, takes
 from . import tensor as tp
 from .checked import counted, require_parts
 from .world import require_world
@@ -93,9 +95,18 @@ class TensorParallel(Transformer):
         return whole if bias is None else whole + bias
 
     def _add(self, layer, name, x, residual, few):
-        """Of few tokens the sum over the ranks is added to the residual where it arrives: one launch more a product."""
+        """Of few tokens the sum over the ranks is added to the residual where it arrives.
+
+        In the product's launch where the world has an inbox for that, else in one after it.
+        """
         if not few:
             return super()._add(layer, name, x, residual, few)
+        weight, inbox = layer[f"{name}.weight"], self.world.products
+        if inbox is not None and takes(len(x), weight, inbox):
+            options = {"bias": layer.get(f"{name}.bias"), "residual": residual, "out": residual}
+            num_bytes = len(x) * len(weight) * torch.float32.itemsize
+            self.world.within_kernel(num_bytes, lambda: linear_all_reduce(x, weight, inbox, **options), label=name)
+            return None, residual
         partial = few_tokens.product(layer, name, x, with_bias=self.world.rank == 0)
         return None, self.world.all_reduce_add(partial, residual, label=name)
 

@@ -25,7 +25,10 @@ class World:
     rank, num_ranks : int
     device : torch.device of this rank's tensors
     events : list of Event of this rank, in the order in which they ended
+    products : Inbox of ops.all_reduce for products that end in an all-reduce, or None: a separate one follows them
     """
+
+    products = None
 
     @counted
     def __init__(self, rank, num_ranks, device="cpu"):
@@ -61,6 +64,10 @@ class World:
             self._counted("one_shot", x.nbytes, label, self._one_shot, x, "sum", residual)
             return residual
         return residual.add_(self.all_reduce(x, label=label))
+
+    def within_kernel(self, num_bytes, call, *, label=""):
+        """Run call(), a kernel that ends in a one-shot all-reduce of `num_bytes` into the inbox `products`."""
+        self._counted("one_shot", num_bytes, label, call)
 
     def all_gather(self, x, dim=0, *, label=""):
         """The x of all ranks, all of one shape, side by side along `dim` in the order of the ranks."""

@@ -21,12 +21,14 @@ def schemes(world):
     found = {"ring": ring(world), "ulysses": ulysses(world), "experts": experts(world), "pages": pages(world)}
     found["model"] = model(world)
     try:
-        world.enable_one_shot(MOST * 4)
+        world.enable_one_shot(MOST * 4, products=False)
     except RuntimeError:  # this machine has no access to the peers' memory
         return found
     one_shots = {f"one shot, {dtype}": one_shot_calls(world, dtype) for dtype in DTYPES}
     found |= one_shots | {"one shot in a graph": one_shot_graph(world)}
-    return found | {"model, one shot": model(world), "model, one shot, one row": model(world, num_rows=1)}
+    found |= {"model, one shot": model(world), "model, one shot, one row": model(world, num_rows=1)}
+    world.enable_one_shot(MOST * 4)
+    return found | {f"model, one shot in products, {rows} rows": model(world, num_rows=rows) for rows in (1, 2)}
 
 
 def draw(world, *shape, seed=0, dtype=torch.bfloat16):
