@@ -73,7 +73,7 @@ def wire_bytes(kind, num_bytes, num_ranks):
 
     Parameters
     ----------
-    kind : as in Event, or "one_shot": an all_reduce in which every rank reads all others' inputs
+    kind : as in Event, or "one_shot": an all_reduce in which every rank sends its input to all others
     num_bytes : int; all_reduce, reduce_scatter: the size of the input; all_gather: of one rank's part; all_to_all,
         exchange: what goes to other ranks
     num_ranks : int
@@ -83,7 +83,8 @@ def wire_bytes(kind, num_bytes, num_ranks):
     all_reduce      2 (n - 1) / n * bytes: a reduce_scatter, then an all_gather of its parts
     reduce_scatter  (n - 1) / n * bytes: n - 1 steps, each with a part of 1 / n
     all_gather      (n - 1) * bytes: every part passes every other rank
-    one_shot        (n - 1) * bytes: more than the ring from 3 ranks on, in one step instead of 2 (n - 1)
+    one_shot        (n - 1) * bytes: more than the ring from 3 ranks on, in one step instead of 2 (n - 1); the flags beside
+                    the numbers, as many bytes again, are not counted
     all_to_all      what it is given: rows go straight to their rank
 
     Source: P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009

@@ -60,6 +60,10 @@ class World:
                 f"x is {x.dtype} {tuple(x.shape)} and residual {residual.dtype} {tuple(residual.shape)}; all_reduce_add"
                 " takes two alike."
             )
+        if x.data_ptr() == residual.data_ptr():
+            raise ShapeError(
+                "x and residual of all_reduce_add are one tensor; x may be overwritten, so pass x.clone()."
+            )
         if self._takes_one_shot(x) and self._takes_one_shot(residual):
             self._counted("one_shot", x.nbytes, label, self._one_shot, x, "sum", residual)
             return residual

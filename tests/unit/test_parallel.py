@@ -36,6 +36,23 @@ def test_collectives_give_what_their_names_say():
     assert [found["pair"].item() for found in results] == [2, 0, 1]
 
 
+def test_the_sum_is_added_to_a_residual_in_place():
+    def function(world):
+        x, residual = (
+            torch.randn(3, 5, generator=torch.Generator().manual_seed(world.rank)),
+            torch.arange(15.0).view(3, 5),
+        )
+        expected = torch.arange(15.0).view(3, 5) + world.all_reduce(x.clone())
+        assert world.all_reduce_add(x, residual, label="out") is residual
+        for wrong in (residual, residual[:2], residual.double(), residual.T):
+            with pytest.raises(ShapeError, match="alike|contiguous|one tensor"):
+                world.all_reduce_add(wrong, residual)
+        return torch.equal(residual, expected)
+
+    outcome = run(function, 3)
+    assert outcome.results == [True] * 3 and [event.label for event in outcome.events if event.rank == 0] == ["", "out"]
+
+
 def test_a_run_is_deterministic():
     first, second = (run(everything, 3) for _ in range(2))
     order = [[(event.kind, event.label, event.sent) for event in o.events if event.rank == 1] for o in (first, second)]
