@@ -83,7 +83,7 @@ def wire_bytes(kind, num_bytes, num_ranks):
     all_reduce      2 (n - 1) / n * bytes: a reduce_scatter, then an all_gather of its parts
     reduce_scatter  (n - 1) / n * bytes: n - 1 steps, each with a part of 1 / n
     all_gather      (n - 1) * bytes: every part passes every other rank
-    one_shot        (n - 1) * bytes: more than the ring from 3 ranks on, in one step instead of 2 (n - 1); the flags beside
+    one_shot        (n - 1) * bytes: more than the ring from 3 ranks on, in one step instead of 2 (n - 1); flags beside
                     the numbers, as many bytes again, are not counted
     all_to_all      what it is given: rows go straight to their rank
 
