@@ -101,6 +101,7 @@ def one_shot(x, inbox, *, residual=None, out=None):
 @typed
 def plan(x, inbox, *, residual=None, out=None):
     """The launch of 01_one_shot, not yet run."""
+    require_inbox(inbox)
     ranks_here, num_blocks = inbox.epochs.shape
     out = torch.empty_like(x) if out is None else out
     for name, tensor in (("x", x), ("residual", residual), ("out", out)):
@@ -117,6 +118,13 @@ def plan(x, inbox, *, residual=None, out=None):
     return cuda_launch(
         "all_reduce/01_one_shot", (num_blocks, ranks_here), NUM_THREADS, arguments, (out,), defines=defines
     )
+
+
+def require_inbox(inbox):
+    """Raise where this is no Inbox."""
+    if not isinstance(inbox, Inbox):
+        kind = type(inbox).__name__
+        raise ShapeError(f"inbox is a {kind}; expected what Inbox.of_rank or Inbox.of_all_ranks gives.")
 
 
 def _require(name, tensor, x, ranks_here):

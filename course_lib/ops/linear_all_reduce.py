@@ -10,6 +10,7 @@ from ._foundation.launch import ran
 from ._foundation.sizes import ceil_div
 from ._foundation.splits import slots
 from ._foundation.typed import typed
+from .all_reduce import require_inbox
 from .decode_linear import MAX_TOKENS, require_linear, stream_launch
 
 
@@ -44,6 +45,7 @@ def linear_all_reduce(x, weight, inbox, *, bias=None, residual=None, out=None):
 @typed
 def plan(x, weight, inbox, *, bias=None, residual=None, out=None):
     """The launch of 04_linear_all_reduce, not yet run."""
+    require_inbox(inbox)
     ranks_here, grid = inbox.epochs.shape
     if ranks_here == 1:
         shaped = require_linear(x, weight, bias, residual, out)

@@ -106,10 +106,9 @@ def one_shot_graph(world):
     graph, wrong = torch.cuda.CUDAGraph(), 0.0
     torch.cuda.synchronize()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        sums[0].copy_(residual)
-        world.all_reduce_add(parts[0].clone(), sums[0])
+        world.all_reduce_add(parts[0] + 0.0, torch.add(residual, 0.0, out=sums[0]))
         for part, total in zip(parts[1:], sums[1:], strict=True):
-            world.all_reduce(total.copy_(part))
+            world.all_reduce(torch.add(part, 0.0, out=total))
     for turn in range(20):
         drawn = [draw(world, n, size, seed=3 * turn + i, dtype=dtype) for i, dtype in enumerate(DTYPES)]
         for part, x in zip(parts, drawn, strict=True):

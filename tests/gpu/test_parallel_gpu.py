@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from course_lib import device
 from course_lib.ops.all_reduce import Inbox, one_shot
+from course_lib.ops.linear_all_reduce import linear_all_reduce
 from course_lib.parallel import run
 from course_lib.parallel.states import merge, merge_into
 from tests.gpu.parallel_on_gpus import schemes
@@ -33,6 +35,22 @@ def test_the_all_reduce_of_several_ranks_on_one_gpu(num_ranks, dtype):
         found = one_shot(x, inbox, residual=residual.expand(num_ranks, size).contiguous())
         expected = x.double().sum(0) + residual.double()
         limit = torch.finfo(dtype).eps / 2 * expected.abs() + 1e-5
+        assert ((found.double() - expected).abs() <= limit).all()
+        assert all(torch.equal(row, found[0]) for row in found)
+
+
+@pytest.mark.skipif(device.current().num_sms < 4 * 32, reason="blocks of all ranks must be resident together")
+@pytest.mark.parametrize("num_tokens, size_k", [(1, 1024), (1, 3584), (8, 3584)])
+def test_a_product_that_ends_in_its_all_reduce_on_one_gpu(num_tokens, size_k):
+    num_ranks, size_n = 4, 4096
+    inbox = Inbox.of_all_ranks(num_ranks, 1 << 17, device="cuda", num_blocks=32)
+    weight = (torch.randn(num_ranks, size_n, size_k, device="cuda") / (num_ranks * size_k) ** 0.5).bfloat16()
+    for _ in range(20):
+        x = torch.randn(num_ranks, num_tokens, size_k, device="cuda").bfloat16()
+        residual = torch.randn(1, num_tokens, size_n, device="cuda").bfloat16().repeat(num_ranks, 1, 1)
+        expected = torch.einsum("rtk,rnk->tn", x.double(), weight.double()) + residual[0].double()
+        found = linear_all_reduce(x, weight, inbox, residual=residual, out=residual)
+        limit = torch.finfo(x.dtype).eps / 2 * expected.abs() + 1e-4
         assert ((found.double() - expected).abs() <= limit).all()
         assert all(torch.equal(row, found[0]) for row in found)
 

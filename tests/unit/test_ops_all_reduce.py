@@ -79,6 +79,8 @@ def test_one_rank_finds_the_inboxes_by_their_addresses():
 
 def test_refusals():
     inbox = inbox_of(2, 64)
+    with pytest.raises(ShapeError, match="inbox is a Tensor; expected what Inbox.of_rank"):
+        one_shot(torch.zeros(2, 4, device=WHERE), torch.zeros(4))
     with pytest.raises(ShapeError, match="x has 72 bytes a rank; this inbox takes at most 64"):
         one_shot(torch.zeros(2, 18, device=WHERE), inbox)
     with pytest.raises(ShapeError, match="expected a multiple of 8 bytes for each"):

@@ -9,7 +9,7 @@ import torch
 from course_lib.errors import WorldError
 from course_lib.model import ModelConfig, Transformer, generate, random_weights
 from course_lib.ops._foundation.launch import watched
-from course_lib.parallel import run
+from course_lib.parallel import run, tensor_model
 from course_lib.parallel.tensor_model import TensorParallel, model_bytes
 
 CONFIGS = {
@@ -37,15 +37,24 @@ FEW = {
 LAYER = ["norm_qkv_kernel", "grouped_heads_kernel", "linear_kernel", "norm_linear_kernel", "linear_kernel"]
 
 
+def step(model):
+    """Logits of the token after a prompt."""
+    cache = model.new_cache(1, 10)
+    model.prefill(IDS[:1], [7], cache)
+    return model.step(IDS[:1, 0].contiguous(), cache).double()
+
+
+def require_near_exact(found, weights):
+    """Logits of bfloat16 that err at most twice as much as those of one rank."""
+    exact = step(Transformer(weights.to(dtype=torch.float64)))
+    limit = 2 * (step(Transformer(weights).use("fast")) - exact).abs().max()
+    assert all((logits - exact).abs().max() <= limit for logits in found)
+
+
 @pytest.mark.parametrize("name", FEW)
 @torch.no_grad()
 def test_a_step_of_few_tokens_is_five_launches_a_layer_and_two_all_reduces(name):
     weights = weights_of(FEW[name], torch.bfloat16)
-
-    def step(model):
-        cache = model.new_cache(1, 10)
-        model.prefill(IDS[:1], [7], cache)
-        return model.step(IDS[:1, 0].contiguous(), cache).double()
 
     def function(world):
         with torch.no_grad():
@@ -58,10 +67,31 @@ def test_a_step_of_few_tokens_is_five_launches_a_layer_and_two_all_reduces(name)
     assert {kernel: launched[kernel] for kernel in expected} == expected
     labels = [event.label for event in outcome.events if event.rank == 1]
     assert labels[-5:] == ["out", "down", "out", "down", "logits"]
-    exact = step(Transformer(weights.to(dtype=torch.float64)))
-    limit = 2 * (step(Transformer(weights).use("fast")) - exact).abs().max()
-    for logits in outcome.results:
-        assert (logits - exact).abs().max() <= limit
+    require_near_exact(outcome.results, weights)
+
+
+@pytest.mark.parametrize("name", FEW)
+@torch.no_grad()
+def test_a_world_with_an_inbox_for_products_sums_in_their_launch(name, monkeypatch):
+    """On GPUs alone: here the kernel is a product and an all-reduce of float32."""
+    weights = weights_of(FEW[name], torch.bfloat16)
+
+    def emulated(x, weight, inbox, *, bias, residual, out):
+        total = inbox.all_reduce(x.float() @ weight.float().T)
+        out.copy_(total + residual + (0.0 if bias is None else bias))
+
+    def function(world):
+        world.products = world  # no inbox, but what `emulated` needs
+        with torch.no_grad():
+            return step(TensorParallel.shard(world, weights).use("fast"))
+
+    monkeypatch.setattr(tensor_model, "takes", lambda *_: True)
+    monkeypatch.setattr(tensor_model, "linear_all_reduce", emulated)
+    outcome = run(function, 2)
+    labels = [(event.label, event.sent) for event in outcome.events if event.rank == 1 and event.label]
+    sent = 4 * FEW[name].hidden_size  # float32 of one token to one peer
+    assert labels[-5:-1] == [("out", sent), ("down", sent)] * 2
+    require_near_exact(outcome.results, weights)
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])
