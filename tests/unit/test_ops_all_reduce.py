@@ -94,3 +94,21 @@ def test_refusals():
         linear_all_reduce.linear_all_reduce(x, weight, inbox)
     with pytest.raises(ShapeError, match="expected 3 dimensions, the first of 2 ranks"):
         linear_all_reduce.linear_all_reduce(x[0], weight, inbox)
+
+
+def tagged(x, epoch):
+    """The words that a rank sends of a row of float32, (packets, 2)."""
+    return x.cpu().view(torch.int32).long().bitwise_and(0xFFFFFFFF).bitwise_or(epoch << 32).view(-1, 2).to(WHERE)
+
+
+def test_one_rank_a_launch_sends_and_collects_where_its_peer_does():
+    """Rank 1 of two, whose peer has sent already: calls 1 to 3 use the second, the first and the second half."""
+    words, capacity = torch.zeros(2, all_reduce.num_words(2, 64), dtype=torch.int64, device=WHERE), 8
+    addresses = [row.data_ptr() for row in words]
+    inbox = Inbox.of_rank(1, addresses, words, 64, num_blocks=2)  # all words: a CPU engine moves what it is given
+    of_peer, own = (row.view(2, 2, capacity, 2) for row in words)
+    for call in (1, 2, 3):
+        parts = [random(10, seed=10 * call + rank) for rank in range(2)]
+        own[call % 2, 0, :5] = tagged(parts[0], call)
+        assert torch.equal(one_shot(parts[1], inbox), parts[0] + parts[1])
+        assert torch.equal(of_peer[call % 2, 1, :5], tagged(parts[1], call)) and not of_peer[:, 0].any()
