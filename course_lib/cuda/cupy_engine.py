@@ -89,10 +89,11 @@ class CupyModule:
         reported under its name; later ones, and all after MAX_WATCHED configurations, are asynchronous. COURSE_SYNC=1
         waits every time. Nothing waits while a CUDA graph is being captured.
         """
-        if (block, shared_bytes) not in self._fitting:
-            self._check_resources(block, shared_bytes)
-        tensor = next((x for x in map(memory_of, values) if x is not None), None)
-        index = torch.cuda.current_device() if tensor is None else tensor.device.index
+        index = _index_of(values)
+        if (index, block, shared_bytes) not in self._fitting:
+            with _on_device(index):
+                self._check_resources(block, shared_bytes)
+            self._fitting.add((index, block, shared_bytes))
         packed = tuple(map(pack, self._types, values))
         stream = torch.cuda.current_stream(index)
         try:
@@ -108,10 +109,11 @@ class CupyModule:
             raise self._fault(error, grid, block, shared_bytes) from error
 
     def packed(self, grid, block, values, shared_bytes, count):
-        """A PackedLaunch, or None: as long as the host waits for such launches, and where there are several GPUs."""
-        if self._wants_wait(grid, block, values, shared_bytes) or _several_gpus():
+        """A PackedLaunch, or None as long as the host waits for such launches."""
+        if self._wants_wait(grid, block, values, shared_bytes):
             return None
-        function = self.function.kernel.ptr
+        with _on_device(_index_of(values)):
+            function = self.function.kernel.ptr  # loaded on each GPU; this is the one where the tensors are
         launch = dependent.launch_kernel if self._dependent else _cupy().cuda.driver.launchKernel
 
         def run(stream, parameters):
@@ -130,7 +132,7 @@ class CupyModule:
         return os.environ.get("COURSE_SYNC") == "1"
 
     def _check_resources(self, block, shared_bytes):
-        """Refuse a block that exceeds the kernel's register limit or the block's shared memory."""
+        """Refuse a block that exceeds the kernel's register limit or the block's shared memory of the current GPU."""
         threads = block[0] * block[1] * block[2]
         if threads > self.function.max_threads_per_block:
             raise LaunchError(
@@ -146,7 +148,6 @@ class CupyModule:
             )
         if shared_bytes > self.function.max_dynamic_shared_size_bytes:
             self.function.max_dynamic_shared_size_bytes = shared_bytes
-        self._fitting.add((block, shared_bytes))
 
     def _stream(self, pointer):
         """Return torch's stream as a CuPy stream, created once."""
@@ -211,6 +212,12 @@ def _write(path, content):
 def _configuration(grid, block, values, shared_bytes):
     """What is watched once: the launch, shapes and numbers."""
     return grid, block, shared_bytes, tuple(map(_key, values))
+
+
+def _index_of(values):
+    """The number of the GPU that holds the arguments' memory; without any, of the current one."""
+    tensor = next((x for x in map(memory_of, values) if x is not None), None)
+    return torch.cuda.current_device() if tensor is None else tensor.device.index
 
 
 @functools.cache

@@ -88,8 +88,8 @@ class Kernel:
 
         Returns
         -------
-        packed.PackedLaunch; None where a launch is more than that: on the SIMT machine, on a machine of several
-            GPUs, and as long as the host still waits for this one
+        packed.PackedLaunch; None where a launch is more than that: on the SIMT machine, and as long as the host
+            still waits for this one
         """
         if device.engine() != "gpu":
             return None

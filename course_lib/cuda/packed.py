@@ -40,19 +40,23 @@ class PackedLaunch:
         self._parameters, self._lock = ctypes.addressof(self._array), threading.Lock()
 
     def __call__(self, addresses):
-        """Launch on torch's current stream.
+        """Launch on torch's current stream of the tensors' GPU, which need not be the current one.
 
         addresses : list of int, of the memory of each argument that has any, tensors and tensor maps, in order
         """
-        _require_context(self._index)
+        before = _make_current(self._index)
         stream = current_stream(self._index)
-        with self._lock:  # another thread may write while the driver copies
-            for (place, pointer, encode), address in zip(self._slots, addresses, strict=True):
-                if encode is None:
-                    pointer.value = address
-                else:
-                    ctypes.memmove(place, encode(address), MAP_BYTES)
-            self._run(stream, self._parameters)
+        try:
+            with self._lock:  # another thread may write while the driver copies
+                for (place, pointer, encode), address in zip(self._slots, addresses, strict=True):
+                    if encode is None:
+                        pointer.value = address
+                    else:
+                        ctypes.memmove(place, encode(address), MAP_BYTES)
+                self._run(stream, self._parameters)
+        finally:
+            if before != self._index:
+                torch.cuda.set_device(before)
 
 
 def current_stream(index):
@@ -60,11 +64,16 @@ def current_stream(index):
     return torch._C._cuda_getCurrentRawStream(index)
 
 
-def _require_context(index):
-    """Give a thread that has called nothing of CUDA yet the GPU's context: the driver launches nothing without one."""
-    if not getattr(_thread, "has_context", False):
+def _make_current(index):
+    """Make a GPU the thread's current one, since the driver launches in its context; returns the one that was.
+
+    A thread that has called nothing of CUDA yet has no context, whatever its current GPU.
+    """
+    before = torch._C._cuda_getDevice()  # torch.cuda.current_device without its look whether CUDA is initialised
+    if before != index or not getattr(_thread, "has_context", False):
         torch.cuda.set_device(index)
         _thread.has_context = True
+    return before
 
 
 def memory_of(value):

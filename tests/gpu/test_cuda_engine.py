@@ -11,6 +11,8 @@ import torch
 from course_lib import cuda, device
 from course_lib.cuda import nvrtc
 from course_lib.errors import ArgumentError, CompileError, LaunchError
+from course_lib.ops import norm
+from course_lib.ops._foundation import plans
 
 DYNAMIC = """extern "C" __global__ void k(float* out, int n) {
     extern __shared__ float tile_smem[];
@@ -208,3 +210,26 @@ def test_out_of_memory_is_a_sentence():
         kernel(1, 1, torch.zeros(8, dtype=torch.int32, device="cuda"), 100)
     """)
     assert done.returncode != 0 and "found no room on the GPU for its stack" in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="2 GPUs are needed")
+def test_launches_alternate_between_two_gpus():
+    """Each runs where its tensors are, those of kept plans too, and the current GPU stays what it was."""
+    inputs = [(torch.randn(5, 256, device=place), torch.randn(256, device=place)) for place in ("cuda:0", "cuda:1")]
+    expected = [torch.nn.functional.rms_norm(x, (256,), weight, 1e-5) for x, weight in inputs]
+    for turn in range(6):
+        for index in (0, 1):
+            made = norm.plan_rms_norm(*inputs[index], eps=1e-5)
+            assert turn < plans.MOST_TRIES or isinstance(made, plans.Bound)
+            made.run()
+            torch.testing.assert_close(made.outputs[0], expected[index])
+            assert torch.cuda.current_device() == 0
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="2 GPUs are needed")
+def test_shared_memory_beyond_48_kb_on_two_gpus():
+    kernel, n = compiled(DYNAMIC), 100 * 256
+    for place in ("cuda:0", "cuda:1", "cuda:0", "cuda:1"):
+        out = torch.full((n,), -1.0, device=place)
+        kernel(1, 256, out, n, shared_bytes=4 * n)
+        assert torch.equal(out.cpu(), torch.arange(n - 1, -1, -1).float())

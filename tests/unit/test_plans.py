@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ from course_lib.ops._paged_writes import plan_reshape_and_cache  # noqa: E402
 from course_lib.ops.flash_attention_3 import plan as plan_flash_attention_3  # noqa: E402
 
 HALF = torch.bfloat16
+MAKE_CURRENT = packed._make_current  # the fixture puts another in its place
 
 
 class FakeGpu:
@@ -65,7 +67,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(device, "current", lambda: device.KNOWN_GPUS["H200"])
     for place in (plans, packed):
         monkeypatch.setattr(place, "current_stream", lambda index: 7)
-    monkeypatch.setattr(packed, "_require_context", lambda index: None)
+    monkeypatch.setattr(packed, "_make_current", lambda index: index)
     monkeypatch.setattr(cupy_engine, "_cupy", lambda: fake.cupy)
     monkeypatch.setattr(cupy_engine, "_driver_errors", lambda: RuntimeError)
     monkeypatch.setattr(cupy_engine, "_several_gpus", lambda: False)
@@ -218,6 +220,31 @@ def test_a_fault_of_a_warm_launch_names_it(gpu):
     gpu.error = RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access")
     with pytest.raises(KernelFault, match=r"rms_norm_kernel<<<\(.*>>> read or wrote an address outside its tensors"):
         plan(*args, **options).run()
+
+
+def test_plans_are_kept_where_there_are_several_gpus(gpu, monkeypatch):
+    monkeypatch.setattr(cupy_engine, "_several_gpus", lambda: True)
+    gpu.cupy.cuda.Device = lambda index: nullcontext()
+    plan, args, options = warmed("rms_norm")
+    assert isinstance(plan(*args, **options), plans.Bound)
+
+
+@pytest.mark.parametrize("current, switched", [(1, []), (0, [1, 0])])
+def test_a_warm_launch_is_made_on_the_gpu_of_its_tensors(gpu, monkeypatch, current, switched):
+    """And leaves the thread's current GPU as it was, also when the launch fails."""
+    plan, args, options = warmed("rms_norm")
+    bound, found = plan(*args, **options), []
+    bound._plan.packed._index = 1
+    monkeypatch.setattr(packed, "_make_current", MAKE_CURRENT)
+    monkeypatch.setattr(packed._thread, "has_context", True, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: current, raising=False)
+    monkeypatch.setattr(torch.cuda, "set_device", found.append)
+    bound.run()
+    assert found == switched
+    gpu.error = RuntimeError("CUDA_ERROR_ASSERT")
+    with pytest.raises(KernelFault):
+        bound.run()
+    assert found == 2 * switched
 
 
 def test_a_kept_plan_keeps_no_memory_alive(gpu):
