@@ -1,7 +1,8 @@
 """Keys and values of a prompt from one rank's pages to another's, beside a raw send and a copy between the two GPUs.
 
 The shape is that of an 8B Llama, bfloat16, pages of 16 tokens taken at random. gbps counts the keys and values alone;
-the course gathers them from pages and scatters them into pages in the same time.
+the course takes them from pages and leaves them in pages in the same time: as messages that are gathered and scattered,
+or one-sided, by a kernel that writes into the receiver's pages.
 """
 
 import random
@@ -34,10 +35,22 @@ def one(world, report, config, tokens):
     common["bus_gbps"] = lambda us: f"{num_bytes / us / 1e3:.1f}"
     times = peer_times(world, report, torch.zeros(num_bytes, dtype=torch.uint8, device=world.device), common)
     common["ratio_to_best_peer"] = lambda us: ratio(min(filter(None, times), default=None), us)
-    pages = filled(world, config, tokens, dtype)
     sent = num_bytes + split.HEADER_BYTES if world.rank == 0 else 0
+    course(world, report, "course", filled(world, config, tokens, dtype), sent, common)
+    if world.can_share:
+        clear()
+        sent = (sent + split.DONE_BYTES, tokens * split.SLOT_BYTES, *[0] * world.num_ranks)[world.rank]
+        try:
+            pages = filled(world, config, tokens, dtype, world=world)
+        except RuntimeError as problem:
+            return report.skip("course, one-sided", problem, **common)
+        course(world, report, "course, one-sided", pages, sent, common)
+
+
+def course(world, report, variant, pages, sent, columns):
+    """The row of a way to move the sequence, checked first."""
     error = moved(world, report, pages)
-    report.add("course", transfer(world, pages), bytes_of=sent, error=error, limit=0.0, **common)
+    report.add(variant, transfer(world, pages), bytes_of=sent, error=error, limit=0.0, **columns)
 
 
 def peer_times(world, report, flat, columns):
@@ -59,10 +72,10 @@ def peer_copy(world, flat):
     return lambda: other.copy_(flat)
 
 
-def filled(world, config, tokens, dtype):
+def filled(world, config, tokens, dtype, **options):
     """Pages with one sequence, "a", on random pages of rank 0."""
     num_pages = 2 * (-(-tokens // PAGE_SIZE)) + 1
-    pages = split.KVPages(config, num_pages, PAGE_SIZE, dtype=dtype, device=world.device)
+    pages = split.KVPages(config, num_pages, PAGE_SIZE, dtype=dtype, device=world.device, **options)
     names = list(range(num_pages))
     for name in names:
         pages.new(name, PAGE_SIZE)

@@ -1,7 +1,8 @@
 """Prefill and decode on two ranks: the keys and values of a prompt are sent once, from pages to pages.
 
-The two ranks have pools of their own and give out their own pages, so a page number means nothing to the other rank:
-what is sent is the number of tokens, and their keys and values in the order of the tokens.
+The two ranks have pools of their own and give out their own pages, so a page number of the sender means nothing to the
+receiver. Where the ranks can write into each other's memory, the receiver says where its pages are and the sender
+writes into them. Elsewhere keys and values are sent as messages, in the order of the tokens.
 
 Source: Y. Zhong et al., "DistServe", 2024, arXiv:2401.09670
 
@@ -29,14 +30,25 @@ class KVPages:
     ----------
     pool : PagePool, which page belongs to whom
     kv : tensor, (num_layers, 2, num_pages, page_size, num_kv_heads, head_dim); keys, then values
+    peers : list, the `kv` of each rank, which this one can write; None where they are not shared
     """
 
     @counted
-    def __init__(self, config, num_pages, page_size, *, dtype=torch.float32, device="cpu"):
+    def __init__(self, config, num_pages, page_size, *, dtype=torch.float32, device="cpu", world=None):
+        """
+        world : World or None; the pages of its ranks are shared if it can, in which case every rank makes as many, on
+            its own device, at the same time
+        """
         expect.kind("config", config, ModelConfig, error=ModelError)
         self.pool = PagePool(num_pages, page_size)
         shape = (config.num_layers, 2, num_pages, page_size, config.num_kv_heads, config.head_dim)
-        self.kv = torch.zeros(shape, dtype=dtype, device=device)
+        self.peers = None if world is None else world.share(shape, dtype)
+        self.kv = torch.zeros(shape, dtype=dtype, device=device) if self.peers is None else self.peers[world.rank]
+
+    @property
+    def token_bytes(self):
+        """Bytes of the keys and values of a token, of all layers."""
+        return self.kv[:, :, 0, 0].nbytes
 
     def new(self, name, num_tokens):
         """Give a sequence pages for its tokens; OutOfPages where there are too few, and nothing is changed."""
@@ -59,22 +71,26 @@ class KVPages:
         if not pool.is_cuda:
             return pool.index_select(2, slots)
         out = pool.new_empty(*pool.shape[:2], len(slots), *pool.shape[3:])
-        self._move(pool, slots, out, to_pool=False)
+        self._copy(pool, out, src_slots=slots)
         return out
 
     def write(self, slots, values, layers=slice(None)):
         """Store what `read` gives."""
         pool = self.kv[layers].flatten(2, 3)
         if pool.is_cuda:
-            self._move(pool, slots, values.contiguous(), to_pool=True)
+            self._copy(values.contiguous(), pool, dst_slots=slots)
         else:
             pool.index_copy_(2, slots, values)
 
-    @staticmethod
-    def _move(pool, slots, values, to_pool):
-        from .page_kernel import launch
+    def write_to(self, rank, slots, peer_slots):
+        """Copy all layers of some tokens into the pages of another rank: one kernel, nothing in between."""
+        self._copy(self.kv.flatten(2, 3), self.peers[rank].flatten(2, 3), src_slots=slots, dst_slots=peer_slots)
 
-        launch(pool, slots, values, to_pool)
+    @staticmethod
+    def _copy(src, dst, **slots):
+        from .page_kernel import copy
+
+        copy(src, dst, **slots)
 
 
 def keep_prompt(pages, name, cache, row, num_tokens):
@@ -97,12 +113,54 @@ def cache_of(pages, name, config, capacity):
 
 # region: transfer
 def send_sequence(world, pages, name, to, first_token=0):
-    """Send the keys and values of a sequence, and the token that follows it; some layers a message."""
+    """Send the keys and values of a sequence, and the token that follows it."""
     num_tokens = pages.pool.num_tokens(name)
-    header = torch.tensor([num_tokens, first_token], device=world.device)
-    world.send(header, to, label="header")
-    slots, pending = pages.slots(name), None
-    for layers in _chunks(pages, num_tokens):
+    world.send(torch.tensor([num_tokens, first_token], device=world.device), to, label="header")
+    move = _send_messages if pages.peers is None else _write_pages
+    move(world, pages, pages.slots(name), to)
+
+
+def recv_sequence(world, pages, name, source):
+    """Receive a sequence into pages of this rank's own choice; returns the token that follows it."""
+    num_tokens, first_token = world.recv(torch.zeros(2, dtype=torch.int64, device=world.device), source).tolist()
+    pages.new(name, num_tokens)
+    move = _recv_messages if pages.peers is None else _await_pages
+    move(world, pages, pages.slots(name), source)
+    return first_token
+
+
+# endregion
+
+
+# region: one_sided
+def _write_pages(world, pages, slots, to):
+    """Ask the receiver for its slots, write into them, and say that it is done.
+
+    Why no byte is read too early: the last message starts after the kernel before it on this stream has ended, with
+    all that it wrote, and the receiver's stream goes on when that message has come. Why none is overwritten too early:
+    the slots come after all that the receiver's stream did with these pages before.
+    """
+    peer_slots = world.recv(torch.empty_like(slots), to, label="slots")
+    num_bytes = pages.token_bytes * len(slots)
+    world.one_sided(lambda: pages.write_to(to, slots, peer_slots), sent=num_bytes, label="pages")
+    world.send(slots.new_ones(1), to, label="done")
+
+
+def _await_pages(world, pages, slots, source):
+    """Tell the sender the slots, and wait until it has written."""
+    world.send(slots, source, label="slots")
+    num_bytes, done = pages.token_bytes * len(slots), slots.new_empty(1)
+    world.one_sided(lambda: world.recv(done, source, label="done"), received=num_bytes, label="pages")
+
+
+# endregion
+
+
+# region: messages
+def _send_messages(world, pages, slots, to):
+    """Some layers a message, gathered from the pages."""
+    pending = None
+    for layers in _chunks(pages, len(slots)):
         values = pages.read(slots, layers)  # gathered while the chunk before is on its way
         if pending is not None:
             pending.wait()
@@ -110,13 +168,11 @@ def send_sequence(world, pages, name, to, first_token=0):
     pending.wait()
 
 
-def recv_sequence(world, pages, name, source):
-    """Receive a sequence into pages of this rank's own choice; returns the token that follows it."""
-    num_tokens, first_token = world.recv(torch.zeros(2, dtype=torch.int64, device=world.device), source).tolist()
-    pages.new(name, num_tokens)
-    slots, before = pages.slots(name), None
-    for layers in _chunks(pages, num_tokens):
-        shape = (layers.stop - layers.start, 2, num_tokens, *pages.kv.shape[4:])
+def _recv_messages(world, pages, slots, source):
+    """The same messages, scattered into the pages."""
+    before = None
+    for layers in _chunks(pages, len(slots)):
+        shape = (layers.stop - layers.start, 2, len(slots), *pages.kv.shape[4:])
         values = torch.empty(shape, dtype=pages.kv.dtype, device=pages.kv.device)
         pending = world.start_exchange([], [(values, source)], label="pages")
         if before is not None:
@@ -124,7 +180,6 @@ def recv_sequence(world, pages, name, source):
         pending.wait()
         before = values, layers
     pages.write(slots, *before)
-    return first_token
 
 
 # endregion
@@ -133,7 +188,7 @@ def recv_sequence(world, pages, name, source):
 def _chunks(pages, num_tokens):
     """Slices of layers whose tokens are about CHUNK_BYTES, the same on both sides."""
     num_layers = len(pages.kv)
-    layer_bytes = max(1, pages.kv[0, :, 0, 0].nbytes * num_tokens)
+    layer_bytes = max(1, pages.token_bytes // num_layers * num_tokens)
     step = max(1, CHUNK_BYTES // layer_bytes)
     return [slice(first, min(first + step, num_layers)) for first in range(0, num_layers, step)]
 
@@ -146,6 +201,7 @@ def transfer_bytes(config, num_tokens, itemsize):
 
 
 HEADER_BYTES = 16  # number of tokens, first token
+SLOT_BYTES, DONE_BYTES = 8, 8  # one-sided: of each token, from the receiver; of the message after the pages
 
 
 @torch.no_grad()
@@ -160,7 +216,11 @@ def serve(world, model, prompts, max_new_tokens, *, num_pages=64, page_size=16):
         raise WorldError(f"{world.num_ranks} ranks; rank 0 prefills and rank 1 decodes.", world.rank)
     expect.whole("max_new_tokens", max_new_tokens, 1, error=ModelError)
     prompts, max_new_tokens = checked_prompts(model, prompts, max_new_tokens)
-    pages = KVPages(model.config, num_pages, page_size, dtype=model.dtype, device=model.device)
+    sizes, options = (num_pages, page_size), {"dtype": model.dtype, "device": model.device}
+    try:
+        pages = KVPages(model.config, *sizes, **options, world=world)
+    except RuntimeError:  # no access to the peers' memory, on any rank: messages
+        pages = KVPages(model.config, *sizes, **options)
     body = _prefill if world.rank == 0 else _decode
     return [body(world, model, pages, number, prompt, max_new_tokens) for number, prompt in enumerate(prompts)]
 

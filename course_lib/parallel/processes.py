@@ -115,17 +115,23 @@ class Processes(World):
 
     def _new_inbox(self, max_bytes, **shape):
         """An Inbox in memory that every rank maps; all are zero when this returns."""
+        words = self._share((num_words(self.num_ranks, max_bytes),), torch.int64)
+        return Inbox.of_rank(self.rank, [each.data_ptr() for each in words], words[self.rank], max_bytes, **shape)
+
+    @property
+    def can_share(self):
+        return self.device.type == "cuda" and self.num_ranks > 1
+
+    def _share(self, shape, dtype):
+        """`share` without its check: memory of this rank, and that of the peers as this rank maps it."""
         import torch.distributed._symmetric_memory as symmetric
 
-        size = num_words(self.num_ranks, max_bytes)
-        words = symmetric.empty(size, dtype=torch.int64, device=self.device)
-        shared = symmetric.rendezvous(words, dist.group.WORLD.group_name)
-        words.zero_()
+        own = symmetric.empty(shape, dtype=dtype, device=self.device)
+        handle = symmetric.rendezvous(own, dist.group.WORLD.group_name)
+        own.zero_()
+        self._barrier()  # no rank writes into memory that is yet to be zeroed
         ranks = range(self.num_ranks)
-        addresses = [shared.get_buffer(rank, (size,), torch.int64).data_ptr() for rank in ranks]
-        inbox = Inbox.of_rank(self.rank, addresses, words, max_bytes, **shape)
-        self._barrier()  # no rank writes into an inbox that is yet to be zeroed
-        return inbox
+        return [own if rank == self.rank else handle.get_buffer(rank, shape, dtype) for rank in ranks]
 
     def _takes_one_shot(self, x):
         return self.one_shot_enabled and self._inboxes["sums"].takes(x)

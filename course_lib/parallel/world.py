@@ -26,9 +26,11 @@ class World:
     device : torch.device of this rank's tensors
     events : list of Event of this rank, in the order in which they ended
     products : Inbox of ops.all_reduce for products that end in an all-reduce, or None: a separate one follows them
+    can_share : bool, whether `share` gives memory that all ranks can write
     """
 
     products = None
+    can_share = False
 
     @counted
     def __init__(self, rank, num_ranks, device="cpu"):
@@ -151,6 +153,29 @@ class World:
         pending = Pending(self, sends, recvs, label, single)
         self._started.append(pending)
         return pending
+
+    # endregion
+
+    # region: one_sided
+    def share(self, shape, dtype):
+        """Zeros of one shape on every rank, which all ranks can write: a list by rank; None where `can_share` is False.
+
+        Every rank calls it. RuntimeError where the machine gives no access to the peers' memory.
+        """
+        if not self.can_share:
+            return None
+        own = math.prod(shape) * dtype.itemsize
+        sizes = self.all_gather(torch.tensor([own], device=self.device), label="sizes").tolist()
+        if len(set(sizes)) > 1:
+            raise WorldError(
+                f"the ranks share {sizes} bytes; every rank must share a tensor of the same shape and dtype: pages of "
+                "the same number and size.", self.rank
+            )  # fmt: skip
+        return self._share(shape, dtype)
+
+    def one_sided(self, call, *, sent=0, received=0, label=""):
+        """Run call(), by which this rank writes into a peer's memory or learns that a peer has written into its own."""
+        self._counted("exchange", sent, label, call, received=received)
 
     # endregion
 

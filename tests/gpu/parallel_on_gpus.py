@@ -24,6 +24,7 @@ def schemes(world):
         world.enable_one_shot(MOST * 4, products=False)
     except RuntimeError:  # this machine has no access to the peers' memory
         return found
+    found["pages, one-sided"] = pages(world, world=world)
     one_shots = {f"one shot, {dtype}": one_shot_calls(world, dtype) for dtype in DTYPES}
     found |= one_shots | {"one shot in a graph": one_shot_graph(world)}
     found |= {"model, one shot": model(world), "model, one shot, one row": model(world, num_rows=1)}
@@ -68,20 +69,30 @@ def experts(world):
     return worst(expert.moe(world, *own, top_k=2), expected)
 
 
-def pages(world):
-    """1 where what arrives is not what was sent."""
-    store = KVPages(CONFIG, 16, 4, dtype=torch.bfloat16, device=world.device)
-    sent = draw(world, 2, 2, 23, 2, 64)
-    if world.rank == 0:
-        store.new("a", 23)
-        store.write(store.slots("a"), sent)
-        send_sequence(world, store, "a", 1, first_token=7)
-        return 0.0
-    if world.rank > 1:
-        return 0.0
-    store.new("other", 9)
-    token = recv_sequence(world, store, "a", 0)
-    return 0.0 if token == 7 and torch.equal(store.read(store.slots("a")), sent) else 1.0
+def pages(world, **options):
+    """1 where what arrives is not what was sent, or where anything else of the two pools changes; three sequences."""
+    store = KVPages(CONFIG, 32, 4, dtype=torch.bfloat16, device=world.device, **options)
+    store.kv.fill_(-1.0)
+    for name in range(9 * (world.rank == 1)):
+        store.new(name, 4)
+    for name in (3, 0, 7, 1, 5, 8):  # pages that are not in order
+        store.pool.free(name) if world.rank == 1 else None
+    wrong = 0.0
+    for name, num_tokens in enumerate((23, 1, 32), 100):
+        sent = draw(world, 2, 2, num_tokens, 2, 64, seed=name)
+        if world.rank == 0:
+            store.new(name, num_tokens)
+            store.write(store.slots(name), sent)
+            before = store.kv.clone()
+            send_sequence(world, store, name, 1, first_token=7)
+            wrong = max(wrong, 0.0 if torch.equal(store.kv, before) else 1.0)
+        elif world.rank == 1:
+            token = recv_sequence(world, store, name, 0)
+            found = store.read(store.slots(name))
+            store.write(store.slots(name), torch.full_like(found, -1.0))
+            right = token == 7 and torch.equal(found, sent) and bool((store.kv == -1.0).all())
+            wrong = max(wrong, 0.0 if right else 1.0)
+    return wrong
 
 
 def one_shot_calls(world, dtype):

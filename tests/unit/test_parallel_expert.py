@@ -8,6 +8,7 @@ from course_lib.model import ModelConfig, Transformer, generate, random_weights
 from course_lib.parallel import disaggregated as split
 from course_lib.parallel import expert as ep
 from course_lib.parallel import page_kernel, run
+from course_lib.parallel.threads import Threads
 from course_lib.reference import moe as reference
 
 HIDDEN, WIDTH, EXPERTS, TOP_K = 8, 6, 8, 2
@@ -97,14 +98,71 @@ def test_pages_have_other_numbers_on_the_other_rank(chunk_bytes, monkeypatch):
     assert outcome.sent(0, label="pages") == split.transfer_bytes(CONFIG, 7, 8)
 
 
+def sharing(monkeypatch):
+    """Threads that can write into each other's memory, as ranks on GPUs of one host."""
+
+    def share(world, shape, dtype):
+        return world._meet("share", torch.zeros(shape, dtype=dtype), list, 0)
+
+    monkeypatch.setattr(Threads, "can_share", True)
+    monkeypatch.setattr(Threads, "_share", share, raising=False)
+
+
+def test_pages_are_written_by_the_other_rank(monkeypatch):
+    sharing(monkeypatch)
+
+    def function(world):
+        pages = split.KVPages(CONFIG, 8, 4, world=world)
+        if world.rank == 1:
+            pages.new("another", 5)
+            pages.kv.fill_(-1.0)
+            token = split.recv_sequence(world, pages, "a", 0)
+            found = pages.read(pages.slots("a"))
+            pages.write(pages.slots("a"), torch.full_like(found, -1.0))
+            return token, pages.pool.pages("a"), found, bool((pages.kv == -1.0).all())
+        pages.new("a", 7)
+        pages.write(pages.slots("a"), random(2, 2, 7, 2, 8).float())
+        before = pages.kv.clone()
+        split.send_sequence(world, pages, "a", 1, first_token=9)
+        return pages.pool.pages("a"), torch.equal(pages.kv, before)
+
+    outcome = run(function, 2)
+    (sent, unchanged), (token, pages, kv, others_untouched) = outcome.results
+    assert token == 9 and pages != sent and unchanged and others_untouched
+    assert torch.equal(kv, random(2, 2, 7, 2, 8).float())
+    num_bytes = split.transfer_bytes(CONFIG, 7, 4)
+    assert outcome.sent(0, "exchange") == num_bytes + split.HEADER_BYTES + split.DONE_BYTES
+    assert outcome.sent(1, "exchange") == 7 * split.SLOT_BYTES
+    assert [event.received for event in outcome.events if event.label == "pages" and event.rank == 1] == [num_bytes]
+
+
+def test_serving_by_pages_that_are_shared_gives_the_same_tokens(monkeypatch):
+    model = Transformer(random_weights(CONFIG, 3))
+    expected = run(split.serve, 2, model, PROMPTS, 4).results[1]
+    sharing(monkeypatch)
+    outcome = run(split.serve, 2, model, PROMPTS, 4)
+    assert outcome.results[1] == expected and outcome.count("all_gather") == 1
+
+
+def test_pools_of_other_sizes_are_not_shared(monkeypatch):
+    sharing(monkeypatch)
+    with pytest.raises(WorldError, match=r"the ranks share \[8192, 16384\] bytes; .* same number and size"):
+        run(lambda world: split.KVPages(CONFIG, 8 << world.rank, 4, world=world), 2)
+    monkeypatch.setattr(Threads, "can_share", False)
+    assert run(lambda world: split.KVPages(CONFIG, 8, 4, world=world).peers, 2).results == [None, None]
+
+
 @pytest.mark.parametrize("heads", [1, 3])
 def test_the_page_kernel_moves_rows_as_torch_does(heads):
-    pool = torch.randn(2, 2, 24, heads, 8)
-    slots = torch.tensor([5, 23, 0, 7, 8, 9, 2, 3, 17, 11])
-    values, before = torch.zeros(2, 2, 10, heads, 8), pool.clone()
-    page_kernel.launch(pool, slots, values, to_pool=False)
+    pool, other = (torch.randn(2, 2, size, heads, 8) for size in (24, 30))
+    slots, places = torch.tensor([5, 23, 0, 7, 8, 9, 2, 3, 17, 11]), torch.tensor([29, 0, 4, 5, 6, 7, 1, 20, 21, 9])
+    values, before, expected = torch.zeros(2, 2, 10, heads, 8), pool.clone(), other.clone()
+    page_kernel.copy(pool, values, src_slots=slots)
     assert torch.equal(values, before[:, :, slots]) and torch.equal(pool, before)
-    page_kernel.launch(pool, slots, -values, to_pool=True)
+    expected[:, :, places] = values
+    page_kernel.copy(pool, other, src_slots=slots, dst_slots=places)
+    assert torch.equal(other, expected) and torch.equal(pool, before)
+    page_kernel.copy(-values, pool, dst_slots=slots)
     before[:, :, slots] *= -1
     assert torch.equal(pool, before)
 
