@@ -9,6 +9,7 @@ from typing import NamedTuple
 from .. import expect
 from .checked import counted
 
+_PASSES = {"all_reduce": 2, "reduce_scatter": 1, "barrier": 0}  # of each of n parts, over n - 1 links
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "exchange", "barrier", "one_shot")
 
 
@@ -99,5 +100,5 @@ def ring_bytes_of(kind, num_bytes, num_ranks):
         return num_bytes
     if kind in ("all_gather", "one_shot"):
         return (n - 1) * num_bytes
-    numerator = {"all_reduce": 2 * (n - 1), "reduce_scatter": n - 1, "barrier": 0}[kind] * num_bytes
+    numerator = _PASSES[kind] * (n - 1) * num_bytes
     return numerator / n if numerator % n else numerator // n

@@ -14,6 +14,7 @@ May import: errors, ops.all_reduce, ops.linear_all_reduce, parallel.world, torch
 """
 
 import datetime
+import functools
 import os
 import time
 from contextlib import contextmanager
@@ -71,8 +72,7 @@ class Processes(World):
 
     def _say(self, kind, more=""):
         if self._status is not None:
-            text = f"is in {kind}{more}" if kind else "computes"
-            self._status[:STATUS_BYTES] = text.encode().ljust(STATUS_BYTES)[:STATUS_BYTES]
+            self._status[:STATUS_BYTES] = _status_text(kind, more)
 
     def enable_one_shot(self, max_bytes=512 << 10, *, products=True, buffers=None):
         """All-reduces of at most this size by one kernel that writes into the peers' memory; every rank calls it.
@@ -169,10 +169,18 @@ class Processes(World):
 
     def _finish(self, handle):
         works, others = handle
-        self._say("an exchange with rank ", ", ".join(map(str, others)))
+        if self._status is not None:
+            self._say("an exchange with rank ", ", ".join(map(str, others)))
         for work in works:
             work.wait()
         self._say("")
+
+
+@functools.lru_cache(256)
+def _status_text(kind, more):
+    """What a rank waits in, as the bytes of its status; the same few come at every step."""
+    text = f"is in {kind}{more}" if kind else "computes"
+    return text.encode().ljust(STATUS_BYTES)[:STATUS_BYTES]
 
 
 @contextmanager

@@ -81,7 +81,9 @@ class World:
         x, dim = x.contiguous(), require_dim(x, dim)
         out = x.new_empty(self.num_ranks, *x.shape)
         self._counted("all_gather", x.nbytes, label, self._all_gather, out, x)
-        return out.flatten(0, 1) if dim == 0 else out.movedim(0, dim).flatten(dim, dim + 1)
+        if dim == 0:
+            return out.view(self.num_ranks * x.shape[0], *x.shape[1:])
+        return out.movedim(0, dim).flatten(dim, dim + 1)
 
     def reduce_scatter(self, x, dim=0, *, label=""):
         """This rank's part, along `dim`, of the sum of all ranks' x; num_ranks divides x.shape[dim]."""
@@ -89,8 +91,10 @@ class World:
         dim = require_dim(x, dim)
         if x.shape[dim] % self.num_ranks:
             raise ShapeError(f"x has {x.shape[dim]} along dim {dim}; {self.num_ranks} ranks need a multiple of it.")
-        parts = x.unflatten(dim, (self.num_ranks, -1)).movedim(dim, 0).contiguous()
-        out = torch.empty_like(parts[0])
+        shape = (*x.shape[:dim], x.shape[dim] // self.num_ranks, *x.shape[dim + 1 :])
+        parts = x.reshape(*shape[:dim], self.num_ranks, *shape[dim:])
+        parts = parts.contiguous() if dim == 0 else parts.movedim(dim, 0).contiguous()
+        out = x.new_empty(shape)
         self._counted("reduce_scatter", x.nbytes, label, self._reduce_scatter, out, parts)
         return out
 
@@ -101,12 +105,15 @@ class World:
         recv_sizes : list of int, rows from each rank; None: as many, or, with send_sizes, asked of the ranks first
         """
         _require_tensor(x, "all_to_all")
+        if x.ndim == 0:
+            raise ShapeError("x is a single number; all_to_all sends rows.")
         equal = send_sizes is None and recv_sizes is None
         send_sizes, recv_sizes = self._row_sizes(x, send_sizes, recv_sizes)
         x = x.contiguous()
-        out = x.new_empty(sum(recv_sizes), *x.shape[1:])
+        num_received = sum(recv_sizes)
+        out = x.new_empty(num_received, *x.shape[1:])
         row = x.element_size() * math.prod(x.shape[1:])
-        sent, received = (row * (sum(sizes) - sizes[self.rank]) for sizes in (send_sizes, recv_sizes))
+        sent, received = row * (x.shape[0] - send_sizes[self.rank]), row * (num_received - recv_sizes[self.rank])
         arguments = (out, x, send_sizes, recv_sizes, equal)
         self._counted("all_to_all", sent, label, self._all_to_all, *arguments, received=received)
         return out
@@ -218,10 +225,12 @@ class World:
     def _row_sizes(self, x, send_sizes, recv_sizes):
         """The two lists of all_to_all, checked; missing ones filled in."""
         if send_sizes is None:
-            if len(x) % self.num_ranks:
+            num_rows, left_over = divmod(x.shape[0], self.num_ranks)
+            if left_over:
                 raise ShapeError(f"x has {len(x)} rows; without send_sizes {self.num_ranks} ranks must divide them.")
-            send_sizes = [len(x) // self.num_ranks] * self.num_ranks
-            recv_sizes = send_sizes if recv_sizes is None else recv_sizes
+            send_sizes = [num_rows] * self.num_ranks
+            if recv_sizes is None:
+                return send_sizes, send_sizes
         send_sizes = expect.tokens("send_sizes", send_sizes, least=None, of="size", error=ShapeError)
         if len(send_sizes) != self.num_ranks or sum(send_sizes) != len(x) or min(send_sizes) < 0:
             raise ShapeError(

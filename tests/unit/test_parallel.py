@@ -171,6 +171,7 @@ def test_what_a_rank_asks_is_checked():
         (lambda world: world.all_reduce(torch.ones(2, 3).T), ShapeError),
         (lambda world: world.reduce_scatter(torch.ones(3)), ShapeError),
         (lambda world: world.all_to_all(torch.ones(3), [1, 1]), ShapeError),
+        (lambda world: world.all_to_all(torch.tensor(1.0)), ShapeError),
     ):
         with pytest.raises(WorldError) as caught:
             run(function, 2)
