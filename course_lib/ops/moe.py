@@ -10,6 +10,7 @@ import torch
 from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_capability, require_language, require_tensor
 from ._foundation.launch import all_ran, cuda_launch, is_hopper, ran, triton_launch
+from ._foundation.plans import planned
 from ._foundation.rows import ROW_ELEMENTS, access_width
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
 from ._foundation.typed import typed
@@ -152,7 +153,7 @@ def combine(y, places, weights):
     return ran(plan_combine(y, places, weights))
 
 
-@typed
+@planned
 def plan_route(logits, top_k, *, renormalise=True):
     """The launch of 01_route, not yet run."""
     if logits.dtype not in ROW_ELEMENTS:
@@ -172,7 +173,7 @@ def plan_route(logits, top_k, *, renormalise=True):
     return cuda_launch("moe/01_route", (ceil_div(num_tokens, 4),), 128, arguments, (experts, weights), defines=defines)
 
 
-@typed
+@planned
 def plan_sort(experts, num_experts, *, block_m=BLOCK_M):
     """The launch of 02_sort, not yet run; its outputs are the tensors of `Sorted`."""
     require_tensor(experts, "experts", 2, torch.int32)
@@ -229,7 +230,7 @@ def _require_block_m(block_m, language):
         )
 
 
-@typed
+@planned
 def plan_combine(y, places, weights):
     """The launch of 04_combine, not yet run."""
     if y.dtype not in ROW_ELEMENTS:

@@ -51,8 +51,8 @@ def moe(world, x, router_logits, w_up, w_down, *, top_k, renormalise=True):
         rows, places, counts = run["sort"](x, experts, num_experts)
     # region: dispatch
     theirs = world.all_to_all(counts, label="counts").view(world.num_ranks, -1)  # rows by source and own expert
-    send_sizes = counts.view(world.num_ranks, -1).sum(1).tolist()
-    recv_sizes = theirs.sum(1).tolist()
+    both = torch.stack((counts.view(world.num_ranks, -1), theirs))
+    send_sizes, recv_sizes = both.sum(2).tolist()  # the only time that the host waits for the GPU
     arrived = world.all_to_all(rows, send_sizes, recv_sizes, label="dispatch")
     with world.span("experts"):
         done = run["experts"](arrived, theirs, w_up, w_down)
@@ -155,21 +155,23 @@ def _route_kernel(logits, top_k, renormalise):
 
 def _sort_kernel(x, experts, num_experts):
     pairs = kernels.sort(experts, num_experts)
-    return x[pairs.order.long() // experts.shape[1]], pairs.places, pairs.offsets.diff().long()
+    counts = torch.empty(num_experts, dtype=torch.int64, device=x.device)
+    torch.sub(pairs.offsets[1:], pairs.offsets[:-1], out=counts)
+    return x[pairs.order // experts.shape[1]], pairs.places, counts
 
 
 def _experts_kernel(rows, theirs, w_up, w_down):
     """Chapter 12's kernels on rows with one expert each: sort, two grouped products, and back to the order of rows."""
     if not len(rows):
         return rows
-    own = torch.arange(theirs.shape[1], device=rows.device, dtype=torch.int32).repeat(len(theirs))
-    expert = own.repeat_interleave(theirs.flatten(), output_size=len(rows))
+    number = torch.repeat_interleave(theirs.flatten().int(), output_size=len(rows))  # source * own experts + expert
+    expert = number % len(w_up)
     language = "triton" if rows.is_cuda else "cuda"
     block_m = kernels.tile_rows(len(rows), len(w_up), language)
     pairs = kernels.sort(expert[:, None].contiguous(), len(w_up), block_m=block_m)
     both, width = kernels.grouped(rows, w_up, pairs, gather=True, language=language), w_down.shape[2]
     done = kernels.grouped(swiglu(both[:, :width], both[:, width:]), w_down, pairs, language=language)
-    return done[pairs.places[:, 0].long()]
+    return done[pairs.places[:, 0]]
 
 
 _plain = {"route": _route, "sort": _sort, "experts": _experts, "combine": _combine}

@@ -13,7 +13,7 @@ pytest.importorskip("cupy")
 from course_lib import cuda, device  # noqa: E402
 from course_lib.cuda import arguments, cupy_engine, kernel, packed  # noqa: E402
 from course_lib.errors import KernelFault, ShapeError, UnsupportedError  # noqa: E402
-from course_lib.ops import activation, embedding, norm, rope, sampling  # noqa: E402
+from course_lib.ops import activation, embedding, moe, norm, rope, sampling  # noqa: E402
 from course_lib.ops._foundation import launch, plans  # noqa: E402
 from course_lib.ops._paged_writes import plan_reshape_and_cache  # noqa: E402
 from course_lib.ops.flash_attention_3 import plan as plan_flash_attention_3  # noqa: E402
@@ -117,6 +117,9 @@ CALLS = {  # name -> (plan, function that makes its arguments)
         lambda: ((rows(3, 2, 64), rows(3, 2, 64), rows(1, 8, 2, 64), rows(1, 8, 2, 64), torch.arange(3)), {}),
     ),
     "sample": (sampling.plan, lambda: ((rows(4, 64), torch.zeros(4), torch.zeros(4)), {})),
+    "route": (moe.plan_route, lambda: ((rows(5, 16), 2), {"renormalise": False})),
+    "sort": (moe.plan_sort, lambda: ((tokens(10, 16).int().view(5, 2), 16), {"block_m": 16})),
+    "combine": (moe.plan_combine, lambda: ((rows(10, 64), tokens(10, 10).int().view(5, 2), torch.rand(5, 2)), {})),
     "flash_attention_3": (
         plan_flash_attention_3,
         lambda: (tuple(rows(1, 70, 2, 64).transpose(1, 2) for _ in range(3)), {"causal": True, "variant": "06_tuned"}),
