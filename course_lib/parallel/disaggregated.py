@@ -136,14 +136,17 @@ def recv_sequence(world, pages, name, source):
 def _write_pages(world, pages, slots, to):
     """Ask the receiver for its slots, write into them, and say that it is done.
 
-    Why no byte is read too early: the last message starts after the kernel before it on this stream has ended, with
-    all that it wrote, and the receiver's stream goes on when that message has come. Why none is overwritten too early:
-    the slots come after all that the receiver's stream did with these pages before.
+    Why no byte is read too early: a message, on whatever stream it is sent, starts when all that this stream had to do
+    before is done, the kernel and its stores included; and the receiver's stream goes on when the message has come.
+    Why none is overwritten too early: the slots come after all that the receiver's stream did with these pages.
     """
     peer_slots = world.recv(torch.empty_like(slots), to, label="slots")
     num_bytes = pages.token_bytes * len(slots)
     world.one_sided(lambda: pages.write_to(to, slots, peer_slots), sent=num_bytes, label="pages")
     world.send(slots.new_ones(1), to, label="done")
+
+
+# endregion
 
 
 def _await_pages(world, pages, slots, source):
@@ -153,10 +156,6 @@ def _await_pages(world, pages, slots, source):
     world.one_sided(lambda: world.recv(done, source, label="done"), received=num_bytes, label="pages")
 
 
-# endregion
-
-
-# region: messages
 def _send_messages(world, pages, slots, to):
     """Some layers a message, gathered from the pages."""
     pending = None
@@ -180,9 +179,6 @@ def _recv_messages(world, pages, slots, source):
         pending.wait()
         before = values, layers
     pages.write(slots, *before)
-
-
-# endregion
 
 
 def _chunks(pages, num_tokens):

@@ -73,11 +73,11 @@ def pages(world, **options):
     """1 where what arrives is not what was sent, or where anything else of the two pools changes; three sequences."""
     store = KVPages(CONFIG, 32, 4, dtype=torch.bfloat16, device=world.device, **options)
     store.kv.fill_(-1.0)
-    for name in range(9 * (world.rank == 1)):
+    wrong, taken = 0.0, 9 if world.rank == 1 else 0
+    for name in range(taken):
         store.new(name, 4)
-    for name in (3, 0, 7, 1, 5, 8):  # pages that are not in order
-        store.pool.free(name) if world.rank == 1 else None
-    wrong = 0.0
+    for name in (3, 0, 7, 1, 5, 8)[:taken]:  # what is given out next is not in order
+        store.pool.free(name)
     for name, num_tokens in enumerate((23, 1, 32), 100):
         sent = draw(world, 2, 2, num_tokens, 2, 64, seed=name)
         if world.rank == 0:
