@@ -24,7 +24,7 @@ def schemes(world):
         world.enable_one_shot(MOST * 4, products=False)
     except RuntimeError:  # this machine has no access to the peers' memory
         return found
-    found["pages, one-sided"] = pages(world, world=world)
+    found["pages, one-sided"] = pages(world, shared=world)
     one_shots = {f"one shot, {dtype}": one_shot_calls(world, dtype) for dtype in DTYPES}
     found |= one_shots | {"one shot in a graph": one_shot_graph(world)}
     found |= {"model, one shot": model(world), "model, one shot, one row": model(world, num_rows=1)}
@@ -69,9 +69,9 @@ def experts(world):
     return worst(expert.moe(world, *own, top_k=2), expected)
 
 
-def pages(world, **options):
+def pages(world, shared=None):
     """1 where what arrives is not what was sent, or where anything else of the two pools changes; three sequences."""
-    store = KVPages(CONFIG, 32, 4, dtype=torch.bfloat16, device=world.device, **options)
+    store = KVPages(CONFIG, 32, 4, dtype=torch.bfloat16, device=world.device, world=shared)
     store.kv.fill_(-1.0)
     wrong, taken = 0.0, 9 if world.rank == 1 else 0
     for name in range(taken):
