@@ -41,7 +41,7 @@ def one(world, report, config, tokens):
         clear()
         sent = (sent + split.DONE_BYTES, tokens * split.SLOT_BYTES, *[0] * world.num_ranks)[world.rank]
         try:
-            pages = filled(world, config, tokens, dtype, world=world)
+            pages = filled(world, config, tokens, dtype, shared=world)
         except RuntimeError as problem:
             return report.skip("course, one-sided", problem, **common)
         course(world, report, "course, one-sided", pages, sent, common)
@@ -72,10 +72,10 @@ def peer_copy(world, flat):
     return lambda: other.copy_(flat)
 
 
-def filled(world, config, tokens, dtype, **options):
+def filled(world, config, tokens, dtype, shared=None):
     """Pages with one sequence, "a", on random pages of rank 0."""
     num_pages = 2 * (-(-tokens // PAGE_SIZE)) + 1
-    pages = split.KVPages(config, num_pages, PAGE_SIZE, dtype=dtype, device=world.device, **options)
+    pages = split.KVPages(config, num_pages, PAGE_SIZE, dtype=dtype, device=world.device, world=shared)
     names = list(range(num_pages))
     for name in names:
         pages.new(name, PAGE_SIZE)

@@ -1,4 +1,4 @@
-"""Every scheme of course_lib.parallel once: what test_parallel_processes runs on threads and on processes."""
+"""Every scheme of course_lib.parallel once, for threads and for processes, and threads that share memory as GPUs do."""
 
 import torch
 import torch.nn.functional as F
@@ -8,6 +8,7 @@ from course_lib.parallel import context
 from course_lib.parallel import tensor as tp
 from course_lib.parallel.disaggregated import serve
 from course_lib.parallel.expert import moe
+from course_lib.parallel.threads import Threads
 
 CONFIG = ModelConfig("llama", 61, 32, 2, 4, 2, 8, 40, 48, tie_embeddings=False)
 
@@ -36,3 +37,13 @@ def every_scheme(world):
         *pair,
         serve(world, model, [[7, 3, 19], [11]], 3),
     )
+
+
+def sharing(monkeypatch):
+    """Threads that can write into each other's memory, as ranks on GPUs of one host."""
+
+    def share(world, shape, dtype):
+        return world._meet("share", torch.zeros(shape, dtype=dtype), list, 0)
+
+    monkeypatch.setattr(Threads, "can_share", True)
+    monkeypatch.setattr(Threads, "_share", share, raising=False)

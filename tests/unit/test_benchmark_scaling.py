@@ -9,6 +9,7 @@ from benchmarks.harness import main
 from benchmarks.harness.rows import read
 from benchmarks.ranks.report import Report
 from course_lib.parallel import run
+from tests.unit.parallel_schemes import sharing
 
 
 def test_every_part_runs_dry_on_threads(tmp_path):
@@ -19,6 +20,14 @@ def test_every_part_runs_dry_on_threads(tmp_path):
     assert not [row for row in rows if row["note"]] and all(row["ranks"] == "2" for row in rows)
     course = [row for row in rows if row["variant"].startswith("course")]
     assert len(course) >= 16 and all(row["wire_bytes"] for row in course)
+
+
+def test_a_transfer_into_shared_pages_runs_dry(tmp_path, monkeypatch):
+    sharing(monkeypatch)
+    out = tmp_path / "rows.csv"
+    options = ["--dry", "--backend", "threads", "--only", "part=transfer", "--out", str(out), "--commit", "abc"]
+    assert main(scaling.BENCHMARK, options) == 0
+    assert [(row["variant"], row["note"]) for row in read(out)] == [("course", ""), ("course, one-sided", "")]
 
 
 def test_a_part_that_fails_keeps_its_rows_and_says_why(tmp_path, monkeypatch):

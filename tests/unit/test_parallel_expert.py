@@ -10,6 +10,7 @@ from course_lib.parallel import expert as ep
 from course_lib.parallel import page_kernel, run
 from course_lib.parallel.threads import Threads
 from course_lib.reference import moe as reference
+from tests.unit.parallel_schemes import sharing
 
 HIDDEN, WIDTH, EXPERTS, TOP_K = 8, 6, 8, 2
 CONFIG = ModelConfig("llama", 61, 32, 2, 4, 2, 8, 40, 48, tie_embeddings=False)
@@ -96,16 +97,6 @@ def test_pages_have_other_numbers_on_the_other_rank(chunk_bytes, monkeypatch):
     assert token == 9 and set(pages) != set(outcome.results[0])
     assert torch.equal(kv, random(2, 2, 7, 2, 8)) and bool((other == -1.0).all())
     assert outcome.sent(0, label="pages") == split.transfer_bytes(CONFIG, 7, 8)
-
-
-def sharing(monkeypatch):
-    """Threads that can write into each other's memory, as ranks on GPUs of one host."""
-
-    def share(world, shape, dtype):
-        return world._meet("share", torch.zeros(shape, dtype=dtype), list, 0)
-
-    monkeypatch.setattr(Threads, "can_share", True)
-    monkeypatch.setattr(Threads, "_share", share, raising=False)
 
 
 def test_pages_are_written_by_the_other_rank(monkeypatch):
