@@ -1,6 +1,6 @@
 """Time what several GPUs of one host do together, beside what torch has for it; chapter 15.
 
-    python3 -m benchmarks.scaling --ranks 2 --out benchmarks/results/h200/scaling.csv
+    python3 -m benchmarks.scaling --ranks 4 --out benchmarks/results/h100/scaling.csv
     python3 -m benchmarks.scaling --ranks 2 --only part=context --out /tmp/context.csv
     python3 -m benchmarks.scaling --dry              two processes with gloo and tiny sizes, to try the script
 

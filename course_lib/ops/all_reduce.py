@@ -10,8 +10,8 @@ import torch
 from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_contiguous
 from ._foundation.launch import cuda_launch, ran
+from ._foundation.plans import planned
 from ._foundation.rows import ROW_ELEMENTS
-from ._foundation.typed import typed
 
 PACKET_BYTES = 8  # of a tensor, which a thread sends as two words of 64 bits
 NUM_THREADS = 128  # of a block: with its registers it fits beside the blocks of two products of a decode step
@@ -98,23 +98,28 @@ def one_shot(x, inbox, *, residual=None, out=None):
     return ran(plan(x, inbox, residual=residual, out=out))
 
 
-@typed
 def plan(x, inbox, *, residual=None, out=None):
     """The launch of 01_one_shot, not yet run."""
     require_inbox(inbox)
-    ranks_here, num_blocks = inbox.epochs.shape
+    memory = inbox.words, inbox.offsets, inbox.epochs
+    return _plan(x, *memory, inbox.capacity, inbox.first_rank, residual=residual, out=out)
+
+
+@planned
+def _plan(x, words, offsets, epochs, capacity, first_rank, *, residual=None, out=None):
+    ranks_here, num_blocks = epochs.shape
     out = torch.empty_like(x) if out is None else out
     for name, tensor in (("x", x), ("residual", residual), ("out", out)):
         if tensor is not None:
             _require(name, tensor, x, ranks_here)
     num_bytes = x.nbytes // ranks_here
-    if num_bytes > inbox.capacity * PACKET_BYTES:
-        raise ShapeError(f"x has {num_bytes} bytes a rank; this inbox takes at most {inbox.capacity * PACKET_BYTES}.")
-    if not 2 <= inbox.num_ranks <= MAX_RANKS:
-        raise UnsupportedError(f"{inbox.num_ranks} ranks; this kernel takes 2 to {MAX_RANKS}.")
-    defines = {"ELEMENT": ROW_ELEMENTS[x.dtype], "NUM_RANKS": inbox.num_ranks, "NUM_THREADS": NUM_THREADS}
-    tensors = (x, residual, inbox.offsets, out, inbox.words, inbox.epochs)
-    arguments = (*tensors, num_bytes // PACKET_BYTES, inbox.capacity, inbox.first_rank)
+    if num_bytes > capacity * PACKET_BYTES:
+        raise ShapeError(f"x has {num_bytes} bytes a rank; this inbox takes at most {capacity * PACKET_BYTES}.")
+    if not 2 <= len(offsets) <= MAX_RANKS:
+        raise UnsupportedError(f"{len(offsets)} ranks; this kernel takes 2 to {MAX_RANKS}.")
+    defines = {"ELEMENT": ROW_ELEMENTS[x.dtype], "NUM_RANKS": len(offsets), "NUM_THREADS": NUM_THREADS}
+    tensors = (x, residual, offsets, out, words, epochs)
+    arguments = (*tensors, num_bytes // PACKET_BYTES, capacity, first_rank)
     return cuda_launch(
         "all_reduce/01_one_shot", (num_blocks, ranks_here), NUM_THREADS, arguments, (out,), defines=defines
     )

@@ -116,10 +116,11 @@ def _serving():
 
 def _ranks():
     caption = (
-        "TFLOP/s of each GPU in causal attention over two of them, 32 query heads and 8 key heads of 128 in bfloat16, "
-        "by tokens (times one GPU)"
+        "TFLOP/s of each GPU in causal attention over several, 32 query heads and 8 key heads of 128 in bfloat16, by "
+        "GPUs and tokens (times one GPU)"
     )
-    return Shown("Several GPUs", "scaling", ("seq_len",), _beside("tflops", "speedup"), caption, {"part": "context"})
+    size, head = ("ranks", "seq_len"), "{} GPUs, {:,}".format
+    return Shown("Several GPUs", "scaling", size, _beside("tflops", "speedup"), caption, {"part": "context"}, head=head)
 
 
 LIBRARY_NAMES = {"sdpa_flash": "PyTorch SDPA, flash backend", "sdpa_cudnn": "PyTorch SDPA, cuDNN backend"}
