@@ -123,6 +123,16 @@ def _ranks():
     return Shown("Several GPUs", "scaling", size, _beside("tflops", "speedup"), caption, {"part": "context"}, head=head)
 
 
+def _ranks_decode():
+    caption = (
+        "Tokens a second of decode of an 8B-shaped Llama by tensor parallelism, bfloat16, 2,048 tokens before, as a "
+        "CUDA graph, by GPUs and requests (times one GPU)"
+    )
+    where = {"part": "model", "op": "decode"}
+    size, head = ("ranks", "batch_size"), "{} GPUs, {}".format
+    return Shown("Several GPUs", "scaling", size, _beside("tokens_per_s", "speedup"), caption, where, head=head)
+
+
 LIBRARY_NAMES = {"sdpa_flash": "PyTorch SDPA, flash backend", "sdpa_cudnn": "PyTorch SDPA, cuDNN backend"}
 TABLES = (
     Shown(
@@ -146,6 +156,7 @@ TABLES = (
     _model(),
     _serving(),
     _ranks(),
+    _ranks_decode(),
 )
 
 
