@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from course_lib.parallel import wire_bytes
 
+from .recorded import Recorded
 from .report import clear, ratio
 
 SIZES, DRY_SIZES = tuple(1 << power for power in (10, 14, 18, 22, 26, 30)), (1 << 10, 1 << 12)
@@ -62,30 +63,10 @@ def in_graphs(world, report, size):
     """The rows of an all-reduce as a graph has it, by NCCL and in one shot."""
     course, raw, sent = all_reduce(world, size)
     common = {"op": "all_reduce", "bytes": size, "inner": IN_GRAPH, "bus_gbps": lambda us: f"{sent / us / 1e3:.2f}"}
-    peer = report.add("torch.distributed, in a graph", Graphed(raw), **common) if report.peers else None
+    peer = report.add("torch.distributed, in a graph", Recorded(raw, IN_GRAPH), **common) if report.peers else None
     if world.one_shot_enabled:
         common["ratio_to_best_peer"] = lambda us: ratio(peer, us)
-        report.add("course, one shot, in a graph", Graphed(course), **common)
-
-
-class Graphed:
-    """Runs a function once; then records IN_GRAPH calls of it as one graph, which every IN_GRAPH-th call replays."""
-
-    def __init__(self, function):
-        self.function, self.graph, self.calls = function, None, -1
-
-    def __call__(self):
-        self.calls += 1
-        if self.calls == 0:
-            return self.function()
-        if self.graph is None:
-            torch.cuda.synchronize()
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
-                for _ in range(IN_GRAPH):
-                    self.function()
-        if (self.calls - 1) % IN_GRAPH == 0:
-            self.graph.replay()
+        report.add("course, one shot, in a graph", Recorded(course, IN_GRAPH), **common)
 
 
 def all_reduce(world, size):

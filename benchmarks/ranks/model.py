@@ -13,6 +13,7 @@ from course_lib.model import ModelConfig, Transformer, random_weights
 from course_lib.parallel.tensor_model import TensorParallel, model_bytes
 
 from .model_peer import Peer
+from .recorded import Recorded
 from .report import clear, fastest, ratio, reason
 
 DRY = ModelConfig("llama", 211, 128, 2, 4, 2, 64, 128, 96, tie_embeddings=False)
@@ -131,26 +132,7 @@ def decode_call(model, cache, tokens):
             ids.copy_(model.kernels.greedy(model.step(ids, cache)))
         cache.lengths.fill_(tokens)
 
-    return step if model.device.type == "cpu" else First(step)
-
-
-class First:
-    """Runs a function the first time, and replays it as a CUDA graph, recorded the second time."""
-
-    def __init__(self, function):
-        self.function, self.graph, self.ran = function, None, False
-
-    def __call__(self):
-        if not self.ran:
-            self.ran = True
-            return self.function()
-        if self.graph is None:
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self.function()
-            self.graph = graph
-        return self.graph.replay()
+    return step if model.device.type == "cpu" else Recorded(step)
 
 
 def peer_rows(world, report, config, times):
@@ -168,7 +150,7 @@ def peer_rows(world, report, config, times):
             try:
                 call = peer.prefill(tokens) if op == "prefill" else peer.decode(batch_size, tokens)
                 if name == PEER and not report.dry:
-                    call = First(call)
+                    call = Recorded(call)
                 columns = columns_of(load, times[load]) | {"inner": 1 if op == "prefill" else 4}
                 times[load][name] = report.add(name, call, **columns)
             except Exception as problem:
