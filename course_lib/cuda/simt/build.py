@@ -3,22 +3,21 @@
 Two modes: fast (optimised, for results) and checked (every access and every basic block calls the runtime). A built
 file is named by a hash of everything it depends on.
 
-May import: errors, simt.cache, simt.compilers, simt.host_calls, simt.source.
+May import: errors, simt.cache, simt.compilers, simt.host_calls, simt.link, simt.source.
 """
 
 import contextlib
-import errno
 import functools
 import hashlib
 import os
-import subprocess
 import tempfile
 from pathlib import Path
 
 from ...errors import ToolchainError
 from .cache import build_into, cache_dir, no_space, prune, publish_once
-from .compilers import AS_TEXT, compiler
+from .compilers import compiler, run_compiler
 from .host_calls import refuse_host_calls
+from .link import link, link_files
 from .source import (
     compile_error,
     may_poll,
@@ -106,7 +105,7 @@ def _tree_hash(*folders):
 
 
 # A build depends on how it is made as well.
-_HOW = Path(__file__).read_text("utf-8") + (HERE / "source.py").read_text("utf-8")
+_HOW = "".join((HERE / name).read_text("utf-8") for name in ("build.py", "link.py", "source.py"))
 
 
 def _hash(*parts):
@@ -128,23 +127,6 @@ def _volatile_flags():
     return ("-fsanitize=thread", *(name if compiler()[1] == "gcc" else ("-mllvm", "-tsan-distinguish-volatile=1")))
 
 
-def _libraries():
-    """Return the libraries of a kernel, and how g++ links it in less time.
-
-    The runtime brings those of C and C++; -lm would open three files, and nothing was compiled for the linker's plugin.
-    """
-    if compiler()[1] != "gcc":
-        return ("-lm",)
-    return ("-fno-use-linker-plugin", "-nodefaultlibs", "-l:libm.so.6", "-lgcc")
-
-
-def _run(arguments, **options):
-    done = subprocess.run([compiler()[0], *map(str, arguments)], **AS_TEXT, **options)
-    if done.returncode and (full := os.strerror(errno.ENOSPC)) in done.stderr:
-        raise OSError(errno.ENOSPC, full)  # build_into says it
-    return done
-
-
 def runtime_library():
     """Return the path of the runtime, compiled on first use (a few seconds, once for each version)."""
     flags = ("-std=c++17", "-O3", "-gdwarf-4", "-g1", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-pthread")
@@ -153,7 +135,9 @@ def runtime_library():
     target = cache_dir() / f"libsimt-{key}.so"
 
     def make(path):
-        done = _run([*flags, "-shared", f"-Wl,-soname,{target.name}", "-o", path, RUNTIME / "unity.cpp", "-ldl"])
+        done = run_compiler(
+            [*flags, "-shared", f"-Wl,-soname,{target.name}", "-o", path, RUNTIME / "unity.cpp", "-ldl"]
+        )
         if done.returncode:
             raise ToolchainError(
                 f"The SIMT machine's runtime did not compile with {compiler()[2]}:\n{done.stderr[:4000]}"
@@ -174,7 +158,7 @@ def _dynamic_shared_object():
     target = cache_dir() / f"dynamic-{_hash(compiler()[2], text)}.o"
 
     def make(path):
-        done = _run(["-x", "c++", "-O1", "-fPIC", "-c", "-o", path, "-"], input=text)
+        done = run_compiler(["-x", "c++", "-O1", "-fPIC", "-c", "-o", path, "-"], input=text)
         if done.returncode:
             raise ToolchainError(f"{compiler()[2]} does not compile thread-local storage:\n{done.stderr[:4000]}")
 
@@ -198,7 +182,7 @@ def _forced_header(mode, more_flags=()):
                     publish_once(text, header)
 
     def make(path):
-        done = _run([*flags, f"-I{INCLUDE}", "-x", "c++-header", header, "-o", path])
+        done = run_compiler([*flags, f"-I{INCLUDE}", "-x", "c++-header", header, "-o", path])
         if done.returncode:
             raise ToolchainError(
                 f"The SIMT machine's headers did not compile with {compiler()[2]}:\n{done.stderr[:4000]}"
@@ -211,7 +195,7 @@ def _forced_header(mode, more_flags=()):
 def machine_files():
     """Return the paths of what every checked kernel is built with, built where missing, and the self-check's mark."""
     passed = cache_dir() / f"passed-{checked_key()}"
-    made = [runtime_library(), _dynamic_shared_object(), _forced_header("checked").parent]
+    made = [runtime_library(), _dynamic_shared_object(), _forced_header("checked").parent, *link_files()]
     return made + [passed] * passed.exists()
 
 
@@ -248,7 +232,8 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
         if polls:
             machine_code = without_plain_hooks(machine_code)
         assembly.write_text(with_red_zones(machine_code) if mode == "checked" else machine_code, "utf-8")
-        done = _link(assembly, path, uses_dynamic_shared="simt_dynamic_buffer" in text)
+        dynamic = [_dynamic_shared_object()] if "simt_dynamic_buffer" in text else []
+        done = link(assembly, path, [*dynamic, runtime_library()])
         if done.returncode:
             raise compile_error(done.stderr, name, filename, source, first_line)
         if os.environ.get("COURSE_SANDBOXED") == "1":
@@ -263,10 +248,4 @@ def _assemble(text, mode, assembly, more_flags):
     """Compile a translation unit to assembly text, which can still be edited."""
     header = _forced_header(mode, more_flags if compiler()[1] == "clang" else ())  # clang wants the flags of the kernel
     includes = (f"-I{INCLUDE}", f"-I{KERNELS}", "-include", header)
-    return _run([*_flags(mode), *more_flags, *includes, "-S", "-o", assembly, "-x", "c++", "-"], input=text)
-
-
-def _link(assembly, path, *, uses_dynamic_shared):
-    """Link against the course's runtime, without -fsanitize: the compiler's own sanitizer runtime must not come in."""
-    dynamic = [_dynamic_shared_object()] if uses_dynamic_shared else []
-    return _run(["-shared", "-nostartfiles", "-o", path, assembly, *dynamic, runtime_library(), *_libraries()])
+    return run_compiler([*_flags(mode), *more_flags, *includes, "-S", "-o", assembly, "-x", "c++", "-"], input=text)

@@ -3,6 +3,7 @@
 May import: errors.
 """
 
+import errno
 import functools
 import os
 import platform
@@ -46,6 +47,14 @@ def compiler():
     raise ToolchainError(
         too_old or (INSTALL if not chosen else f"COURSE_CXX names {chosen!r}, which does not exist. {INSTALL}")
     )
+
+
+def run_compiler(arguments, **options):
+    """Run the compiler with these arguments; OSError where the disk is full, which it says in words only."""
+    done = subprocess.run([compiler()[0], *map(str, arguments)], **AS_TEXT, **options)
+    if done.returncode and (full := os.strerror(errno.ENOSPC)) in done.stderr:
+        raise OSError(errno.ENOSPC, full)  # build_into says it
+    return done
 
 
 def _usual_names():
