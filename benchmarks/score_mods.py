@@ -46,7 +46,7 @@ def modification(inputs):
     """(what the engine is given, what the reference is given)."""
     if inputs.soft_cap:
         cap = inputs.soft_cap
-        return {"score_mod": f"{cap}f * tanhf(score / {cap}f)"}, {"score_mod": lambda s, *_: cap * torch.tanh(s / cap)}
+        return {"score_mod": f"soft_cap(score, {cap}f)"}, {"score_mod": lambda s, *_: cap * torch.tanh(s / cap)}
     if inputs.slopes is not None:
         slopes, expression = inputs.slopes, "score - parameters[head] * (query - key)"
         host = slopes.cpu().double()
@@ -55,8 +55,9 @@ def modification(inputs):
     return {"window_left": inputs.window}, {"window_left": inputs.window}
 
 
-def prepared(inputs):
-    engine = AttentionEngine(NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, device=inputs.q.device, **modification(inputs)[0])
+def prepared(inputs, **mode):
+    options = modification(inputs)[0] | mode
+    engine = AttentionEngine(NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, device=inputs.q.device, **options)
     engine.plan(inputs.starts, inputs.keys, inputs.block_table)
     return launched(engine.launch(inputs.q, inputs.k_pages, inputs.v_pages), poison=2)
 
@@ -65,7 +66,8 @@ def rows_of(load, options):
     """The rows of one load."""
     inputs = case(load, options.device, options.dry)
     check = partial(error_of, want=wanted(inputs, **modification(inputs)[1]))
-    variants = engines(options, inputs, prepared, MOD_PEERS, check, TOLERANCE)
+    modes = {"engine": {}, "engine_wgmma": {"products": "wgmma"}}
+    variants = engines(options, inputs, prepared, MOD_PEERS, check, TOLERANCE, modes)
     yield from variants.timed(load, rates(MOD_PEERS, amounts(inputs)[1]))
 
 

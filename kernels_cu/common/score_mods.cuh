@@ -2,11 +2,12 @@
 //
 // A caller may set
 //     SCORE_MOD      the new score, an expression of `score` (times softmax_scale), head, query, key (positions) and
-//                    `parameters` (const float*): soft cap, ALiBi, …; HAS_SCORE_MOD: 0 if it is `score`
+//                    `parameters` (const float*): ALiBi, …; it may call soft_cap; HAS_SCORE_MOD: 0 if it is `score`
 //     CUSTOM_MASK    1: a bit for each query token and key of a request, 1 where the key is visible
 // The fragments are those of common/attention_rows.cuh and common/attention_columns.cuh. Device code only, no host headers.
 #pragma once
 #include "common/constants.cuh"
+#include "common/fast_exp2.cuh"
 #include "common/work_item.cuh"
 #ifndef CUSTOM_MASK
 #define CUSTOM_MASK 0  // 1: mask_bits says who sees what, besides causal and window_left
@@ -17,6 +18,14 @@
 #else
 #define HAS_SCORE_MOD 1
 #endif
+
+// region: soft_cap
+// cap tanh(score / cap) as cap - 2 cap / (1 + e^(2 score / cap)): one exponential and one division, where tanhf takes some
+// twenty instructions to be right to the last bits of numbers near 0. The error is below 1e-6 cap: a softmax asks no more.
+__device__ __forceinline__ float soft_cap(float score, float cap) {
+    return cap - __fdividef(2.0f * cap, 1.0f + fast_exp2(score * (2.0f * LOG2_E / cap)));
+}
+// endregion
 
 // region: mask
 // Which keys a query sees.

@@ -9,10 +9,10 @@
 // Twin      none: Triton has no block that walks items of two shapes with rings of its warps' own
 // gate: -DHEAD_DIM=64 -DELEMENT=__half -DGROUP=1
 // gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DGROUP=4
-// gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DGROUP=8 -DSCORE_MOD=(5.0f*tanhf(score/5.0f))
+// gate: -DHEAD_DIM=128 -DELEMENT=__nv_bfloat16 -DGROUP=8 -DSCORE_MOD=(soft_cap(score,5.0f))
 // Source    PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions" (layouts: common/wgmma.cuh)
 #ifndef BLOCK_N
-#define BLOCK_N (HEAD_DIM == 64 || !HAS_SCORE_MOD ? 64 : 32)  // keys of a tile; an expression needs registers of its own
+#define BLOCK_N 64  // keys of a tile; with a long expression some registers spill, which costs less than tiles of 32
 #endif
 #include "common/async_copy.cuh"       // cp_async_16_zfill, commit, wait
 #include "common/attention_rows.cuh"   // row_sum

@@ -1,6 +1,7 @@
 """The engine on a GPU: a captured launch computes what was planned last, and every option equals float64."""
 
 import pytest
+import soft_cap_kernel
 import torch
 
 from course_lib import device
@@ -62,7 +63,7 @@ def modifications():
     alibi = {"score_mod": lambda score, head, query, key: score - slopes.double()[head] * (query - key)}
     cap = {"score_mod": lambda score, *_: 5 * torch.tanh(score / 5)}
     return {
-        "soft cap": ({"score_mod": "5.0f * tanhf(score / 5.0f)"}, cap),
+        "soft cap": ({"score_mod": "soft_cap(score, 5.0f)"}, cap),
         "ALiBi": ({"score_mod": "score - parameters[head] * (query - key)", "parameters": slopes}, alibi),
         "sinks": ({"sinks": sinks}, {"sinks": sinks}),
         "window": ({"window_left": 40}, {"window_left": 40}),
@@ -81,6 +82,11 @@ def test_a_score_modification(name, products):
     engine.plan(STARTS, KEYS, table.to(DEVICE))
     outputs = engine.run(*on_device(q, *pools))
     close(outputs, ragged_attention_lse(q, *pools, table, KEYS, STARTS, **reference), q.dtype)
+
+
+@pytest.mark.parametrize("cap", [1.0, 30.0, 50.0])
+def test_a_soft_cap_is_right_to_a_part_of_the_cap(cap):
+    assert soft_cap_kernel.largest_error(cap, DEVICE) < 1e-6
 
 
 def test_custom_masks():

@@ -4,6 +4,7 @@ from functools import partial
 from itertools import accumulate
 
 import pytest
+import soft_cap_kernel
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,7 +119,7 @@ def test_scales_of_one_byte_meet_windows_score_modifications_and_groups():
 
 def test_many_rows_by_wgmma():
     judged(batch([1, 40, 0, 3, 150], [70, 40, 12, 33, 150]), chunk_keys=64, products="wgmma")
-    options = {"window_left": 90, "score_mod": "5.0f * tanhf(score / 5.0f)", "sinks": torch.linspace(-1, 1, 8)}
+    options = {"window_left": 90, "score_mod": "soft_cap(score, 5.0f)", "sinks": torch.linspace(-1, 1, 8)}
     cap = {"score_mod": lambda score, *_: 5 * torch.tanh(score / 5)}
     wide = batch([5, 70], [128, 90], num_heads=8, head_dim=128, dtype=torch.bfloat16)
     judged(wide, chunk_keys=64, products="wgmma", reference=cap, **options)
@@ -158,10 +159,16 @@ def test_windows(window_left):
     assert keys.max() <= 64 and keys.sum() < 2 * (1 * 300 + 2 * 160 + 64)  # tiles outside are never read
 
 
+@pytest.mark.parametrize("cap", [1.0, 30.0, 50.0])
+def test_a_soft_cap_is_right_to_a_part_of_the_cap(cap):
+    assert soft_cap_kernel.largest_error(cap, "cpu") < 1e-6
+
+
 def test_score_modifications():
     case = batch([1, 30], [90, 64])
     cap = {"score_mod": lambda score, *_: 5 * torch.tanh(score / 5)}
     judged(case, score_mod="5.0f * tanhf(score / 5.0f)", reference=cap)
+    judged(case, score_mod="soft_cap(score, 5.0f)", reference=cap)
     slopes = torch.tensor([0.5, 0.25, 0.1, 0.01])
     alibi = {"score_mod": lambda score, head, query, key: score - slopes[head] * (query - key)}
     expression = "score - parameters[head] * (query - key)"

@@ -37,7 +37,8 @@ class AttentionEngine:
     window_left : int or None; of these it sees its own and the last `window_left` before it
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     score_mod : str or None, an expression in CUDA C++ of float `score` (times softmax_scale), int `head`, `query` and
-        `key` (positions in the request) and `parameters`: what the softmax takes in its place
+        `key` (positions in the request) and `parameters`: what the softmax takes in its place. It may call
+        ``soft_cap(score, cap)``: cap tanh(score / cap)
     parameters : tensor or None, float32, contiguous: what `score_mod` reads
     sinks : tensor or None, (num_heads,), float32: a score without a value that takes part in each row's softmax
     custom_mask : bool; `plan` is given masks

@@ -22,7 +22,7 @@ def examples(device):
         yield Example(QUANTISED, "cuda", partial(_plan, device, num_heads, head_dim, dtype, kv_dtype=torch.int8), case)
         yield Example(STEM, "triton", partial(_plan, device, num_heads, head_dim, dtype, language="triton"), case)
         yield Example(WGMMA, "cuda", partial(_plan, device, num_heads, head_dim, dtype, products="wgmma"), case)
-    sinks = {"sinks": torch.zeros(4, device=device), "window_left": 30, "score_mod": "5.0f * tanhf(score / 5.0f)"}
+    sinks = {"sinks": torch.zeros(4, device=device), "window_left": 30, "score_mod": "soft_cap(score, 5.0f)"}
     yield Example(STEM, "cuda", partial(_plan, device, 4, 64, torch.float16, **sinks), "window, soft cap, sinks")
     masks = [
         torch.arange(new * keys).reshape(new, keys) % 3 > 0 for new, keys in zip(NEW, (300, 70, 9, 40), strict=True)
