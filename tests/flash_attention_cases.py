@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from course_lib.grading.judge.tolerance import compare
+from course_lib.grading.judge.comparison import compare
 from course_lib.ops.flash_attention_2 import flash_attention_lse
 from course_lib.reference import attention as reference
 from course_lib.reference.attention_gradients import attention_gradients, gradient_terms, rounded_attention_gradients

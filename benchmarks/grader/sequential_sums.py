@@ -15,9 +15,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.grading.exercise import registry
+from course_lib.grading.judge.comparison import within
 from course_lib.grading.judge.evidence import read_alone
 from course_lib.grading.judge.prepare import dtype_of, prepare_case, tolerances
-from course_lib.grading.judge.tolerance import within
 
 ATEN = torch.ops.aten
 LEAST = 200  # terms; what shorter sums do, the answers of solutions/ show

@@ -5,7 +5,7 @@ import math
 import torch
 
 from course_lib.grading.exercise.spec import Case, exercise
-from course_lib.grading.judge.tolerance import compare
+from course_lib.grading.judge.comparison import compare
 from course_lib.grading.processes.protocol import Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.reference import softmax as reference

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from course_lib.grading.exercise import inputs
-from course_lib.grading.judge.tolerance import ToleranceTooWideError, compare, require_small, tolerance
+from course_lib.grading.judge.comparison import compare
+from course_lib.grading.judge.tolerance import ToleranceTooWideError, require_small, tolerance
 from course_lib.reference import softmax as reference
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}

@@ -8,7 +8,7 @@ import torch
 from course_lib.device import has_gpu
 from course_lib.errors import ShapeError, UnsupportedError
 from course_lib.grading.exercise.magnitude import of_pairs
-from course_lib.grading.judge.tolerance import compare
+from course_lib.grading.judge.comparison import compare
 from course_lib.ops import flash_attention_1 as forward_ops
 from course_lib.ops import flash_attention_1_backward as ops
 from course_lib.reference.attention import attention_lse, of_each_query_head, visible_keys

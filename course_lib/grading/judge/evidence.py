@@ -1,6 +1,6 @@
 """What a grading has seen: one record a case, with comparisons, and the readings of the probes. `diagnose` reads it.
 
-May import: exercise.spec, tolerance, processes.protocol, report.verdict, torch.
+May import: exercise.spec, comparison, processes.protocol, report.verdict, torch.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ import torch
 from ..exercise.spec import Case, Exercise
 from ..processes.protocol import RunResult
 from ..report.verdict import Diagnosis
-from .tolerance import Comparison
+from .comparison import Comparison
 
 SECOND_POISON = -2048.0  # exact in every dtype of the course; the first poison is NaN
 

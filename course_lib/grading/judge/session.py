@@ -1,14 +1,14 @@
 """One answer against one engine: has a child run it, on every case and probe, and compares what comes back.
 
-May import: evidence, prepare, tolerance, processes.protocol.
+May import: comparison, evidence, prepare, processes.protocol.
 """
 
 from dataclasses import replace
 
 from ..processes.protocol import ChildTask, RunResult
+from .comparison import within
 from .evidence import SECOND_POISON, CaseEvidence, Evidence, read_alone
 from .prepare import dtype_of, prepare_case
-from .tolerance import within
 
 WALL_SECONDS = {"cpu": 20.0, "gpu": 60.0}
 PYTHON_SECONDS = 3.0  # of the processor, for a Python answer; the slowest right one takes a fifteenth of it

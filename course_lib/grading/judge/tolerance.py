@@ -28,13 +28,12 @@ as that has neither, since its right answers would be refused.
 
 A tolerance is made only of numbers that the contract lets an answer use, never of poison. `require_small` refuses one
 that is not small beside the values it judges: it would let anything pass.
-Infinities and NaN are compared first, as patterns. Comparisons are written ``err <= tol``: NaN is never right.
 
 May import: notation, torch.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -69,35 +68,6 @@ class Tolerance:
 
 class ToleranceTooWideError(RuntimeError):
     """A tolerance that would let anything pass: an error of the course, never of the answer."""
-
-
-@dataclass
-class Comparison:
-    """What comparing one output with its reference gave."""
-
-    passed: bool
-    kind: str  # "right", "values", "mean", "not_finite", "should_be_infinite", "shape", "dtype", "missing"
-    max_error: float = math.nan
-    mean_error: float = math.nan
-    tolerance: Tolerance | None = None
-    index: tuple[int, ...] | None = None  # first wrong element, in row-major order
-    got: float = math.nan
-    expected: float = math.nan
-    allowed: float = 0.0  # the tolerance of that element
-    wrong: Any = None  # bool tensor, shape of the output
-    ratio: Any = None  # error / tolerance, shape of the output; inf where a pattern differs
-    is_nan: Any = None  # bool tensor, shape of the output: NaN where the reference has a number
-    note: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def nearest(self):
-        """(error, tolerance) of the element that comes nearest to its tolerance, or misses it most."""
-        if not isinstance(self.tolerance.each, torch.Tensor) or not math.isfinite(self.max_error):
-            return self.max_error, self.tolerance.largest
-        flat = int(self.ratio.flatten().argmax())
-        allowed = self.tolerance.at(flat)
-        return self.ratio.flatten()[flat].item() * allowed, allowed
 
 
 def tolerance(ref, base, dtype, rule, *, largest_score=None, length=1, terms=None, unread=None):
@@ -173,91 +143,6 @@ def require_small(tol, ref, base, rule, *, terms=None, unread=None):
     for allowed in (tol.largest, tol.mean):
         if not allowed <= share * scale:
             raise ToleranceTooWideError(f"a tolerance of {allowed:.3g} for values of at most {scale:.3g} ({rule})")
-
-
-def compare(out, ref, base, dtype, rule, **options):
-    """Compare an output with its reference under `rule`; see `tolerance` for the parameters and options.
-
-    Returns
-    -------
-    Comparison; `index`, `got`, `expected` belong to the first wrong element in row-major order
-    """
-    return within(out, ref, dtype, tolerance(ref, base, dtype, rule, **options))
-
-
-def within(out, ref, dtype, tol):
-    """Compare an output with its reference, a Tolerance given. Returns a Comparison, as `compare` does."""
-    structural = _structure(out, ref, dtype)
-    if structural is not None:
-        return structural
-    got, want = out.double(), ref.double()
-    finite = torch.isfinite(want)
-    error = torch.where(finite, (got - want).abs(), torch.zeros_like(want))
-    pattern_ok = torch.where(finite, torch.isfinite(got), got == want)
-    each = torch.as_tensor(tol.each, dtype=torch.float64)
-    right = pattern_ok & (error <= each)
-    ratio = torch.where(pattern_ok, error / each.clamp(min=1e-300), torch.full_like(error, math.inf))
-    usable = error[finite & pattern_ok]
-    result = Comparison(
-        passed=bool(right.all()),
-        kind="right",
-        tolerance=tol,
-        wrong=~right,
-        ratio=ratio,
-        is_nan=got.isnan() & ~want.isnan(),
-        max_error=_max_error(usable, bool(pattern_ok.all())),
-        mean_error=usable.mean().item() if usable.numel() else 0.0,
-    )
-    if not result.passed:
-        _say_values(result, got, want)
-    elif not result.mean_error <= tol.mean:
-        _say_mean(result, error, got, want)
-    return result
-
-
-def _say_values(result, got, want):
-    """The first wrong element, and of which kind it is."""
-    flat = int(torch.nonzero(result.wrong.flatten())[0])
-    _point_at(result, flat, got, want)
-    if not math.isfinite(result.expected):
-        result.kind = "should_be_infinite"
-    else:
-        result.kind = "values" if math.isfinite(result.got) else "not_finite"
-
-
-def _say_mean(result, error, got, want):
-    """No element misses its tolerance and the mean does: the element with the largest error."""
-    result.passed, result.kind = False, "mean"
-    _point_at(result, int(error.flatten().argmax()), got, want)
-    result.note = (
-        f"No element misses the tolerance, but the mean error {result.mean_error:.2e} exceeds "
-        f"{result.tolerance.mean:.2e}: many elements are off in the same direction."
-    )
-
-
-def _structure(out, ref, dtype):
-    """A Comparison when shape or dtype are wrong, None when they are right."""
-    if out is None:
-        return Comparison(False, "missing", note="This output was not produced.")
-    if tuple(out.shape) != tuple(ref.shape):
-        note = f"The shape is {tuple(out.shape)}, expected {tuple(ref.shape)}."
-        return Comparison(False, "shape", note=note)
-    if out.dtype != dtype:
-        names = [str(d).removeprefix("torch.") for d in (out.dtype, dtype)]
-        return Comparison(False, "dtype", note=f"The dtype is {names[0]}, expected {names[1]}.")
-    return None
-
-
-def _point_at(result, flat, got, want):
-    result.index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape)) if got.dim() else ()
-    result.got, result.expected = got.flatten()[flat].item(), want.flatten()[flat].item()
-    result.allowed = result.tolerance.at(flat)
-
-
-def _max_error(usable, patterns_agree):
-    if not patterns_agree:
-        return math.inf
-    return usable.max().item() if usable.numel() else 0.0
 
 
 def _floor(ref, dtype):
