@@ -27,8 +27,9 @@ def diagnose(evidence):
     if any(not one.comparisons["changed"].passed for one in failing):
         return _global(failing, wrong)
     start = _say(wrong[0])
+    small_first = sorted(evidence.cases, key=lambda one: (one.passed, one.elements))  # the first excludes most mistakes
     for code, words, options in MISTAKES:
-        if all(_fits(one, options) for one in evidence.cases):
+        if all(_fits(one, options) for one in small_first):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
     code, words = _rounded(wrong) or _masked(wrong) or _unsteady(wrong) or _counted(evidence.cases)
     return Diagnosis(code, f"{start} {words}".strip())

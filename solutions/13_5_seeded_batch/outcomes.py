@@ -64,13 +64,10 @@ def outcome(t, *, keys=_own, probs=probs_of, drawn=_drawn, greedy=_greedy, cold=
 
 
 def bordering(t, close=CLOSE):
-    """(tokens of all calls,) bool: those that a shift of the noise by `close` decides."""
-    return torch.cat([_bordering(batch, close) for batch in batches(t)])
-
-
-def _bordering(batch, close):
-    probs, noise = probs_of(batch), noise_of(batch)
-    return (batch["temperatures"] > 0) & (_drawn(probs, noise - close) != _drawn(probs, noise + close))
+    """(tokens of all calls,) bool: those that a shift of the noise by `close` decides, whatever the row's batch."""
+    probs, noise = probs_of(t), noise_of(t)
+    rows = (t["temperatures"] > 0) & (_drawn(probs, noise - close) != _drawn(probs, noise + close))
+    return torch.cat([rows[call] if call else rows for call in calls_of(t)])
 
 
 def at_the_border(seeds, steps, temperatures, level):

@@ -19,16 +19,20 @@ def by_guess(evidence, guesses):
     guesses : list of (code, words, oracle); oracle: (case, inputs) -> the outputs that this mistake gives, float64, or
         None where it says nothing
     """
-    if any(case.faults or case.refusal or not case.ran or not case.comparisons for case in evidence.failing()):
+    wrong = [one for one in evidence.cases if not one.passed]
+    if not wrong or any(one.faults or one.refusal or not one.ran or not one.comparisons for one in wrong):
         return None
+    small_first = sorted(evidence.cases, key=lambda one: (one.passed, one.elements))  # the first excludes most guesses
     for code, words, oracle in guesses:
-        said = [(one, oracle(one.case, one.inputs)) for one in evidence.cases if one.ran]
-        told = [pair for pair in said if pair[1] is not None]
-        if not any(not one.passed for one, _ in told) or any(not one.passed for one, guess in said if guess is None):
-            continue
-        if all(_fits(one, guess) for one, guess in told):
-            return Diagnosis(code, f"{_seen(next(one for one, _ in told if not one.passed))} {words}")
+        if all(_agrees(one, oracle) for one in small_first):
+            return Diagnosis(code, f"{_seen(wrong[0])} {words}")
     return None
+
+
+def _agrees(one, oracle):
+    """Whether a case is as the guess says; a case of which it says nothing must be right."""
+    guess = oracle(one.case, one.inputs)
+    return one.passed if guess is None else _fits(one, guess)
 
 
 def first_mistake(evidence, start, mistakes, fits):
