@@ -7,7 +7,7 @@ import torch
 
 from course_lib.grading.report.verdict import Diagnosis
 
-from .outcomes import MISTAKES, bordering, calls_of, noise_of, number, outcome, probs_of
+from .outcomes import MISTAKES, bordering, calls_of, noise_of, number, outcome, probs_of, rows_of
 
 FEW_DIGITS = 0.02  # of the whole: what sums in half precision are off by in short rows; in float32 it is far less
 SHORT = 100  # tokens of a short row
@@ -27,7 +27,8 @@ def diagnose(evidence):
     if any(not one.comparisons["changed"].passed for one in failing):
         return _global(failing, wrong)
     start = _say(wrong[0])
-    small_first = sorted(evidence.cases, key=lambda one: (one.passed, one.elements))  # the first excludes most mistakes
+    # wrong and small cases first: they exclude most mistakes
+    small_first = sorted(evidence.cases, key=lambda one: (one.passed, one.inputs["logits"].numel()))
     for code, words, options in MISTAKES:
         if all(_fits(one, options) for one in small_first):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
@@ -56,8 +57,7 @@ def _global(failing, wrong):
 
 def _places(t):
     """(call, row of the inputs) of each token."""
-    num_rows = len(t["seeds"])
-    return [(call, row) for call, rows in enumerate(calls_of(t)) for row in rows or range(num_rows)]
+    return [(call, row) for call, rows in enumerate(rows_of(t)) for row in rows]
 
 
 def _say(one):

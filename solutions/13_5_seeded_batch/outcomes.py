@@ -8,7 +8,6 @@ import functools
 import torch
 
 CLOSE = 1e-9  # of the whole: what a sum in float64 may be off by
-NAMES = ("logits", "temperatures", "seeds", "steps")
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -18,13 +17,17 @@ def number(seed, step):
     return float(torch.rand(step + 1, generator=generator, dtype=torch.float64)[step])
 
 
-def _own(t):
-    return [(seed, step) for seed, step in zip(t["seeds"].tolist(), t["steps"].tolist(), strict=True)]
+def _pairs(t):
+    return list(zip(t["seeds"].tolist(), t["steps"].tolist(), strict=True))
 
 
-def noise_of(t, keys=_own):
-    """Noise (num_rows,) of the pairs (seed, step) that `keys` gives."""
-    return torch.tensor([number(seed, step) for seed, step in keys(t)], dtype=torch.float64)
+def _noise(pairs):
+    return torch.tensor([number(seed, step) for seed, step in pairs], dtype=torch.float64)
+
+
+def noise_of(t):
+    """Noise (num_rows,) of each row's seed and step."""
+    return _noise(_pairs(t))
 
 
 def probs_of(t, temperature=None):
@@ -48,26 +51,34 @@ def calls_of(t):
     return [[], order, *alone, order[: len(order) // 2 + 1], order[len(order) // 3 :][::-1], []]
 
 
-def batches(t):
-    """The tensors of each call of a case."""
-    whole = {name: t[name] for name in NAMES}
-    return [{name: one[rows] for name, one in whole.items()} if rows else whole for rows in calls_of(t)]
+def rows_of(t):
+    """The rows of each call of a case, also where it has all of them."""
+    return [rows or list(range(len(t["seeds"]))) for rows in calls_of(t)]
 
 
-def outcome(t, *, keys=_own, probs=probs_of, drawn=_drawn, greedy=_greedy, cold=lambda temperature: temperature == 0):
-    """The tokens of all calls, int64; each option is a mistake."""
-    found = []
-    for batch in batches(t):
-        tokens = drawn(probs(batch), noise_of(batch, keys))
-        found.append(torch.where(cold(batch["temperatures"]), greedy(batch), tokens))
-    return torch.cat(found)
+def _is_zero(temperature):
+    return temperature == 0
+
+
+def outcome(t, *, keys=list, probs=probs_of, drawn=_drawn, greedy=_greedy, cold=_is_zero):
+    """The tokens of all calls, int64; each option is a mistake.
+
+    A row's probabilities are the same in every call, so the rows of all calls are computed at once.
+    """
+    calls, pairs = rows_of(t), _pairs(t)
+    noise = _noise(key for rows in calls for key in keys([pairs[row] for row in rows]))
+    rows = torch.tensor([row for rows in calls for row in rows])
+    first = torch.tensor([rows[0] for rows in calls for _ in rows])  # row 0 of each row's call
+    every = {name: t[name][rows] for name in ("logits", "temperatures", "seeds")}
+    every["temperature_of_row_0"] = t["temperatures"][first]
+    return torch.where(cold(every["temperatures"]), greedy(every), drawn(probs(every), noise))
 
 
 def bordering(t, close=CLOSE):
     """(tokens of all calls,) bool: those that a shift of the noise by `close` decides, whatever the row's batch."""
     probs, noise = probs_of(t), noise_of(t)
     rows = (t["temperatures"] > 0) & (_drawn(probs, noise - close) != _drawn(probs, noise + close))
-    return torch.cat([rows[call] if call else rows for call in calls_of(t)])
+    return torch.cat([rows[call] for call in rows_of(t)])
 
 
 def at_the_border(seeds, steps, temperatures, level):
@@ -97,13 +108,8 @@ def _across(noise, temperatures):
 
 
 def _with_seeds(change):
-    """keys that change the pairs of (seed, step): (row, seed, step, pairs) -> (seed, step)."""
-
-    def keys(t):
-        pairs = _own(t)
-        return [change(row, *pair, pairs) for row, pair in enumerate(pairs)]
-
-    return keys
+    """keys that change the pairs (seed, step) of a call: (row, seed, step, pairs) -> (seed, step)."""
+    return lambda pairs: [change(row, *pair, pairs) for row, pair in enumerate(pairs)]
 
 
 def _unscaled(t):
@@ -116,7 +122,7 @@ def _multiplied(t):
 
 
 def _of_row_0(t):
-    return probs_of(t, t["temperatures"][:1].expand_as(t["temperatures"]))
+    return probs_of(t, t["temperature_of_row_0"])
 
 
 def _at_least(least):
