@@ -72,3 +72,19 @@ def test_no_two_answers_of_14_define_one_name():
     for path in registry.ROOT.glob("solutions/14_*/answer.py"):
         names += [node.name for node in ast.parse(path.read_text()).body if hasattr(node, "name")]
     assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("words", [
+    "[(1, None), 'a b', [2.5, -3, 1e-05, 1e400], (), (4,), ((5,), True), '']", "(1)", "((1, 2))", "[-0, -0.0, 00]",
+    "(1,2,)", "[1,]", "(1, )", "[]", "{'step': 1}", "'None'", "'it''s'", "'x' 'y'", "[1, 'A']", "('',)", "(',',)",
+    '"a"', "(False, [])",
+])  # fmt: skip
+def test_results_are_read_as_python_reads_them(words):
+    assert repr(plain_data.literal(words)) == repr(ast.literal_eval(words))
+
+
+@pytest.mark.parametrize("words", ["", "[", "(,)", "[1 2]", "NoneNone", "--1e", "[01]", "print(1)", "1.e", "(1", "e"])
+def test_what_is_no_literal_is_refused(words):
+    for read in (plain_data.literal, ast.literal_eval):
+        with pytest.raises((ValueError, SyntaxError)):
+            read(words)
