@@ -6,6 +6,7 @@ slip below is one table with one thing different. The judge computes what a kern
 May import: verdict, evidence (as data), subjects.matmul.diagnostics, torch.
 """
 
+import functools
 from dataclasses import dataclass
 from itertools import product
 
@@ -204,10 +205,16 @@ def _written(tensors, tables, strides):
 def _fetched(matrix, table, registers, stride, start, right, shape):
     """The tile as the tensor core sees it, when the lanes fetch by `table`; None when an index is beyond the matrix."""
     flat, tile = matrix.flatten(), torch.zeros(shape, dtype=torch.float64)
-    for i, half in product(range(registers), range(2)):
-        row, col = table.indices(i, half)
-        at = start + row * stride + col
-        if int(at.max()) >= len(flat):
-            return None
-        tile[right.indices(i, half)] = flat[at]
+    row, col = _of_all_registers(table, registers)
+    at = start + row * stride + col
+    if int(at.max()) >= len(flat):
+        return None
+    tile[_of_all_registers(right, registers)] = flat[at]
     return tile
+
+
+@functools.cache
+def _of_all_registers(table, registers):
+    """Where the lanes find the numbers of all registers, register by register and half by half: two tensors."""
+    places = [table.indices(i, half) for i, half in product(range(registers), range(2))]
+    return tuple(torch.cat(axis) for axis in zip(*places, strict=True))

@@ -160,7 +160,7 @@ def diagnose(evidence):
         return None
     start = _say(failing[0])
     for code, words, guess in _TABLE:
-        if all(_fits(case, guess) for case in evidence.cases):
+        if all(_fits(case, guess) for case in [*failing, *evidence.passing()]):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
     if all("spaced" in case.case.options for case in failing):
         words = "Right with temperatures of 0.3 and more, and with 0. Any other number above 0 divides as it is: no "
@@ -183,8 +183,7 @@ def _fits(case, guess):
     """Whether the tokens of a case are those of a guess; a few lie at a border that rounding moves."""
     if case.case.sizes["num_tokens"] > WIDE:
         return True
-    read = ~bordering(case.inputs)["tokens"]
-    same = (guess(case.inputs) == case.first.outputs["tokens"])[read]
+    same = (guess(case.inputs) == case.first.outputs["tokens"])[~case.unread["tokens"]]
     return int((~same).sum()) <= max(1, round((1.0 - MANY) * same.numel()))
 
 

@@ -249,7 +249,7 @@ def diagnose(evidence):
         return None
     start = _say(failing[0])
     for code, words, options in MISTAKES:
-        if all(_fits(one, options) for one in evidence.cases):
+        if all(_fits(one, options) for one in [*failing, *evidence.passing()]):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
     return Diagnosis("wrong_token", start)
 
@@ -258,7 +258,7 @@ def _fits(one, options):
     """Whether the tokens of a case are those of a guess in all rows that no rounding decides, but for a few."""
     t, got = one.inputs, one.first.outputs["tokens"]
     want = options(t) if callable(options) else outcome(t, **options)
-    wrong = ((want != got) & ~bordering(t)).any(dim=1)
+    wrong = ((want != got) & ~one.unread["tokens"]).any(dim=1)
     return int(wrong.sum()) <= round((1.0 - MANY) * len(got))
 
 

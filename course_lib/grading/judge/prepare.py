@@ -61,10 +61,15 @@ def _drawn(exercise, case, seed, name):
     raise last
 
 
-def prepare_case(exercise, case, seed, *salt):
-    """One case as Prepared, without tolerances: a probe needs none. `salt` names it and gives it inputs of its own."""
+def inputs_and_run(exercise, case, seed, *salt):
+    """(inputs, Run) of one case or probe. `salt` names it and gives it inputs of its own."""
     tensors = exercise.make_inputs(case, inputs.generator(seed, exercise.id, *salt))
-    run = replace(exercise.make_run(case, tensors), name=" ".join(salt), schedules=case.schedules)
+    return tensors, replace(exercise.make_run(case, tensors), name=" ".join(salt), schedules=case.schedules)
+
+
+def prepare_case(exercise, case, seed, *salt):
+    """One case as Prepared, without tolerances; see `inputs_and_run`."""
+    tensors, run = inputs_and_run(exercise, case, seed, *salt)
     unread = exercise.unread(case, tensors) if exercise.unread else {}
     ref, base = exercise.oracle(case, tensors), exercise.baseline(case, tensors)
     return Prepared(case, tensors, ref, base, run, unread)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..processes.protocol import ChildTask, RunResult
 from .comparison import within
 from .evidence import SECOND_POISON, CaseEvidence, Evidence, read_alone
-from .prepare import dtype_of, prepare_case
+from .prepare import dtype_of, inputs_and_run
 
 WALL_SECONDS = {"cpu": 20.0, "gpu": 60.0}
 PYTHON_SECONDS = 3.0  # of the processor, for a Python answer; the slowest right one takes a fifteenth of it
@@ -113,10 +113,10 @@ class Session:
         probes = self.exercise.probes
         if not probes or not any(case.ran for case in evidence.cases):
             return
-        prepared = [prepare_case(self.exercise, probe.case, seed, f"probe {probe.name}") for probe in probes]
-        result = self.run_task(self.task([replace(p.run, schedules=()) for p in prepared]))
+        made = [inputs_and_run(self.exercise, probe.case, seed, f"probe {probe.name}") for probe in probes]
+        result = self.run_task(self.task([replace(run, schedules=()) for _, run in made]))
         by_name = {run.name: run for run in result.runs}
-        for probe, p in zip(probes, prepared, strict=True):
-            run = by_name.get(p.run.name)
+        for probe, (inputs, asked) in zip(probes, made, strict=True):
+            run = by_name.get(asked.name)
             if run is not None and run.fault is None and run.outputs is not None:
-                evidence.readings[probe.name] = probe.read(p.inputs, run.outputs)
+                evidence.readings[probe.name] = probe.read(inputs, run.outputs)
