@@ -97,8 +97,9 @@ class _Subject:
         if unread or not all(one.ran for one in evidence.cases):
             return unread[0] if unread else None
         cases = [self._pairs(one) for one in evidence.cases]
+        wrong_first = sorted(sum(cases, []), key=lambda pair: same(pair[1], self.outcome(*pair[0])))
         for code, words, mistake in self.mistakes:
-            if all(self._gives(mistake, *pair) for pairs in cases for pair in pairs):
+            if all(self._gives(mistake, *pair) for pair in wrong_first):
                 call, got = next(filter(None, map(self._smallest_wrong, cases)))
                 return Diagnosis(code, f"{self.say(call, got, self.outcome(*call))} It is what comes when {words}.")
         return None
