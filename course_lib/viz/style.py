@@ -73,16 +73,27 @@ class Picture(Figure):
         """PNG bytes without dates or versions: the same data give the same bytes."""
         from PIL import Image
 
-        buffer = io.BytesIO()
-        with _full_page():
-            self.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
-        buffer.seek(0)
         small = io.BytesIO()
-        image = Image.open(buffer).convert("RGB")
+        image = self._drawn().convert("RGB")
         image = image.quantize(_NUM_COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
         image.putpalette(_exact(image.getpalette()))
         image.save(small, "PNG", optimize=True)
         return small.getvalue()
+
+    def _drawn(self):
+        """The picture at its resolution in the file, drawn once where `savefig` draws twice."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from PIL import Image
+
+        dpi, canvas = self.dpi, self.canvas
+        try:
+            self.dpi = _DPI
+            agg = FigureCanvasAgg(self)
+            agg.draw()
+            return Image.frombuffer("RGBA", agg.get_width_height(), agg.buffer_rgba(), "raw", "RGBA", 0, 1)
+        finally:
+            self.dpi = dpi
+            self.set_canvas(canvas)
 
     def svg(self):
         """The picture as SVG text whose letters are shapes; the same data give the same text."""
