@@ -51,13 +51,14 @@ def lab(chapter, tmp_path_factory):
     server.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def open_notebook(browser, lab, root):
-    """A function: name of a notebook -> Page."""
+    """A function: name of a notebook -> Page, the only one that is open."""
     artifacts = root / "artifacts"
     artifacts.mkdir(exist_ok=True)
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    yield lambda name: Page(context.new_page(), lab, name, artifacts)
+    context = browser.new_context()
+    page = context.new_page()
+    yield lambda name: Page(page, lab, name, artifacts)
     context.close()
 
 
@@ -76,7 +77,6 @@ def test_a_newcomers_first_two_hours(course, open_notebook, capsys):
     newcomer.stored_cards_show(lecture)
     newcomer.guess_unfolds_the_answer(lecture)
     newcomer.links_lead_to_the_front_page_and_the_exercises(lecture)
-    lecture.page.close()
     exercises = open_notebook(f"course/{newcomer.EXERCISES}")
     newcomer.first_fail_hint_and_pass(exercises)
     newcomer.progress_names_the_next_exercise(capsys)
