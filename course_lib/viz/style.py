@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from html import escape
 from operator import sub
 
-from matplotlib import rc_context, rcParams
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"
@@ -71,40 +71,42 @@ class Picture(Figure):
 
     def png(self):
         """PNG bytes without dates or versions: the same data give the same bytes."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from PIL import Image
 
+        with self._unchanged():
+            self.dpi = _DPI
+            canvas = FigureCanvasAgg(self)
+            canvas.draw()
+            image = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
         small = io.BytesIO()
-        image = self._drawn().convert("RGB")
-        image = image.quantize(_NUM_COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        image = image.convert("RGB").quantize(_NUM_COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
         image.putpalette(_exact(image.getpalette()))
         image.save(small, "PNG", optimize=True)
         return small.getvalue()
 
-    def _drawn(self):
-        """The picture at its resolution in the file, drawn once where `savefig` draws twice."""
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from PIL import Image
-
-        dpi, canvas = self.dpi, self.canvas
-        try:
-            self.dpi = _DPI
-            agg = FigureCanvasAgg(self)
-            agg.draw()
-            return Image.frombuffer("RGBA", agg.get_width_height(), agg.buffer_rgba(), "raw", "RGBA", 0, 1)
-        finally:
-            self.dpi = dpi
-            self.set_canvas(canvas)
-
     def svg(self):
         """The picture as SVG text whose letters are shapes; the same data give the same text."""
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        with _full_page(), rc_context({"svg.hashsalt": "course", "svg.fonttype": "path"}):
-            self.savefig(buffer, format="svg", metadata=nothing)
+        with self._unchanged(), rc_context({"svg.hashsalt": "course", "svg.fonttype": "path"}):
+            FigureCanvasSVG(self).print_svg(buffer, metadata=nothing)
         text = buffer.getvalue()
         text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
         text = re.sub(r"(?<!scale\()\b(\d+\.\d\d)\d+", r"\1", text)  # hundredths of a point
         return re.sub(r'<g id="[^"]*">', "<g>", text)  # a number in each name, which no part of the file refers to
+
+    @contextmanager
+    def _unchanged(self):
+        """Keep resolution and canvas, for a draw in place of `savefig`, which draws twice and which IPython sets up."""
+        dpi, canvas = self.dpi, self.canvas
+        try:
+            yield
+        finally:
+            self.dpi = dpi
+            self.set_canvas(canvas)
 
     def html(self, part="picture"):
         """An <img> with alternative text; `part` is its name for a script."""
@@ -124,14 +126,3 @@ def _exact(palette):
     entries = zip(*[iter(palette)] * 3, strict=True)
     near = (next((name for name in named if max(map(abs, map(sub, entry, name))) <= 2), entry) for entry in entries)
     return [channel for entry in near for channel in entry]
-
-
-@contextmanager
-def _full_page():
-    """Undo savefig.bbox="tight", which IPython's inline backend sets and which would change the size."""
-    before = rcParams["savefig.bbox"]
-    rcParams["savefig.bbox"] = None
-    try:
-        yield
-    finally:
-        rcParams["savefig.bbox"] = before
