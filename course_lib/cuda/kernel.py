@@ -158,9 +158,11 @@ class Kernel:
         """
         from . import sass
 
-        return sass.as_compiled(
-            self.source, self.name, defines=self.defines, filename=self.filename, first_line=self.first_line, arch=arch
-        )
+        key = ("as compiled", arch)
+        if key not in self._built:
+            options = {"defines": self.defines, "filename": self.filename, "first_line": self.first_line}
+            self._built[key] = sass.as_compiled(self.source, self.name, arch=arch, **options)
+        return self._built[key]
 
     def _engine_module(self, engine):
         """Return the module of "gpu", "cpu" or "checked", built once."""
