@@ -272,18 +272,16 @@ def test_what_was_written_in_one_byte_is_read_back():
 
 
 def test_offsets_beyond_32_bits():
-    """A pool of more than 2^31 elements, most of them never touched: pages 2^25 elements apart, page 70 in use."""
-    storage = torch.empty(0, dtype=torch.float16)
+    """Pages 2^25 elements apart, page 70 in use and beyond 2^31; v is k, and most of it is never touched."""
     apart, page_size = 2**25, 4
     try:
-        storage = torch.empty(2, 71 * apart, dtype=torch.float16)
+        storage = torch.empty(71 * apart, dtype=torch.float16)
     except RuntimeError:
-        pytest.fail("9.5 GB of address space could not be had")
-    k, v = (torch.as_strided(x, (71, page_size, 1, 64), (apart, 64, 64, 1)) for x in storage)
+        pytest.fail("4.8 GB of address space could not be had")
+    k = v = torch.as_strided(storage, (71, page_size, 1, 64), (apart, 64, 64, 1))
     table = torch.tensor([[70, 1, 68]], dtype=torch.int32)
-    for pool in (k, v):
-        for page in table[0].tolist():
-            pool[page] = torch.randn(page_size, 1, 64).half()
+    for page in table[0].tolist():
+        k[page] = torch.randn(page_size, 1, 64).half()
     inputs = (torch.randn(1, 2, 64).half(), k, v, table, torch.tensor([11], dtype=torch.int32))
     right = attention.attention_lse(
         inputs[0][0, :, None], *(pool[table[0].long()].flatten(0, 1)[:11].transpose(0, 1) for pool in (k, v))
