@@ -15,6 +15,7 @@ import torch
 
 from ..errors import UnsupportedError
 
+_filled = []  # modules of stubs whose functions are the real ones already
 _STUBS, _REAL = "triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice"
 
 
@@ -95,7 +96,8 @@ def _modules(fn):
     for name, value in list(fn.__globals__.items()):
         if getattr(value, "__module__", None) in (_STUBS, _REAL) and callable(value):
             fn.__globals__[name] = _late(value.__name__)
-    if stubs is not None:
+    if stubs is not None and stubs not in _filled:
+        _filled.append(stubs)
         for name in vars(stubs).keys() & vars(real).keys():
             if getattr(getattr(stubs, name), "__module__", None) == _STUBS:
                 setattr(stubs, name, getattr(real, name))

@@ -197,6 +197,8 @@ def _patch_accesses(builder, handle, np_dtype):
         where = author_line()
         active, allowed = _active.load(ptrs.data, _mask(mask, ptrs), dtype.itemsize, where)
         result = load(self, ptrs, handle(allowed, _int1(ptrs)), other, *rest, **options)
+        if allowed is active and (other is not None or active.all()):
+            return result
         undefined = active & ~allowed
         if other is None and dtype.kind == "f":
             undefined = ~allowed  # without `other`, masked elements are undefined
@@ -210,7 +212,7 @@ def _patch_accesses(builder, handle, np_dtype):
         if _active is None:
             _guard.check("store", ptrs.data, _mask(mask, ptrs), size, author_line)
             return store(self, ptrs, value, mask, *rest, **options)
-        values = np.broadcast_to(value.data, ptrs.data.shape)
+        values = value.data if value.data.shape == ptrs.data.shape else np.broadcast_to(value.data, ptrs.data.shape)
         _, allowed = _active.store(ptrs.data, _mask(mask, ptrs), size, author_line(), values)
         return store(self, ptrs, value, handle(allowed, _int1(ptrs)), *rest, **options)
 
@@ -256,6 +258,8 @@ def _refuse_bf16(value):
 def _mask(mask, ptrs):
     """Return the mask as a boolean array of the pointers' shape; descriptors pass an array, pointers a handle."""
     data = mask if isinstance(mask, np.ndarray) else mask.data
+    if data.__class__ is np.ndarray and data.dtype == np.bool_ and data.shape == ptrs.data.shape:
+        return data
     return np.broadcast_to(np.asarray(data).astype(bool, copy=False), ptrs.data.shape)
 
 
@@ -270,14 +274,18 @@ def _poison(dtype):
 
 def author_line():
     """Return (filename, line) of the innermost frame that belongs neither to triton nor to this folder."""
-    library = _library()
     frame = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        if not filename.startswith((library, _HERE)):
+        if _is_authors(filename):
             return filename, frame.f_lineno
         frame = frame.f_back
     return "", 0
+
+
+@functools.cache
+def _is_authors(filename):
+    return not filename.startswith((_library(), _HERE))
 
 
 @functools.cache

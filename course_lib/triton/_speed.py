@@ -1,21 +1,23 @@
 """Caches and short cuts for repeated work of Triton's interpreter, together most of its time.
 
-May import: nothing of the course.
+May import: _accesses, _operators, _shapes.
 """
 
 import dataclasses
 import inspect
 
+from . import _accesses, _operators, _shapes
+
 
 def improve(interpreter):
     """Apply all of them, once. `interpreter` is the module triton.runtime.interpreter."""
     _cache_dtypes(interpreter)
-    _remember_builtins(interpreter)
     _patch_once(interpreter)
-    _cache_shapes(interpreter.tl.core)
+    _shapes.improve(interpreter)
     _compute_once(interpreter.interpreter_builder)
     _unwrap_at_once(interpreter.tl.core)
     _meet_at_once(interpreter)
+    _remember_builtins(interpreter, _operators.replacements(interpreter) | _accesses.replacements(interpreter))
 
 
 def _cache_dtypes(module):
@@ -31,14 +33,15 @@ def _cache_dtypes(module):
     module._get_np_dtype = get_np_dtype
 
 
-def _remember_builtins(module):
+def _remember_builtins(module, quick):
     """Remember which names of a module are builtins, and what a launch replaces each by.
 
     A launch walks over every name of the language to find them, and a call then goes through two wrappers, the one that
     adds `_semantic` and the one that asks for it. A member that was replaced in between is looked at anew.
+    `quick`: member -> what makes a quicker one of its replacement.
     """
     is_builtin, inner_of = module.tl.core.is_builtin, _unwrapped(module.tl.core)
-    names, replaced, put_in = {}, {}, set()  # put_in: the replacements; a device function's walk meets them
+    plans, replaced, put_in = {}, {}, set()  # put_in: the replacements; a device function's walk meets them
 
     def replacement(member):
         inner = inner_of(member)
@@ -47,25 +50,35 @@ def _remember_builtins(module):
             kwargs["_semantic"] = module.interpreter_semantic
             return inner(*args, **kwargs)
 
-        return call
+        return quick[member](call) if member in quick else call
 
     def is_known(member):
         return is_builtin(member) or (inspect.isfunction(member) and member in put_in)
 
+    def new_of(member):
+        if member not in replaced:
+            replaced[member] = replacement(member)
+            put_in.add(replaced[member])
+        return replaced[member]
+
     def patch_builtin(package, builder, scope):
         key = package, len(vars(package))
-        if key not in names:
-            names[key] = [name for name, member in inspect.getmembers(package) if is_known(member)]
-        for name in names[key]:
+        if key not in plans:
+            plans[key] = {name: (None, None) for name, member in inspect.getmembers(package) if is_known(member)}
+        plan = plans[key]
+        for name, (old, new) in plan.items():
             member = getattr(package, name)
-            if not is_builtin(member):
+            if member is new:
                 continue
-            if member not in replaced:
-                replaced[member] = replacement(member)
-                put_in.add(replaced[member])
-            scope.set_attr(package, name, replaced[member])
+            if member is not old:
+                if not is_builtin(member):
+                    continue
+                plan[name] = old, new = member, new_of(member)
+            scope._changes.append((package, name, old))  # what its set_attr does, without a look at the old one
+            setattr(package, name, new)
 
-    if hasattr(module, "_LangPatchScope"):  # else this version patches the language by other means
+    scope = getattr(module, "_LangPatchScope", None)  # else this version patches the language by other means
+    if scope is not None and hasattr(scope(), "_changes"):
         module._patch_builtin = patch_builtin
 
 
@@ -116,53 +129,6 @@ def _compute_once(builder):
         builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
 
 
-def _cache_shapes(core):
-    """Cache shapes: every operation creates types and tensors, each of which checks and wraps the same few shapes."""
-    _cache_block_types(core)
-    _cache_tensor_shapes(core)
-
-
-def _cache_block_types(core):
-    make, cache = core.block_type.__init__, {}
-
-    def init(self, element_ty, shape):
-        sizes = tuple(shape)
-        key = element_ty.name, sizes, tuple(map(type, sizes))  # 16.0 == 16 as a key, and must be rejected
-        if key not in cache:
-            make(self, element_ty, shape)
-            if set(key[2]) == {int}:
-                cache[key] = {name: value for name, value in vars(self).items() if name != "element_ty"}
-            return
-        self.element_ty = element_ty
-        self.__dict__.update(cache[key])
-
-    core.block_type.__init__ = init
-
-
-def _cache_tensor_shapes(core):
-    make, cache = core.tensor.__init__, {}
-    parts = {"handle", "shape", "numel", "type", "dtype"}
-
-    def init(self, handle, type):  # noqa: A002  (the names of the original)
-        sizes = tuple(_values(type.shape)) if isinstance(type, core.block_type) else ()
-        if sizes not in cache:
-            make(self, handle, type)
-            if vars(self).keys() == parts:
-                cache[sizes] = self.numel, self.shape.values, self.shape.type
-            return
-        self.handle, self.type, self.dtype = handle, type, type.scalar
-        self.numel, values, kind = cache[sizes]
-        self.shape = shape = core.tuple.__new__(core.tuple)  # what its __init__ does, without looking at `kind`
-        shape.values, shape.type = values.copy(), kind
-
-    core.tensor.__init__ = init
-
-
-def _values(shape):
-    """A shape of the language as a list."""
-    return getattr(shape, "values", shape)
-
-
 def _unwrap_at_once(core):
     """What is no constexpr and holds none is returned as it is; the language asks four questions first."""
     unwrap, plain = core._unwrap_if_constexpr, (int, float, bool, str, type(None), core.tensor, core.dtype)
@@ -197,8 +163,8 @@ def _broadcast(semantic, core):
         return core.tensor(builder.create_splat(kind, one.handle), kind)
 
     def broadcast(lhs, rhs):
-        left = _values(lhs.type.shape) if lhs.type.is_block() else None
-        right = _values(rhs.type.shape) if rhs.type.is_block() else None
+        left = _shapes.values(lhs.type.shape) if lhs.type.is_block() else None
+        right = _shapes.values(rhs.type.shape) if rhs.type.is_block() else None
         if left == right:
             return lhs, rhs
         if left is None or right is None:

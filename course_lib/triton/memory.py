@@ -58,7 +58,9 @@ class Region:
     written: np.ndarray = field(default=None)
     read_a: np.ndarray = field(default=None)
     read_b: np.ndarray = field(default=None)
-    dirty: bool = False
+    dirty: bool = False  # this launch has written it
+    reads: list = field(default_factory=list)  # (addresses, size, stamp) that races.record_read has not been told yet
+    reads_held: int = 0  # their addresses
 
     def __post_init__(self):
         self.cell_bytes = min(a.tensor.element_size() for a in self.arguments)
@@ -82,6 +84,15 @@ class Region:
             values = getattr(self, name)
             if values is not None:
                 setattr(self, name, np.repeat(values, times))
+
+    def cells(self, addresses):
+        """The cell (int64) in which each address (uint64) of the region lies."""
+        return ((addresses - np.uint64(self.base)) >> np.uint64(self.cell_bytes.bit_length() - 1)).view(np.int64)
+
+    def wide(self, cells, size):
+        """Every cell of accesses of `size` bytes that begin at `cells`."""
+        wide = size // self.cell_bytes
+        return cells if wide == 1 else (cells[:, None] + np.arange(wide)).ravel()
 
     def coarse(self, flags):
         """Return flags per cell of the width before `refine`: True where all parts are."""
@@ -227,6 +238,15 @@ class Space:
         self._bases = [r.base for r in self.regions]
         self._ends = [r.base + r.nbytes for r in self.regions]
 
+    def unwritten(self, addresses, size):
+        """The region of addresses that all are elements of it, if this launch has not written it yet; else None."""
+        if not len(addresses) or (region := self._only(addresses, size)) is None:
+            return None
+        if region.dirty or region.owner is not None or region.initialised is not None:
+            return None
+        region.refine(size)
+        return region
+
     def find(self, addresses, size):
         """Sort addresses (uint64) into regions.
 
@@ -239,9 +259,9 @@ class Space:
             return [], None
         if (region := self._only(addresses, size)) is not None:
             region.refine(size)
-            cells = (addresses - np.uint64(region.base)).view(np.int64) // region.cell_bytes
+            cells = region.cells(addresses)
             if region.owner is None or region.owner[cells].all():
-                return [(region, self._wide(region, cells, size))], None
+                return [(region, region.wide(cells, size))], None
         zone = self._zone(addresses)
         bad, pieces = (addresses % np.uint64(size)).astype(bool), []
         for number in np.unique(zone):
@@ -255,23 +275,17 @@ class Space:
             bad[in_zone] |= ~inside
             good = cells[~bad[in_zone]]
             if len(good):
-                pieces.append((region, self._wide(region, good, size)))
+                pieces.append((region, region.wide(good, size)))
         return pieces, bad if bad.any() else None
 
     def _only(self, addresses, size):
         """The region that holds every address, as most accesses have one, all elements aligned; else None."""
-        low, high = int(addresses.min()), int(addresses.max())
+        low, high = int(np.minimum.reduce(addresses)), int(np.maximum.reduce(addresses))
         number = bisect_right(self._bases, low) - 1
         if number < 0 or high + size > self._ends[number]:
             return None
         aligned = not (np.bitwise_or.reduce(addresses) & np.uint64(size - 1))
         return self.regions[number] if aligned else None
-
-    @staticmethod
-    def _wide(region, cells, size):
-        """Every cell of accesses that begin at `cells`."""
-        wide = size // region.cell_bytes
-        return cells if wide == 1 else (cells[:, None] + np.arange(wide)).ravel()
 
     def explain(self, addresses, size):
         """Yield (tensor name, how many, "x (shape …): the first one is 3 elements past its end") for bad addresses."""

@@ -11,6 +11,7 @@ May import: numpy.
 
 import numpy as np
 
+_MAX_READS_HELD = 1 << 19  # addresses of a region's postponed reads: 4 MiB
 _MAX_SYNC_ADDRESSES = 32  # an atomic on more addresses counts as arithmetic, not as synchronisation
 
 
@@ -69,6 +70,22 @@ class Order:
             self._now += 1
 
 
+def postpone_read(region, addresses, size, order, stamp):
+    """Note a read of a region that the launch has not written: its cells matter once the region is written."""
+    region.reads.append((addresses, size, stamp))
+    region.reads_held += len(addresses)
+    if region.reads_held > _MAX_READS_HELD:
+        settle_reads(region, order)
+
+
+def settle_reads(region, order):
+    """Record the postponed reads in their shadow cells, in their order."""
+    for addresses, size, stamp in region.reads:
+        cells = region.wide(region.cells(addresses), size)
+        _mark_read(region, cells, order, stamp)
+    region.reads, region.reads_held = [], 0
+
+
 def record_read(region, cells, order, stamp):
     """Record a read in its shadow cells.
 
@@ -82,12 +99,16 @@ def record_read(region, cells, order, stamp):
         racing = np.where(order.unordered(writes), writes, 0)
         own_writes = (order.program[writes] == order.current) & (writes > order.barrier) & ~order.atomic[writes]
         own = np.where(own_writes, writes, 0)
+    _mark_read(region, cells, order, stamp)
+    return racing, own
+
+
+def _mark_read(region, cells, order, stamp):
     last = region.read_a[cells]
-    moved = order.program[last] != order.current
+    moved = order.program[last] != order.program[stamp]
     if moved.any():
         region.read_b[cells[moved]] = last[moved]
     region.read_a[cells] = stamp
-    return racing, own
 
 
 def record_write(region, cells, order, stamp, atomic=False):
