@@ -3,7 +3,7 @@
 The public API of the interpreter does not give the addresses of accesses, the order of programs or the author's line.
 This module patches triton 3.6 and 3.7 to get them; tests/unit/test_triton_private.py calls ``missing()`` and fails with
 a sentence when an upgrade moves a name. _bf16.py corrects the interpreter's arithmetic, _libdevice.py and tuning.py
-add what it lacks, _speed.py caches its work.
+add what it lacks, _speed.py makes it quick.
 
 May import: errors, numpy; triton only inside functions.
 """
@@ -141,7 +141,7 @@ def _patch_interpreter(module):
 
     def create_dot(self, a, b, d, input_precision, *rest):
         if _active is not None:
-            types = tuple(str(operand.dtype.scalar) for operand in (a, b, d))
+            types = tuple(operand.dtype.scalar.name for operand in (a, b, d))
             precision = str(getattr(input_precision, "name", input_precision)).lower()
             _active.dot(types, precision, (*d.data.shape, a.data.shape[-1]), author_line())
         return dot(self, a, b, d, input_precision, *rest)

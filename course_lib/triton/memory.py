@@ -280,12 +280,15 @@ class Space:
 
     def _only(self, addresses, size):
         """The region that holds every address, as most accesses have one, all elements aligned; else None."""
-        low, high = int(np.minimum.reduce(addresses)), int(np.maximum.reduce(addresses))
+        if len(addresses) == 1:
+            low = high = bits = int(addresses[0])
+        else:
+            low, high = int(np.minimum.reduce(addresses)), int(np.maximum.reduce(addresses))
+            bits = int(np.bitwise_or.reduce(addresses))
         number = bisect_right(self._bases, low) - 1
         if number < 0 or high + size > self._ends[number]:
             return None
-        aligned = not (np.bitwise_or.reduce(addresses) & np.uint64(size - 1))
-        return self.regions[number] if aligned else None
+        return None if bits & (size - 1) else self.regions[number]
 
     def explain(self, addresses, size):
         """Yield (tensor name, how many, "x (shape …): the first one is 3 elements past its end") for bad addresses."""

@@ -230,11 +230,11 @@ def unravel(program, grid):
 
 def count_sectors(addresses):
     """Count the distinct 32-byte sectors that the addresses (uint64) touch; elements are naturally aligned."""
-    if not len(addresses):
-        return 0
+    if len(addresses) < 2:
+        return len(addresses)
     sectors = (addresses >> _SECTOR_SHIFT).view(np.int64)
     steps = sectors[1:] - sectors[:-1]
-    if len(steps) and np.minimum.reduce(steps) < 0:
+    if np.minimum.reduce(steps) < 0:
         sectors.sort()  # several times faster than np.unique
         steps = sectors[1:] - sectors[:-1]
     return 1 + int(np.count_nonzero(steps))

@@ -35,7 +35,10 @@ class Language:
         self.semantic = tl.semantic.TritonSemantic(self.interpreter.interpreter_builder)
         self.own = {name: getattr(tl.tensor, MEMBERS.get(name, f"__{name}__")) for name in BINARY}
         self.own |= {name: getattr(tl.tensor, name) for name in ("__neg__", "__invert__", "__getitem__", "to")}
-        self.own |= {name: getattr(tl, name) for name in ("where", "maximum", "minimum", "load", "store", "dot")}
+        self.own |= {
+            name: getattr(tl, name)
+            for name in ("where", "maximum", "minimum", "load", "store", "dot", "arange", "trans")
+        }
 
     def tensor(self, rng, kind, shape, transposed=False):
         dtype = self.interpreter._get_np_dtype(kind)
@@ -141,6 +144,19 @@ def test_choices_are_those_of_the_language(language):
             assert own == quick, (name, operands)
 
 
+def test_ranges_and_transposed_matrices_are_those_of_the_language(language):
+    rng = np.random.default_rng(11)
+    for bounds in ((0, 8), (0, 8), (8, 16), (3, 3), (0, 5), (0, 2**33), (0.0, 8), (tl.constexpr(0), tl.constexpr(4))):
+        own, quick = language.both("arange", tl.arange, *bounds)
+        assert own == quick, bounds
+    for kind in TYPES:
+        for shape in SHAPES:
+            x = language.tensor(rng, kind, shape, rng.random() < 0.3)
+            for dims in ((), (1, 0), (0, 1)):
+                own, quick = language.both("trans", tl.trans, x, *dims)
+                assert own == quick, (x, dims)
+
+
 def test_products_are_those_of_the_language(language):
     rng = np.random.default_rng(9)
     for _ in range(200):
@@ -191,7 +207,7 @@ def stored(language, memory, place, value, mask):
 
 def test_plain_operands_do_not_go_the_own_way(language, monkeypatch):
     quick = _operators.replacements(language.interpreter) | _accesses.replacements(language.interpreter)
-    assert len(quick) == 28
+    assert len(quick) == 30
     for name in ("add", "mul", "less_than", "and_", "expand_dims", "where", "cast", "floordiv"):
         monkeypatch.setattr(tl.semantic.TritonSemantic, name, None)
     x, index = (language.tensor(np.random.default_rng(0), kind, (4,)) for kind in (tl.float32, tl.int32))
