@@ -1,14 +1,14 @@
-"""tl.load, tl.store, tl.dot, tl.arange and tl.trans at once where arguments are plain; else the language's own way.
+"""tl.load, tl.store and tl.dot in one step where their arguments are plain; else the language's own way.
 
 Plain: a pointer or a block of pointers, a mask that NumPy spreads over it, no option of the cache; two matrices of one
 type and an accumulator of float32.
 
-May import: _operators, numpy.
+May import: _meeting, numpy.
 """
 
 import numpy as np
 
-from ._operators import Meeting, by_builtin, is_quiet
+from ._meeting import Meeting, by_builtin, is_quiet
 
 _MANY = 4096  # entries, after which a cache is emptied
 _OPTIONS = ("_str_to_load_cache_modifier", "_str_to_store_cache_modifier", "_str_to_eviction_policy")
@@ -19,7 +19,7 @@ def replacements(interpreter):
     core, meeting = interpreter.tl.core, Meeting(interpreter)
     if not all(hasattr(meeting.semantic, name) for name in (*_OPTIONS, "_str_to_dot_input_precision")):
         return {}
-    quick = {"load": _load, "store": _store, "dot": _dot, "arange": _arange, "trans": _trans}
+    quick = {"load": _load, "store": _store, "dot": _dot}
     return by_builtin(core, {name: make(meeting) for name, make in quick.items()})
 
 
@@ -149,41 +149,5 @@ def _dot(meeting):
         if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0] or lhs.dtype.name not in ("fp16", "bf16", "fp32"):
             return None
         return block_of(core.float32, (x.shape[0], y.shape[1]))
-
-    return quick
-
-
-def _arange(meeting):
-    """tl.arange; the numbers are the same array each time, and nothing writes to it."""
-    handle, cache = meeting.interpreter.TensorHandle, {}
-
-    def quick(own):
-        def arange(start, end, **named):
-            if named or start.__class__ is not int or end.__class__ is not int:
-                return own(start, end, **named)
-            if (start, end) not in cache:
-                if len(cache) == _MANY:
-                    cache.clear()
-                first = own(start, end)
-                cache[start, end] = first.handle.data, first.handle.dtype, first.type
-            data, dtype, kind = cache[start, end]
-            return meeting.tensor(handle(data, dtype), kind)
-
-        return arange
-
-    return quick
-
-
-def _trans(meeting):
-    """tl.trans of a matrix."""
-
-    def quick(own):
-        def trans(matrix, *dims, **named):
-            if dims or named or matrix.__class__ is not meeting.tensor or matrix.handle.data.ndim != 2:
-                return own(matrix, *dims, **named)
-            handle = meeting.builder.create_trans(matrix.handle, (1, 0))
-            return meeting.tensor(handle, meeting.block_of(matrix.dtype, handle.data.shape))
-
-        return trans
 
     return quick

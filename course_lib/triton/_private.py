@@ -15,7 +15,7 @@ import sys
 import numpy as np
 
 from ..errors import CourseError, UnsupportedError
-from . import _bf16, _libdevice, _scalars, _speed, tuning
+from . import _bf16, _libdevice, _scalars, _speed, lanes, tuning
 from .guard import Guard
 
 NEEDED = {
@@ -142,8 +142,7 @@ def _patch_interpreter(module):
     def create_dot(self, a, b, d, input_precision, *rest):
         if _active is not None:
             types = tuple(operand.dtype.scalar.name for operand in (a, b, d))
-            precision = str(getattr(input_precision, "name", input_precision)).lower()
-            _active.dot(types, precision, (*d.data.shape, a.data.shape[-1]), author_line())
+            _active.dot(types, _name(input_precision).lower(), (*d.data.shape, a.data.shape[-1]), author_line())
         return dot(self, a, b, d, input_precision, *rest)
 
     def create_barrier(self, *args):
@@ -192,11 +191,11 @@ def _patch_accesses(builder, handle, np_dtype):
     def create_masked_load(self, ptrs, mask, other, *rest, **options):
         dtype = np_dtype(ptrs.get_element_ty())
         if _active is None:
-            _guard.check("load", ptrs.data, _mask(mask, ptrs), dtype.itemsize, author_line)
+            _guard.check("load", ptrs.data, lanes.mask_of(mask, ptrs), dtype.itemsize, author_line)
             return load(self, ptrs, mask, other, *rest, **options)
         where = author_line()
-        active, allowed = _active.load(ptrs.data, _mask(mask, ptrs), dtype.itemsize, where)
-        result = load(self, ptrs, handle(allowed, _int1(ptrs)), other, *rest, **options)
+        active, allowed = _active.load(ptrs.data, lanes.mask_of(mask, ptrs), dtype.itemsize, where)
+        result = load(self, ptrs, handle(allowed, lanes.int1_of(ptrs)), other, *rest, **options)
         if allowed is active and (other is not None or active.all()):
             return result
         undefined = active & ~allowed
@@ -204,17 +203,17 @@ def _patch_accesses(builder, handle, np_dtype):
             undefined = ~allowed  # without `other`, masked elements are undefined
             _active.undefined(int((~active).sum()), where)
         if undefined.any():
-            result.data = np.where(undefined, _poison(dtype), result.data).astype(dtype)
+            result.data = np.where(undefined, lanes.poison(dtype), result.data).astype(dtype)
         return result
 
     def create_masked_store(self, ptrs, value, mask, *rest, **options):
         size = np_dtype(ptrs.get_element_ty()).itemsize
         if _active is None:
-            _guard.check("store", ptrs.data, _mask(mask, ptrs), size, author_line)
+            _guard.check("store", ptrs.data, lanes.mask_of(mask, ptrs), size, author_line)
             return store(self, ptrs, value, mask, *rest, **options)
         values = value.data if value.data.shape == ptrs.data.shape else np.broadcast_to(value.data, ptrs.data.shape)
-        _, allowed = _active.store(ptrs.data, _mask(mask, ptrs), size, author_line(), values)
-        return store(self, ptrs, value, handle(allowed, _int1(ptrs)), *rest, **options)
+        _, allowed = _active.store(ptrs.data, lanes.mask_of(mask, ptrs), size, author_line(), values)
+        return store(self, ptrs, value, handle(allowed, lanes.int1_of(ptrs)), *rest, **options)
 
     builder.create_masked_load, builder.create_masked_store = create_masked_load, create_masked_store
 
@@ -226,10 +225,10 @@ def _patch_atomics(builder, module):
         _refuse_bf16(value)
         size = module._get_np_dtype(ptr.get_element_ty()).itemsize
         if _active is None:
-            _guard.check("atomic", ptr.data, _mask(mask, ptr), size, author_line)
+            _guard.check("atomic", ptr.data, lanes.mask_of(mask, ptr), size, author_line)
         else:
-            _, allowed = _active.atomic(ptr.data, _mask(mask, ptr), size, author_line(), sem.name)
-            mask = handle(allowed, _int1(ptr))
+            _, allowed = _active.atomic(ptr.data, lanes.mask_of(mask, ptr), size, author_line(), _name(sem))
+            mask = handle(allowed, lanes.int1_of(ptr))
         return rmw(self, operation, ptr, value, mask, sem, scope)
 
     def create_atomic_cas(self, ptr, expected, value, sem, scope):
@@ -239,12 +238,18 @@ def _patch_atomics(builder, module):
         if _active is None:
             _guard.check("atomic", ptr.data, all_lanes, size, author_line)
         else:
-            _, allowed = _active.atomic(ptr.data, all_lanes, size, author_line(), sem.name)
+            _, allowed = _active.atomic(ptr.data, all_lanes, size, author_line(), _name(sem))
             if not allowed.all():
                 return handle(np.zeros_like(expected.data), expected.dtype.scalar)
         return cas(self, ptr, expected, value, sem, scope)
 
     builder.create_atomic_rmw, builder.create_atomic_cas = create_atomic_rmw, create_atomic_cas
+
+
+@functools.cache
+def _name(constant):
+    """The name of a constant of Triton's C++ part, which looks through all of them each time."""
+    return str(getattr(constant, "name", constant))
 
 
 def _refuse_bf16(value):
@@ -253,23 +258,6 @@ def _refuse_bf16(value):
             "Triton's interpreter would compute an atomic on bfloat16 bit patterns and be silently wrong; "
             "accumulate into a float32 tensor."
         )
-
-
-def _mask(mask, ptrs):
-    """Return the mask as a boolean array of the pointers' shape; descriptors pass an array, pointers a handle."""
-    data = mask if isinstance(mask, np.ndarray) else mask.data
-    if data.__class__ is np.ndarray and data.dtype == np.bool_ and data.shape == ptrs.data.shape:
-        return data
-    return np.broadcast_to(np.asarray(data).astype(bool, copy=False), ptrs.data.shape)
-
-
-def _int1(ptrs):
-    return sys.modules["triton.language"].int1
-
-
-def _poison(dtype):
-    """Return the value of a suppressed read: NaN for floats, the largest number for integers; never a plausible 0."""
-    return np.array(np.nan if dtype.kind == "f" else np.iinfo(dtype).max if dtype.kind in "iu" else True, dtype=dtype)
 
 
 def author_line():

@@ -1,11 +1,11 @@
 """Caches and short cuts for repeated work of Triton's interpreter, together most of its time.
 
-May import: _accesses, _operators, _shapes, patching.
+May import: _accesses, _functions, _operators, _shapes, patching.
 """
 
 import dataclasses
 
-from . import _accesses, _operators, _shapes, patching
+from . import _accesses, _functions, _operators, _shapes, patching
 
 
 def improve(interpreter):
@@ -15,7 +15,12 @@ def improve(interpreter):
     _compute_once(interpreter.interpreter_builder)
     _unwrap_at_once(interpreter.tl.core)
     _meet_at_once(interpreter)
-    patching.improve(interpreter, _operators.replacements(interpreter) | _accesses.replacements(interpreter))
+    patching.improve(
+        interpreter,
+        _operators.replacements(interpreter)
+        | _functions.replacements(interpreter)
+        | _accesses.replacements(interpreter),
+    )
 
 
 def _cache_dtypes(module):

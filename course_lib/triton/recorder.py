@@ -13,6 +13,7 @@ from ..notation import SECTOR_BYTES
 from . import _private, memory, mode, races
 from .findings import FindingCollector
 from .report import Dot, Line, TritonReport
+from .space import Space
 
 SCHEDULES = ("forward", "reverse", "random")
 _SECTOR_SHIFT = np.uint64(int(math.log2(SECTOR_BYTES)))
@@ -89,7 +90,7 @@ class Recorder:
         }
         for region in self._regions:
             self._mark_outputs(region)
-        self._space = memory.Space([*self._regions, *(memory.in_place(a) for a in memory.group(self._extra))])
+        self._space = Space([*self._regions, *(memory.in_place(a) for a in memory.group(self._extra))])
         swapped = [memory.map_tensors(value, lambda t: copies.get(id(t), t)) for _, value in named]
         return swapped[: len(args)], dict(zip(kwargs, swapped[len(args) :], strict=True))
 

@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.triton import _accesses, _operators, _private
+from course_lib.triton import _accesses, _functions, _operators, _private
 
 TYPES = (tl.float32, tl.float16, tl.bfloat16, tl.float64, tl.int32, tl.int64, tl.int8, tl.uint32, tl.int1)
 SHAPES = (None, (1,), (4,), (8,), (4, 1), (1, 8), (4, 8), (8, 4), (1, 1))
@@ -18,6 +18,8 @@ NUMBERS = (0, 1, 3, -1, 2**31, 2**40, True, 0.5, -2.0, 0.1, 1e-45, 1e300, float(
 BINARY = {
     name: getattr(operator, name) for name in "add sub mul truediv floordiv mod and_ or_ lt le gt ge eq ne".split()
 } | {f"r{name}": lambda x, y, name=name: getattr(operator, name)(y, x) for name in "add sub mul truediv".split()}
+FUNCTIONS = ("where", "maximum", "minimum", "load", "store", "dot", "arange", "trans")
+MATHS = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt")
 MEMBERS = {"and_": "__and__", "or_": "__or__"}
 SLICES = ((slice(None), None), (None, slice(None)), (None, slice(None), None), (slice(None), slice(None)), (0, None))
 
@@ -35,10 +37,7 @@ class Language:
         self.semantic = tl.semantic.TritonSemantic(self.interpreter.interpreter_builder)
         self.own = {name: getattr(tl.tensor, MEMBERS.get(name, f"__{name}__")) for name in BINARY}
         self.own |= {name: getattr(tl.tensor, name) for name in ("__neg__", "__invert__", "__getitem__", "to")}
-        self.own |= {
-            name: getattr(tl, name)
-            for name in ("where", "maximum", "minimum", "load", "store", "dot", "arange", "trans")
-        }
+        self.own |= {name: getattr(tl, name) for name in (*FUNCTIONS, *MATHS)}
 
     def tensor(self, rng, kind, shape, transposed=False):
         dtype = self.interpreter._get_np_dtype(kind)
@@ -128,6 +127,7 @@ def test_what_has_one_operand_is_that_of_the_language(language):
             "__getitem__": (operator.getitem, index),
             "to": (lambda x, dtype: x.to(dtype), to),
         }
+        calls |= {name: (getattr(tl, name),) for name in MATHS}
         for name, (quick, *operands) in calls.items():
             own, fast = language.both(name, quick, x, *operands)
             assert own == fast, (name, x, operands)
@@ -206,8 +206,8 @@ def stored(language, memory, place, value, mask):
 
 
 def test_plain_operands_do_not_go_the_own_way(language, monkeypatch):
-    quick = _operators.replacements(language.interpreter) | _accesses.replacements(language.interpreter)
-    assert len(quick) == 30
+    made = [part.replacements(language.interpreter) for part in (_operators, _functions, _accesses)]
+    assert sum(map(len, made)) == 36
     for name in ("add", "mul", "less_than", "and_", "expand_dims", "where", "cast", "floordiv"):
         monkeypatch.setattr(tl.semantic.TritonSemantic, name, None)
     x, index = (language.tensor(np.random.default_rng(0), kind, (4,)) for kind in (tl.float32, tl.int32))
