@@ -58,6 +58,7 @@ class Region:
     read_a: np.ndarray = field(default=None)
     read_b: np.ndarray = field(default=None)
     dirty: bool = False  # this launch has written it
+    was_read: bool = False  # and `read_a` holds a stamp
     reads: list = field(default_factory=list)  # (addresses, size, stamp) that races.record_read has not been told yet
     reads_held: int = 0  # their addresses
 

@@ -108,15 +108,24 @@ def _mark_read(region, cells, order, stamp):
     moved = order.program[last] != order.program[stamp]
     if moved.any():
         region.read_b[cells[moved]] = last[moved]
-    region.read_a[cells] = stamp
+    region.read_a[cells], region.was_read = stamp, True
 
 
 def record_write(region, cells, order, stamp, atomic=False):
-    """Record a write in its shadow cells; return the stamps of (writes, reads) of other programs that it races with."""
-    writes, last, before = region.written[cells], region.read_a[cells], region.read_b[cells]
-    other_writes = order.unordered(writes)
-    if atomic:
-        other_writes &= ~order.atomic[writes]
-    reads = np.where(order.unordered(last), last, np.where(order.unordered(before), before, 0))
+    """Record a write in its shadow cells.
+
+    Returns
+    -------
+    writes, reads : stamps of other programs' writes and reads that it races with, one per cell, 0 for none; or None
+    """
+    written, writes, reads = region.written[cells], None, None
+    if written.any():
+        other_writes = order.unordered(written)
+        if atomic:
+            other_writes &= ~order.atomic[written]
+        writes = np.where(other_writes, written, 0)
+    if region.was_read:
+        last, before = region.read_a[cells], region.read_b[cells]
+        reads = np.where(order.unordered(last), last, np.where(order.unordered(before), before, 0))
     region.written[cells] = stamp
-    return np.where(other_writes, writes, 0), reads
+    return writes, reads

@@ -10,6 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.triton import ledger, races, space
+
 
 @triton.jit
 def shapes_kernel(out, ROWS: tl.constexpr, COLS: tl.constexpr):
@@ -123,3 +125,31 @@ def test_names_first_met_inside_a_launch_are_replaced_in_the_next_one():
         package.same(3)
     interpreter._patch_builtin(package, None, scopes[2])
     assert package.same(3) == 3
+
+
+@triton.jit
+def shift_kernel(x, out, n, shift, NARROW: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + (offsets + shift) % n)
+    if NARROW:
+        value += tl.load(x.to(tl.pointer_type(tl.int8)) + offsets)
+    value += tl.load(x + offsets, mask=offsets < n, other=0)
+    tl.store(x + offsets, value, mask=offsets < n)
+    tl.store(out + offsets, tl.load(x + offsets, mask=offsets < n), mask=offsets < n)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("shift", [0, 3, 8])
+@pytest.mark.parametrize("held", [0, 20, 1 << 19])
+def test_postponed_reads_are_found_to_race_as_those_recorded_at_once(monkeypatch, narrow, shift, held):
+    def reported():
+        x, out = torch.arange(40, dtype=torch.int32), torch.zeros(40, dtype=torch.int32)
+        with ledger(outputs=("out",), schedule="random", seed=shift) as report:
+            shift_kernel[(5,)](x, out, 37, shift, narrow, 8)
+        return report.findings, report.remarks, report.lines, report.ledger(), x.tolist(), out.tolist()
+
+    monkeypatch.setattr(races, "_MAX_READS_HELD", held)
+    postponed = reported()
+    monkeypatch.setattr(space.Space, "unwritten", lambda *_args: None)
+    assert postponed == reported()
+    assert any(finding.kind == "race" for finding in postponed[0])
