@@ -1,8 +1,11 @@
 """What the interpreter is spared changes nothing that a kernel sees: shapes, refusals, the arithmetic of integers."""
 
 import itertools
+import os
+import subprocess
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,8 @@ import triton
 import triton.language as tl
 
 from course_lib.triton import ledger, races, space
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @triton.jit
@@ -153,3 +158,37 @@ def test_postponed_reads_are_found_to_race_as_those_recorded_at_once(monkeypatch
     monkeypatch.setattr(space.Space, "unwritten", lambda *_args: None)
     assert postponed == reported()
     assert any(finding.kind == "race" for finding in postponed[0])
+
+
+KEPT = """
+import torch, course_lib, triton, triton.language as tl
+from course_lib.triton import patching
+
+@triton.jit
+def double_kernel(x, N: tl.constexpr):
+    offsets = tl.arange(0, N)
+    tl.store(x + offsets, tl.load(x + offsets) + tl.max(tl.load(x + offsets), 0))
+
+def refused():
+    try:
+        tl.arange(0, 4)
+    except ValueError:
+        return True
+    return False
+
+x = torch.ones(4)
+seen = [refused()]
+double_kernel[(1,)](x, 4)
+seen.append(refused())
+patching.keep()
+for _ in range(2):
+    double_kernel[(1,)](x, 4)
+    seen.append(refused())
+assert seen == [True, True, False, False] and x.tolist() == [8.0] * 4, (seen, x)
+"""
+
+
+def test_a_process_that_only_launches_keeps_the_language_patched(tmp_path):
+    (tmp_path / "kept.py").write_text(KEPT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COURSE_ENGINE": "cpu"}
+    subprocess.run([sys.executable, tmp_path / "kept.py"], check=True, env=environment)
