@@ -44,10 +44,13 @@ def _operator(meeting, function, kinds, numbers="number", boolean=False, swap=Fa
     tensor, of, block_of, int1 = meeting.tensor, meeting.of, meeting.block_of, meeting.core.int1
     binary_op = meeting.builder.binary_op
     read = getattr(meeting, numbers) if numbers else lambda value, dtype: None
+    constexpr = meeting.core.constexpr
 
     def quick(own):
         def operate(self, other, **options):
-            operand = other if other.__class__ is tensor else read(other, self.dtype)
+            operand = other
+            if other.__class__ is not tensor:
+                operand = read(other.value if other.__class__ is constexpr else other, self.dtype)
             if operand is None:
                 return own(self, other, **options)
             met = of(operand, self, kinds) if swap else of(self, operand, kinds)

@@ -12,9 +12,28 @@ import triton.language as tl
 
 from course_lib.triton import _accesses, _functions, _operators, _private
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:tl.where")
 TYPES = (tl.float32, tl.float16, tl.bfloat16, tl.float64, tl.int32, tl.int64, tl.int8, tl.uint32, tl.int1)
 SHAPES = (None, (1,), (4,), (8,), (4, 1), (1, 8), (4, 8), (8, 4), (1, 1))
-NUMBERS = (0, 1, 3, -1, 2**31, 2**40, True, 0.5, -2.0, 0.1, 1e-45, 1e300, float("inf"), float("nan"), -0.0)
+NUMBERS = (
+    0,
+    1,
+    3,
+    -1,
+    2**31,
+    2**40,
+    True,
+    0.5,
+    -2.0,
+    0.1,
+    1e-45,
+    1e300,
+    float("inf"),
+    float("nan"),
+    -0.0,
+    tl.constexpr(3),
+    tl.constexpr(0.5),
+)
 BINARY = {
     name: getattr(operator, name) for name in "add sub mul truediv floordiv mod and_ or_ lt le gt ge eq ne".split()
 } | {f"r{name}": lambda x, y, name=name: getattr(operator, name)(y, x) for name in "add sub mul truediv".split()}
@@ -68,6 +87,7 @@ def described(compute):
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
         else:
+            result = result.value if isinstance(result, tl.constexpr) else result  # of a constexpr on the left
             data = result.handle.data
             bits = np.where(np.isnan(data), np.nan, data).tobytes() if data.dtype.kind == "f" else data.tobytes()
             layout = (data.flags.c_contiguous, data.flags.f_contiguous) if data.dtype.kind == "f" else None
