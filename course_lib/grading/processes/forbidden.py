@@ -31,6 +31,7 @@ class Off:
     def __init__(self, names):
         self.error, self.here = None, threading.local()
         self.patterns = tuple(name for name in names if name.startswith(_OPERATORS))
+        self.refuses = functools.cache(self._refuses)  # an answer calls few operators, and each often
         if self.patterns:
             self._follow_threads()
         for name in names:
@@ -49,6 +50,10 @@ class Off:
                 yield
         finally:
             self.here.refusing = False
+
+    def _refuses(self, name):
+        """Whether a pattern names this operator."""
+        return any(fnmatchcase(_OPERATORS + name, pattern) for pattern in self.patterns)
 
     def refuse(self, name):
         """Raise, now and in `check`."""
@@ -94,6 +99,6 @@ class _Refusing(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if "index" in name and len(args) > 1 and isinstance(args[1], list | tuple) and any(map(_is_mask, args[1])):
             name = "index_by_mask"  # how many numbers it takes depends on values
-        if any(fnmatchcase(_OPERATORS + name, pattern) for pattern in self.off.patterns):
+        if self.off.refuses(name):
             self.off.refuse(f"torch's {name.strip('_')} (operator {_OPERATORS}{name})")
         return func(*args, **(kwargs or {}))
