@@ -113,7 +113,7 @@ class Meeting:
         if kind is int:
             plain = value in _WORD and dtype.name in ("int32", "int64", "fp32")
         else:
-            plain = kind is float and dtype.name == "fp32" and self.semantic.to_tensor_type(value) is dtype
+            plain = kind is float and dtype.name == "fp32" and self.semantic.to_tensor(value).dtype is dtype
         return self._constant(value, kind, dtype) if plain else None
 
     def _constant(self, value, kind, dtype):
