@@ -4,6 +4,7 @@ Context switches, signals, timers, thread-local storage and page sizes differ; r
 aarch64_driver.cpp takes the place of Python in the emulated process.
 """
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -164,17 +165,24 @@ def arm(tmp_path_factory):
     compiler, qemu = _tool("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"), _tool("qemu-aarch64", "qemu-user")
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     builder = sys.modules["course_lib.cuda.simt.build"]
+    rooms = [sys.modules[f"course_lib.cuda.simt.{name}"] for name in ("build", "compilers", "link")]
+
+    @contextlib.contextmanager
+    def cross_compiled():
+        with pytest.MonkeyPatch.context() as patch:
+            for room in rooms:
+                patch.setattr(room, "compiler", lambda: (compiler, "gcc", version))
+            yield
+
     program = tmp_path_factory.mktemp("aarch64") / "driver"
     subprocess.run([compiler, "-std=c++17", "-O1", "-o", program, DRIVER, "-ldl"], check=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builder, "compiler", lambda: (compiler, "gcc", version))
+    with cross_compiled():
         runtime = builder.runtime_library()
     arguments = [qemu, "-L", "/usr/aarch64-linux-gnu", program, runtime]
     driver = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def module(name, mode):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(builder, "compiler", lambda: (compiler, "gcc", version))
+        with cross_compiled():
             path = builder.compile_kernel(SOURCE, name, defines=None, filename="<cell>", first_line=1, mode=mode)
         return ArmModule(path, name, mode, driver)
 

@@ -24,7 +24,7 @@ def assembly(tmp_path):
 @pytest.mark.skipif(compiler()[1] != "gcc", reason="only g++ is asked for its programs")
 def test_the_library_is_the_one_that_gpp_makes(assembly, tmp_path):
     objects = [build.runtime_library()]
-    assert len(link._programs()) == 2
+    assert len(link._programs(compiler())) == 2
     done = link.link(assembly, tmp_path / "direct.so", objects)
     assert (done.returncode, (tmp_path / "direct.o").exists()) == (0, True), "g++ had to do it"
     assert run_compiler(link._words(assembly, tmp_path / "gpp.so", objects)).returncode == 0
@@ -33,7 +33,7 @@ def test_the_library_is_the_one_that_gpp_makes(assembly, tmp_path):
 
 @pytest.mark.parametrize("programs", [[], [["/nowhere/as", "kernel.s"]], [["false"]]])
 def test_gpp_links_where_the_programs_cannot(assembly, tmp_path, monkeypatch, programs):
-    monkeypatch.setattr(link, "_programs", lambda: programs)
+    monkeypatch.setattr(link, "_programs", lambda of: programs)
     assert link.link(assembly, tmp_path / "made.so", [build.runtime_library()]).returncode == 0
     assert (tmp_path / "made.so").exists()
 

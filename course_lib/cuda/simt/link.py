@@ -35,7 +35,7 @@ def link(assembly, path, objects):
     """
     paths = {_ASSEMBLY: [assembly], _COMPILED: [path.with_suffix(".o")], _LIBRARY: [path], _OBJECTS: objects}
     done = None
-    for words in _programs():
+    for words in _programs(compiler()):
         command = [str(part) for word in words for part in paths.get(word, [word])]
         try:
             done = subprocess.run(command, **AS_TEXT)
@@ -66,11 +66,9 @@ def _words(assembly, path, objects):
 
 
 @functools.cache
-def _programs():
+def _programs(of):
     """[words of the assembler, words of the linker], the names above for paths; [] where the compiler has to do it."""
-    if compiler()[1] != "gcc":
-        return []
-    return json.loads(_kept().read_text("utf-8"))
+    return json.loads(_kept().read_text("utf-8")) if of[1] == "gcc" else []
 
 
 def _kept():
