@@ -1,4 +1,4 @@
-"""Kernels and judges that are forked from one process with torch, Triton and matplotlib loaded, for 60 notebooks.
+"""Kernels and judges that are forked from one process with torch and matplotlib loaded, for 60 notebooks.
 
 A kernel of its own loads them for more than two seconds, and so does its judge. test_browser.py starts both as a
 learner does.
@@ -18,11 +18,8 @@ from pathlib import Path
 
 from jupyter_client.provisioning import local_provisioner
 
-# Not course_lib: it reads settings. Triton is loaded in this process's mode, which the kernels' environment names, too.
-LOADED = [
-    *("torch", "triton.experimental.gluon", "matplotlib.pyplot", "ipywidgets"),
-    *("ipykernel.kernelapp", "ipykernel.debugger"),
-]
+# Not course_lib: it reads settings. Not Triton: a judge compiles in one fork and interprets in the other.
+LOADED = ["torch", "matplotlib.pyplot", "ipywidgets", "ipykernel.kernelapp", "ipykernel.debugger"]
 ROOT = Path(__file__).resolve().parents[2]
 _INLINE = "module://matplotlib_inline.backend_inline"  # what a kernel sets before a notebook imports matplotlib
 _JUDGE = ["-P", "-m", "course_lib.worker"]  # how course_lib/worker.py starts it: then a descriptor and what it serves
