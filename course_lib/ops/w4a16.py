@@ -16,7 +16,8 @@ from ._foundation.values import looked_at
 
 GROUPS = (32, 64, 128)
 MAX_TOKENS, ROWS, STRETCH = 8, 16, 128
-MAX_WARPS = 16
+WARPS = range(12, 17)  # of a block of 01_gemv, where size_k has so many stretches
+NUM_STAGES = 3  # items of a warp's ring
 # tiles of 02_gemm: tokens, row tiles of a warp, warps that share the rows, warps that share k, stages
 TILES = {
     16: {"BLOCK_M": 16, "ROW_TILES": 1, "WARPS_N": 2, "WARPS_K": 4, "NUM_STAGES": 4},  # few blocks: a deep stage
@@ -77,7 +78,9 @@ def gemv(x, packed, scales, zeros, *, out=None):
     Notes
     -----
     Cost      size_n * size_k / 2 bytes of weights, 3 bytes a group and row of them, and x, which stays in cache
-    Numerics  q - zeros is exact in 16 bits; products and sums in float32, one order; rounded once
+    Numerics  q - zeros is exact in 16 bits; products and sums in float32, in an order that size_k decides; rounded once
+    Launch    begins to read packed, scales and zeros before the kernel in front of it has ended: that one must not
+              write them, unless it is one that says nothing of its dependents, as torch's are
     """
     return ran(plan(x, packed, scales, zeros, out=out))
 
@@ -103,9 +106,14 @@ def plan(x, packed, scales, zeros, *, out=None):
         )
     arguments, out = _arguments(x, packed, scales, zeros, out)
     size_n, size_k = arguments[-3:-1]
-    num_warps = min(MAX_WARPS, ceil_div(size_k, STRETCH))
-    defines = _defines(x, scales) | {"NUM_WARPS": num_warps}
-    return cuda_launch("w4a16/01_gemv", (ceil_div(size_n, ROWS),), 32 * num_warps, arguments, (out,), defines=defines)
+    num_warps = choose_num_warps(ceil_div(size_k, STRETCH))
+    defines = _defines(x, scales) | {"NUM_WARPS": num_warps, "NUM_STAGES": NUM_STAGES}
+    item = 64 * ROWS + 3 * ROWS * (STRETCH // defines["GROUP"])
+    shared_bytes = num_warps * (NUM_STAGES * item + 2 * 4 * ROWS * len(x))
+    grid = min(ceil_div(size_n, ROWS), slots(x, 1))
+    return cuda_launch(
+        "w4a16/01_gemv", (grid,), 32 * num_warps, arguments, (out,), defines=defines, shared_bytes=shared_bytes
+    )  # fmt: skip
 
 
 @typed
@@ -120,6 +128,13 @@ def plan_gemm(x, packed, scales, zeros, *, out=None, tiles=None):
     grid, block = (ceil_div(num_tokens, block_m), ceil_div(size_n, block_n)), 32 * tiles["WARPS_N"] * tiles["WARPS_K"]
     defines = _defines(x, scales) | tiles
     return cuda_launch("w4a16/02_gemm", grid, block, arguments, (out,), defines=defines, shared_bytes=shared_bytes)
+
+
+def choose_num_warps(num_stretches):
+    """Warps that share the stretches of a row: of 12 to 16 those of which fewest wait for the last, else the most."""
+    if num_stretches <= WARPS[-1]:
+        return num_stretches
+    return min(WARPS, key=lambda warps: (ceil_div(num_stretches, warps) * warps, -warps))
 
 
 def choose_tiles(num_tokens, size_n, num_slots):

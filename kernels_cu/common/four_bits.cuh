@@ -8,16 +8,28 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+// The lowest four bits of both halves of a word, and the bits of `above`: one instruction, which takes three registers or two and a
+// constant. Written as & and |, it becomes two.
+__device__ __forceinline__ unsigned quads_below(unsigned word, unsigned above) {
+#ifdef __CUDA_ARCH__
+    unsigned result;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;\n" : "=r"(result) : "r"(word), "r"(0x000f000fu), "r"(above));
+    return result;
+#else
+    return (word & 0x000f000fu) | above;
+#endif
+}
+
 // region: unpack
-// The bits of four, set below an exponent, are a float: 1024 + q in half, 128 + q in bfloat16; minus that and the zero, exact.
-__device__ __forceinline__ unsigned minus_zero(unsigned quads, unsigned zero, __half) {
-    const unsigned numbers = quads | 0x64006400u, shift = (0x6400u + zero) * 0x10001u;  // an integer below 2048 is exact
+// Four bits set below an exponent are a float: 1024 + q in half, 128 + q in bfloat16; minus that and the zero, exact.
+__device__ __forceinline__ unsigned minus_zero(unsigned word, unsigned zero, __half) {
+    const unsigned numbers = quads_below(word, 0x64006400u), shift = (0x6400u + zero) * 0x10001u;  // integers below 2048: exact
     const __half2 pair = __hsub2(*reinterpret_cast<const __half2*>(&numbers), *reinterpret_cast<const __half2*>(&shift));
     return *reinterpret_cast<const unsigned*>(&pair);
 }
 // endregion
-__device__ __forceinline__ unsigned minus_zero(unsigned quads, unsigned zero, __nv_bfloat16) {
-    const unsigned numbers = quads | 0x43004300u, shift = (0x4300u + zero) * 0x10001u;
+__device__ __forceinline__ unsigned minus_zero(unsigned word, unsigned zero, __nv_bfloat16) {
+    const unsigned numbers = quads_below(word, 0x43004300u), shift = (0x4300u + zero) * 0x10001u;
     const __nv_bfloat162 pair =
         __hsub2(*reinterpret_cast<const __nv_bfloat162*>(&numbers), *reinterpret_cast<const __nv_bfloat162*>(&shift));
     return *reinterpret_cast<const unsigned*>(&pair);
@@ -26,7 +38,7 @@ __device__ __forceinline__ unsigned minus_zero(unsigned quads, unsigned zero, __
 // Numbers 2 p and 2 p + 1 of a word, without the zero.
 template <typename T>
 __device__ __forceinline__ unsigned pair_of(unsigned word, int p, unsigned zero, T type) {
-    return minus_zero((word >> (4 * p)) & 0x000f000fu, zero, type);
+    return minus_zero(word >> (4 * p), zero, type);
 }
 
 __device__ __forceinline__ float as_float(__half x) { return __half2float(x); }

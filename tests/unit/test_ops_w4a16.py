@@ -41,6 +41,21 @@ def test_product_is_right(size, dtype):
     assert_near(out, reference.product(x, packed, scales, zeros), dtype)
 
 
+@pytest.mark.parametrize("size", [(2, 90, 384, 64), (8, 96, 640, 32), (1, 128, 256, 128)], ids=str)
+@pytest.mark.parametrize("schedule", ["forward", "reverse"])
+def test_a_block_with_several_tiles_gives_the_same_bits(size, schedule, monkeypatch):
+    tensors = inputs(*size)
+    one_tile_each = ops.gemv(*tensors)
+    monkeypatch.setattr(ops, "slots", lambda tensor, blocks: 2)
+    launch = ops.plan(*tensors)
+    assert launch.grid == (2,) and launch.profile(schedule).ok
+    assert torch.equal(launch.outputs[0], one_tile_each)
+
+
+def test_warps_share_a_row_evenly():
+    assert [ops.choose_num_warps(stretches) for stretches in (1, 5, 16, 32, 40, 86, 112)] == [1, 5, 16, 16, 14, 15, 16]
+
+
 def test_sums_are_kept_in_float():
     """4,096 products of 1: halves stop at 2,048, and lose the 0.5 beside 2,048."""
     q = torch.full((1, 4096), 9, dtype=torch.uint8, device=WHERE)
@@ -72,12 +87,9 @@ def test_what_quantise_gives_is_near():
 def test_weights_are_read_once(num_tokens, group):
     size_n, size_k = 32, 512
     launch = ops.plan(*inputs(num_tokens, size_n, size_k, group))
-    weights, per_scale = (
-        size_n * size_k // 2,
-        4 * size_n * (size_k // group),
-    )  # four lanes share a row: they read one place
-    activations = size_n // 16 * num_tokens * size_k * 2  # by each block of 16 rows
-    assert launch.traffic() == (weights + 3 * per_scale + activations, num_tokens * size_n * 2)
+    weights, groups = size_n * size_k // 2, size_n * (size_k // group)
+    activations = size_n // 16 * num_tokens * size_k * 2  # for each tile of 16 rows
+    assert launch.traffic() == (weights + 3 * groups + activations, num_tokens * size_n * 2)
 
 
 MANY = [(9, 20, 96, 32, 16), (17, 33, 640, 64, 16), (33, 150, 384, 128, 32), (70, 20, 128, 128, 64)]
