@@ -6,7 +6,7 @@ May import: errors, ops._foundation, torch.
 import torch
 
 from ..errors import ShapeError, UnsupportedError
-from ._foundation.checks import require_capability, require_tensor
+from ._foundation.checks import require_capability, require_hopper, require_tensor
 from ._foundation.launch import cuda_launch, ran
 from ._foundation.plans import planned
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
@@ -24,6 +24,14 @@ TILES = {
     32: {"BLOCK_M": 32, "ROW_TILES": 1, "WARPS_N": 2, "WARPS_K": 2, "NUM_STAGES": 4},
     64: {"BLOCK_M": 64, "ROW_TILES": 2, "WARPS_N": 4, "WARPS_K": 1, "NUM_STAGES": 3},
 }
+# tiles of 03_wgmma: tokens, and 64 rows of a warpgroup each; stages
+WGMMA_TILES = {
+    16: {"BLOCK_M": 16, "ROW_TILES": 1, "NUM_STAGES": 8},
+    32: {"BLOCK_M": 32, "ROW_TILES": 1, "NUM_STAGES": 8},
+    64: {"BLOCK_M": 64, "ROW_TILES": 1, "NUM_STAGES": 6},
+    128: {"BLOCK_M": 128, "ROW_TILES": 2, "NUM_STAGES": 4},
+}
+MIN_STRETCHES = 4  # of a block that shares size_k: below, filling the ring takes longer than it saves
 
 
 @typed
@@ -128,6 +136,53 @@ def plan_gemm(x, packed, scales, zeros, *, out=None, tiles=None):
     grid, block = (ceil_div(num_tokens, block_m), ceil_div(size_n, block_n)), 32 * tiles["WARPS_N"] * tiles["WARPS_K"]
     defines = _defines(x, scales) | tiles
     return cuda_launch("w4a16/02_gemm", grid, block, arguments, (out,), defines=defines, shared_bytes=shared_bytes)
+
+
+@typed
+def plan_wgmma(x, packed, scales, zeros, *, out=None, tiles=None, num_splits=None):
+    """The launch of 03_wgmma, not yet run; `tiles` are macros as in WGMMA_TILES, None chooses them and num_splits."""
+    from .. import cuda
+
+    require_hopper(x, "03_wgmma")
+    (*_, out, num_tokens, size_n, size_k, stride), out = _arguments(x, packed, scales, zeros, out)
+    if not fits_wgmma(packed, scales, zeros):
+        raise UnsupportedError(
+            f"03_wgmma copies 16 bytes at once: size_n={size_n} is no multiple of 16, or packed, scales or zeros do not "
+            "begin at one of 16 bytes: use gemm."
+        )
+    tiles = tiles or next((each for tokens, each in WGMMA_TILES.items() if num_tokens <= tokens), WGMMA_TILES[128])
+    block_m, block_n, groups = tiles["BLOCK_M"], 128 * tiles["ROW_TILES"], STRETCH * len(scales) // size_k
+    grid = ceil_div(num_tokens, block_m), ceil_div(size_n, block_n)
+    num_splits = num_splits or choose_num_splits(grid[0] * grid[1], ceil_div(size_k, STRETCH), slots(x, 1))
+    stage = ceil_div(256 * block_m + block_n * (64 + 3 * groups), 1024) * 1024
+    shared_bytes = max(tiles["NUM_STAGES"] * stage, 4 * block_m * (block_n + 4))
+    partial = counters = None
+    if num_splits > 1:
+        partial = x.new_empty(num_splits, num_tokens, size_n, dtype=torch.float32)
+        counters = x.new_zeros(grid[::-1], dtype=torch.int32)
+    boxes = ((packed, (block_n, 16)), (scales, (groups, block_n)), (zeros, (groups, block_n)))
+    maps = [cuda.tensor_map(tensor, box=box) for tensor, box in boxes]
+    arguments = (x, *maps, out, partial, counters, num_tokens, size_n, size_k, stride)
+    return cuda_launch(
+        "w4a16/03_wgmma", (*grid, num_splits), 384, arguments, (out,), defines=_defines(x, scales) | tiles,
+        shared_bytes=shared_bytes,
+    )  # fmt: skip
+
+
+def fits_wgmma(packed, scales, zeros):
+    """Whether 03_wgmma takes these weights: its copies begin at multiples of 16 bytes."""
+    addresses = (packed.data_ptr(), scales.data_ptr(), zeros.data_ptr(), len(packed))
+    return not any(address % 16 for address in addresses)
+
+
+def choose_num_splits(num_blocks, num_stretches, num_slots):
+    """Blocks that share size_k, of num_blocks without: those that keep most of the card busy, else the fewest."""
+    most = max(1, min(16, num_stretches // MIN_STRETCHES))
+
+    def rounds(splits):  # of the longest multiprocessor, in stretches
+        return ceil_div(num_blocks * splits, num_slots) * ceil_div(num_stretches, splits)
+
+    return min(range(1, most + 1), key=lambda splits: (rounds(splits), splits))
 
 
 def choose_num_warps(num_stretches):

@@ -7,6 +7,7 @@
 #include "common/constants.cuh"
 #include "common/fast_exp2.cuh"
 #include "common/half_types.cuh"
+#include "common/last_block.cuh"
 #define SPLITS_AT_ONCE 8  // splits that a thread of the last block has under way
 
 // region: leave_state
@@ -90,21 +91,6 @@ __device__ __forceinline__ void store_split(T* out, float* lse, float* partial_o
             if (d == 0) partial_lse_log2[(first_row + row) * num_splits + split] = lse_log2;
         }
     }
-}
-// endregion
-
-// region: last
-// Whether this block is the last of num_blocks to arrive; its parts of the others are then visible to it. `counter` must be zero
-// on entry; the last block zeroes it. last_smem: one int in shared memory.
-__device__ __forceinline__ bool is_last_block(int* counter, int num_blocks, int* last_smem) {
-    __threadfence();  // this thread's part is visible to every block before the block counts itself
-    __syncthreads();  // separates all threads' parts, and every read of shared memory, from what follows
-    if (threadIdx.x == 0) *last_smem = atomicAdd(counter, 1) == num_blocks - 1;
-    __syncthreads();  // separates the write of last_smem from its reads
-    if (!*last_smem) return false;
-    __threadfence();                        // what the other blocks made visible is read below, not before
-    if (threadIdx.x == 0) *counter = 0;  // ready for the next launch
-    return true;
 }
 // endregion
 

@@ -41,6 +41,17 @@ __device__ __forceinline__ unsigned pair_of(unsigned word, int p, unsigned zero,
     return minus_zero(word >> (4 * p), zero, type);
 }
 
+// A pair of numbers times a pair of scales, rounded once.
+__device__ __forceinline__ unsigned scaled(unsigned pair, unsigned scales, __half) {
+    const __half2 product = __hmul2(*reinterpret_cast<const __half2*>(&pair), *reinterpret_cast<const __half2*>(&scales));
+    return *reinterpret_cast<const unsigned*>(&product);
+}
+__device__ __forceinline__ unsigned scaled(unsigned pair, unsigned scales, __nv_bfloat16) {
+    const __nv_bfloat162 product =
+        __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&pair), *reinterpret_cast<const __nv_bfloat162*>(&scales));
+    return *reinterpret_cast<const unsigned*>(&product);
+}
+
 __device__ __forceinline__ float as_float(__half x) { return __half2float(x); }
 __device__ __forceinline__ float as_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ __forceinline__ unsigned word_of(const uint4& words, int i) {

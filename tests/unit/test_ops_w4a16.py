@@ -106,6 +106,26 @@ def test_product_of_many_rows_is_right(size, dtype):
     assert_near(launch.outputs[0], reference.product(*tensors), dtype)
 
 
+WGMMA = [(9, 16, 96, 32, 16, 1), (33, 144, 640, 64, 64, 2), (20, 272, 512, 128, 32, 3), (130, 272, 128, 128, 128, 1)]
+
+
+def rounded_product(x, packed, scales, zeros):
+    """x w^T in float64 with w rounded to the dtype of x."""
+    weight = reference.dequantised(packed, scales, zeros, x.shape[1]).to(x.dtype)
+    return x.double() @ weight.double().T
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", WGMMA, ids=str)
+def test_product_by_wgmma_is_right(size, dtype):
+    *size, block_m, num_splits = size
+    tensors = inputs(*size, dtype, stride=size[2] + 8)
+    launch = ops.plan_wgmma(*tensors, tiles=ops.WGMMA_TILES[block_m], num_splits=num_splits)
+    launch.outputs[0].fill_(torch.nan)
+    launch.run()
+    assert_near(launch.outputs[0], rounded_product(*tensors), dtype)
+
+
 def test_rows_choose_the_kernel_and_tiles():
     x, *weights = inputs(9, 20, 96, 32)
     assert torch.equal(ops.linear(x[:8], *weights), ops.gemv(x[:8], *weights))
