@@ -5,8 +5,8 @@
 
 The layers of a model of 8 billion parameters, in bfloat16 with groups of 128. `gbps` counts size_n * size_k / 2 bytes
 of weights, 3 bytes a group and row, and x and out. `F.linear` reads four times as many. Graphs, in turns, checked
-against the exact weights in float64 before. Up to eight tokens it is 01_gemv, from there on 02_gemm; the more tokens,
-the less a rate of bytes says: compare times.
+against the exact weights in float64 before. Up to eight tokens it is 01_gemv, from there on 02_gemm and, on Hopper,
+03_wgmma; the more tokens, the less a rate of bytes says: compare times.
 """
 
 import sys
@@ -26,7 +26,7 @@ TOLERANCE = 2e-2
 
 
 def loads(dry):
-    sizes, tokens = (((24, 256),), (3, 9)) if dry else (SIZES, TOKENS)
+    sizes, tokens = (((32, 256),), (3, 9)) if dry else (SIZES, TOKENS)
     return [
         {"num_tokens": num_tokens, "size_n": size_n, "size_k": size_k, "group": GROUP, "dtype": "bfloat16"}
         for size_n, size_k in sizes
@@ -51,12 +51,18 @@ def rows_of(load, options):
     num_bytes = packed.nbytes + scales.nbytes + zeros.nbytes + x.nbytes + load["num_tokens"] * size_n * dtype.itemsize
     check = partial(error_of, want=reference.product(x, packed, scales, zeros))
     layer = Layer(options, num_bytes, check, TOLERANCE)
-    variant, plan = ("01_gemv", ops.plan) if load["num_tokens"] <= ops.MAX_TOKENS else ("02_gemm", ops.plan_gemm)
-    layer.ours(variant, "cuda", lambda: poisoned(plan(x, packed, scales, zeros)))
+    few = load["num_tokens"] <= ops.MAX_TOKENS
+    variants = {"01_gemv": ops.plan} if few else {"02_gemm": ops.plan_gemm, "03_wgmma": ops.plan_wgmma}
+    for variant, plan in variants.items():
+        layer.ours(variant, "cuda", partial(_prepared, plan, x, packed, scales, zeros))
     dense = reference.dequantised(packed, scales, zeros, size_k).to(dtype)
     layer.torch("F.linear, 16 bits", lambda: lambda: (F.linear(x, dense),))
     layer.peer("_weight_int4pack_mm", lambda: torch_int4(x, q, scales, zeros))
     yield from layer.rows(load)
+
+
+def _prepared(plan, *tensors):
+    return poisoned(plan(*tensors))
 
 
 def error_of(outputs, want):

@@ -7,10 +7,10 @@ import torch
 
 from ..errors import ShapeError, UnsupportedError
 from ._foundation.checks import require_capability, require_hopper, require_tensor
-from ._foundation.launch import cuda_launch, ran
+from ._foundation.launch import cuda_launch, is_hopper, ran
 from ._foundation.plans import planned
 from ._foundation.sizes import CHUNK, ELEMENTS, ceil_div
-from ._foundation.splits import slots
+from ._foundation.splits import choose_num_splits, slots
 from ._foundation.typed import typed
 from ._foundation.values import looked_at
 
@@ -27,11 +27,12 @@ TILES = {
 # tiles of 03_wgmma: tokens, and 64 rows of a warpgroup each; stages
 WGMMA_TILES = {
     16: {"BLOCK_M": 16, "ROW_TILES": 1, "NUM_STAGES": 8},
-    32: {"BLOCK_M": 32, "ROW_TILES": 1, "NUM_STAGES": 8},
-    64: {"BLOCK_M": 64, "ROW_TILES": 1, "NUM_STAGES": 6},
+    32: {"BLOCK_M": 32, "ROW_TILES": 1, "NUM_STAGES": 6},
+    64: {"BLOCK_M": 64, "ROW_TILES": 1, "NUM_STAGES": 4},
     128: {"BLOCK_M": 128, "ROW_TILES": 2, "NUM_STAGES": 4},
 }
-MIN_STRETCHES = 4  # of a block that shares size_k: below, filling the ring takes longer than it saves
+MIN_STRETCHES = 8  # of a block that shares size_k: with fewer, filling its ring and its part of the sum cost more
+ENOUGH = 0.75  # blocks a multiprocessor, at least, with which the largest tiles are the fastest
 
 
 @typed
@@ -57,9 +58,14 @@ def pack(q):
 
 @typed
 def linear(x, packed, scales, zeros, *, out=None):
-    """x w^T for any number of rows of x: `gemv` up to eight, `gemm` from nine on; parameters and errors as there."""
-    many = x.ndim == 2 and len(x) > MAX_TOKENS
-    return ran((plan_gemm if many else plan)(x, packed, scales, zeros, out=out))
+    """x w^T for any number of rows of x: `gemv` up to eight, from nine on `gemm_wgmma` where it runs, else `gemm`.
+
+    Parameters and errors as there.
+    """
+    planner = plan
+    if x.ndim == 2 and len(x) > MAX_TOKENS:
+        planner = plan_wgmma if is_hopper(x) and fits_wgmma(packed, scales, zeros) else plan_gemm
+    return ran(planner(x, packed, scales, zeros, out=out))
 
 
 def gemv(x, packed, scales, zeros, *, out=None):
@@ -103,6 +109,22 @@ def gemm(x, packed, scales, zeros, *, out=None):
     Numerics  as `gemv`, in another order of sums, which depends on the tiles
     """
     return ran(plan_gemm(x, packed, scales, zeros, out=out))
+
+
+def gemm_wgmma(x, packed, scales, zeros, *, out=None):
+    """x w^T for any number of rows of x, one launch of w4a16/03_wgmma; size_n a multiple of 16, the rest as in `gemv`.
+
+    Raises
+    ------
+    UnsupportedError  a card other than of compute capability 9.0; packed, scales or zeros not at a multiple of 16 bytes
+
+    Notes
+    -----
+    Cost      as `gemm`; blocks that share size_k write and read num_splits * num_tokens * size_n floats besides
+    Numerics  w = (q - zeros) * scales is rounded to the dtype of x first, as a dense matrix has it; products and sums
+              in float32, in an order that depends on the tiles and on num_splits
+    """
+    return ran(plan_wgmma(x, packed, scales, zeros, out=out))
 
 
 @planned
@@ -150,10 +172,13 @@ def plan_wgmma(x, packed, scales, zeros, *, out=None, tiles=None, num_splits=Non
             f"03_wgmma copies 16 bytes at once: size_n={size_n} is no multiple of 16, or packed, scales or zeros do not "
             "begin at one of 16 bytes: use gemm."
         )
-    tiles = tiles or next((each for tokens, each in WGMMA_TILES.items() if num_tokens <= tokens), WGMMA_TILES[128])
+    tiles = tiles or choose_wgmma_tiles(num_tokens, size_n, slots(x, 1))
     block_m, block_n, groups = tiles["BLOCK_M"], 128 * tiles["ROW_TILES"], STRETCH * len(scales) // size_k
     grid = ceil_div(num_tokens, block_m), ceil_div(size_n, block_n)
-    num_splits = num_splits or choose_num_splits(grid[0] * grid[1], ceil_div(size_k, STRETCH), slots(x, 1))
+    num_slots = slots(x, 2 if tiles["ROW_TILES"] == 1 else 1)  # the smaller leave room for a second block
+    num_splits = num_splits or choose_num_splits(
+        grid[0] * grid[1], ceil_div(size_k, STRETCH), num_slots, min_split_len=MIN_STRETCHES
+    )  # fmt: skip
     stage = ceil_div(256 * block_m + block_n * (64 + 3 * groups), 1024) * 1024
     shared_bytes = max(tiles["NUM_STAGES"] * stage, 4 * block_m * (block_n + 4))
     partial = counters = None
@@ -175,14 +200,11 @@ def fits_wgmma(packed, scales, zeros):
     return not any(address % 16 for address in addresses)
 
 
-def choose_num_splits(num_blocks, num_stretches, num_slots):
-    """Blocks that share size_k, of num_blocks without: those that keep most of the card busy, else the fewest."""
-    most = max(1, min(16, num_stretches // MIN_STRETCHES))
-
-    def rounds(splits):  # of the longest multiprocessor, in stretches
-        return ceil_div(num_blocks * splits, num_slots) * ceil_div(num_stretches, splits)
-
-    return min(range(1, most + 1), key=lambda splits: (rounds(splits), splits))
+def choose_wgmma_tiles(num_tokens, size_n, num_sms):
+    """Tiles that hold the tokens, from WGMMA_TILES; the largest only where its blocks are enough for the card."""
+    large = ceil_div(num_tokens, 128) * ceil_div(size_n, 256) >= ENOUGH * num_sms
+    block_m = next((tokens for tokens in WGMMA_TILES if num_tokens <= tokens), 128)
+    return WGMMA_TILES[min(block_m, 128 if large else 64)]
 
 
 def choose_num_warps(num_stretches):

@@ -38,8 +38,15 @@
 #define WARPGROUP 128        // threads
 #define NUM_CONSUMERS 2      // warpgroups that multiply; one more copies
 #define NUM_THREADS ((NUM_CONSUMERS + 1) * WARPGROUP)
-#define CONSUMER_REGISTERS 224  // 2 * 128 * 224 + 128 * 56 = 64512: what 384 threads get at 168 each
+#if ROW_TILES == 1
+#define BLOCKS_PER_SM 2         // while one begins or ends, the other streams
+#define CONSUMER_REGISTERS 96   // 2 * 128 * 96 + 128 * 48 <= 30720: what 384 threads get at 80 each
+#define PRODUCER_REGISTERS 48
+#else
+#define BLOCKS_PER_SM 1
+#define CONSUMER_REGISTERS 224  // 2 * 128 * 224 + 128 * 56 <= 64512, at 168 each
 #define PRODUCER_REGISTERS 56
+#endif
 #define WARPGROUP_ROWS (64 * ROW_TILES)
 #define BLOCK_N (NUM_CONSUMERS * WARPGROUP_ROWS)
 #define STRETCH 128                            // numbers of a row in a stage
@@ -50,8 +57,8 @@
 #define ZEROS_BYTES (GROUPS * BLOCK_N)         // zeros (group, row)
 #define COPIED_BYTES (WORDS_BYTES + SCALES_BYTES + ZEROS_BYTES)
 #define STAGE_BYTES (CEIL_DIV(2 * PANEL_BYTES + COPIED_BYTES, 1024) * 1024)
-#define X_CHUNKS (BLOCK_M / 8)                 // of 16 bytes that a producer's thread brings a stage,
-#define BATCH (X_CHUNKS < 8 ? X_CHUNKS : 8)    // so many at once: its registers
+#define X_CHUNKS (BLOCK_M / 8)                 // of 16 bytes that a producer's thread brings a stage
+#define BATCH (X_CHUNKS < 8 ? X_CHUNKS : 8)    // of them, that are under way at once
 #define SUM_STRIDE (BLOCK_N + 4)               // of the sums in shared memory: lanes of four tokens meet no bank twice
 static_assert(GROUP == 32 || GROUP == 64 || GROUP == 128, "GROUP: word i of four lanes is 32 numbers of one group");
 static_assert(BLOCK_M % 16 == 0 && BLOCK_M <= 128, "BLOCK_M: n of a wgmma; a producer's registers hold 128 tokens' chunks");
@@ -206,7 +213,7 @@ __device__ __forceinline__ void store_pair(ELEMENT* out, float* partial, size_t 
 }
 // endregion
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, BLOCKS_PER_SM)
 gemm_kernel(const ELEMENT* x, const __grid_constant__ TensorMap packed_map, const __grid_constant__ TensorMap scales_map,
             const __grid_constant__ TensorMap zeros_map, ELEMENT* out, float* partial, int* counters, int num_tokens, int size_n,
             int size_k, long long stride_x) {

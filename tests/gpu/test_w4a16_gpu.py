@@ -41,3 +41,27 @@ def test_product_of_many(size, num_tokens, group, dtype):
         launch.outputs[0].fill_(torch.nan)
         launch.run()
         assert_near(launch.outputs[0], want, dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("group", [32, 64, 128])
+@pytest.mark.parametrize("num_tokens", [9, 16, 17, 64, 65, 300])
+@pytest.mark.parametrize("size", [(48, 384), (4096, 14336), (1008, 640)], ids=str)
+def test_product_by_wgmma(size, num_tokens, group, dtype):
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("needs compute capability 9.0")
+    torch.manual_seed(num_tokens)
+    x = torch.randn(num_tokens, size[1], device="cuda").to(dtype)
+    weight = (torch.randn(size, device="cuda") / size[1] ** 0.5).to(dtype)
+    q, scales, zeros = reference.quantise(weight, group)
+    packed = ops.pack(q)
+    want = x.double() @ reference.dequantised(packed, scales, zeros, size[1]).to(dtype).double().T
+    for tiles in (None, *ops.WGMMA_TILES.values()):
+        for num_splits in (None, 1, 3):
+            launch = ops.plan_wgmma(x, packed, scales, zeros, tiles=tiles, num_splits=num_splits)
+            launch.outputs[0].fill_(torch.nan)
+            launch.run()
+            assert_near(launch.outputs[0], want, dtype)
+            first = launch.outputs[0].clone()
+            launch.run()  # the counters are zero again, and the bits do not depend on the last block
+            assert torch.equal(launch.outputs[0], first)
