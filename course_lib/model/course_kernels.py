@@ -20,7 +20,7 @@ from ..ops.decode_linear import MAX_TOKENS
 from ..ops.flash_attention_2 import flash_attention_2, flash_attention_lse
 from ..ops.matmul import matmul
 
-MOST_PACKED = 32  # tokens of `packed_linear`: each eight of them read all of the four-bit weights again
+MOST_PACKED = 32  # tokens of `packed_linear` without wgmma: with more, w4a16/02_gemm is slower than a dense product
 UNSPLIT = 384  # keys up to which a step of an H200 gains nothing from a second block for them, and pays for the merge
 _counters = {}  # (device, rows, heads) -> zeros, which every launch of `decode` leaves as zeros
 _zeros = {}  # (device, rows) -> zeros
@@ -65,12 +65,11 @@ def transposed(weight):
 
 
 def packed_linear(x, weight, bias=None):
-    """w4a16/01_gemv, at most eight tokens a launch; a prompt's many tokens take the dense matrix, made for the call."""
-    if len(x) > MOST_PACKED:
+    """w4a16.linear; without wgmma a prompt's many tokens take the dense matrix, made for the call."""
+    x, tensors = x.contiguous(), (weight.words, weight.scales, weight.zeros)
+    if len(x) > MOST_PACKED and not w4a16.runs_wgmma(x, *tensors):
         return F.linear(x, weight.dense(), bias)
-    tensors = (weight.words, weight.scales, weight.zeros)
-    parts = [w4a16.gemv(part, *tensors) for part in x.contiguous().split(w4a16.MAX_TOKENS)]
-    product = parts[0] if len(parts) == 1 else torch.cat(parts)
+    product = w4a16.linear(x, *tensors)
     return product if bias is None else product.add_(bias)
 
 

@@ -64,7 +64,7 @@ def linear(x, packed, scales, zeros, *, out=None):
     """
     planner = plan
     if x.ndim == 2 and len(x) > MAX_TOKENS:
-        planner = plan_wgmma if is_hopper(x) and fits_wgmma(packed, scales, zeros) else plan_gemm
+        planner = plan_wgmma if runs_wgmma(x, packed, scales, zeros) else plan_gemm
     return ran(planner(x, packed, scales, zeros, out=out))
 
 
@@ -167,10 +167,10 @@ def plan_wgmma(x, packed, scales, zeros, *, out=None, tiles=None, num_splits=Non
 
     require_hopper(x, "03_wgmma")
     (*_, out, num_tokens, size_n, size_k, stride), out = _arguments(x, packed, scales, zeros, out)
-    if not fits_wgmma(packed, scales, zeros):
+    if not _in_16_bytes(packed, scales, zeros):
         raise UnsupportedError(
-            f"03_wgmma copies 16 bytes at once: size_n={size_n} is no multiple of 16, or packed, scales or zeros do not "
-            "begin at one of 16 bytes: use gemm."
+            f"03_wgmma copies 16 bytes at once: size_n={size_n} is no multiple of 16, or packed, scales or zeros do "
+            "not begin at one of 16 bytes: use gemm."
         )
     tiles = tiles or choose_wgmma_tiles(num_tokens, size_n, slots(x, 1))
     block_m, block_n, groups = tiles["BLOCK_M"], 128 * tiles["ROW_TILES"], STRETCH * len(scales) // size_k
@@ -194,10 +194,9 @@ def plan_wgmma(x, packed, scales, zeros, *, out=None, tiles=None, num_splits=Non
     )  # fmt: skip
 
 
-def fits_wgmma(packed, scales, zeros):
-    """Whether 03_wgmma takes these weights: its copies begin at multiples of 16 bytes."""
-    addresses = (packed.data_ptr(), scales.data_ptr(), zeros.data_ptr(), len(packed))
-    return not any(address % 16 for address in addresses)
+def runs_wgmma(x, packed, scales, zeros):
+    """Whether 03_wgmma runs where x is, with these weights: `linear` then takes it for more than eight tokens."""
+    return is_hopper(x) and _in_16_bytes(packed, scales, zeros)
 
 
 def choose_wgmma_tiles(num_tokens, size_n, num_sms):
@@ -221,6 +220,11 @@ def choose_tiles(num_tokens, size_n, num_slots):
     if num_tokens > 32 and ceil_div(num_tokens, 64) * ceil_div(size_n, block_n) >= num_slots:
         return large
     return TILES[16] if num_tokens <= 16 else TILES[32]
+
+
+def _in_16_bytes(packed, scales, zeros):
+    """Whether boxes of these tensors can be copied: they and the rows of zeros begin at multiples of 16 bytes."""
+    return not any(each % 16 for each in (packed.data_ptr(), scales.data_ptr(), zeros.data_ptr(), len(packed)))
 
 
 def _defines(x, scales):

@@ -9,6 +9,7 @@
 // Needs     compute capability 8.0 · device code only, no host headers
 #pragma once
 #include "common/async_copy.cuh"
+#include "common/block_share.cuh"
 #include "common/constants.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/half_types.cuh"
@@ -42,11 +43,6 @@ __device__ __forceinline__ int chunk_offset(int row, int chunk) { return (chunk 
 
 // Bytes of a token in shared memory: whole pieces.
 __device__ __forceinline__ int token_bytes(int size_k) { return CEIL_DIV(size_k, PIECE) * PIECE_BYTES; }
-
-// The first of `count` pairs, shared out evenly, that belongs to a block.
-__device__ __forceinline__ int first_of_block(unsigned block, unsigned count) {
-    return block * (count / gridDim.x) + block * (count % gridDim.x) / gridDim.x;
-}
 
 // The token of a block's output i, of `count` a token.
 __device__ __forceinline__ int token_of(int i, int count, int num_tokens) { return num_tokens == 1 ? 0 : i / count; }

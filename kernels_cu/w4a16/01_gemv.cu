@@ -22,6 +22,7 @@
 #error "pass -DELEMENT=__half -DGROUP=128 (weights of a scale) -DNUM_WARPS=16 (share size_k) -DNUM_STAGES=3 (of a warp's ring)"
 #endif
 #include "common/async_copy.cuh"
+#include "common/block_share.cuh"  // first_of_block
 #include "common/constants.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/four_bits.cuh"  // pair_of
@@ -137,8 +138,7 @@ gemv_kernel(const ELEMENT* x, const uint4* packed, const ELEMENT* scales, const 
     const int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x / WARP_SIZE, group = lane / 4;
     // region: share
     const int num_tiles = CEIL_DIV(size_n, ROWS), num_stretches = CEIL_DIV(size_k, STRETCH);
-    const int first_tile = static_cast<long long>(num_tiles) * blockIdx.x / gridDim.x;
-    const int end_tile = static_cast<long long>(num_tiles) * (blockIdx.x + 1) / gridDim.x;
+    const int first_tile = first_of_block(blockIdx.x, num_tiles), end_tile = first_of_block(blockIdx.x + 1, num_tiles);
     unsigned char *ring_smem = smem + warp * RING_BYTES, *item = ring_smem;
     float* sum_smem = reinterpret_cast<float*>(smem + NUM_WARPS * RING_BYTES);
     // endregion
@@ -183,6 +183,7 @@ gemv_kernel(const ELEMENT* x, const uint4* packed, const ELEMENT* scales, const 
             if (token < num_tokens) tile_smem[(warp * num_tokens + token) * ROWS + row] = acc[e];
         }
         __syncthreads();  // separates the warps' writes of their sums from the reads of all, and those reads from the tile after next
+#pragma unroll 1
         for (int i = threadIdx.x; i < num_tokens * ROWS; i += NUM_THREADS) {
             const int token = i / ROWS, row = tile * ROWS + i % ROWS;
             if (row >= size_n) continue;
