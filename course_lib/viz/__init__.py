@@ -84,6 +84,7 @@ _NAMES = {  # module -> the names that it gives to the course
         "rotation_picture",
         "row_chunks_picture",
         "threshold_picture",
+        "token_order_picture",
     ),
     "walks": (
         "buffer_steps",

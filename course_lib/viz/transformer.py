@@ -208,6 +208,33 @@ def packed_word_picture(numbers=(3, 15, 9, 7, 8, 0, 12, 5)):
     return figure
 
 
+def token_order_picture():
+    """Thirty-two numbers of a token as four lanes read them, and as wgmma wants them beside unpacked weights."""
+    alt_text = (
+        "32 numbers of a token, two a cell, in two orders. In global memory lane t has the eight numbers from 8 t on: pairs "
+        "0 to 3. In shared memory pair p of all four lanes is one piece of 16 bytes. The first two pieces are the k of one "
+        "product, the last two of the other: lane 1 has the numbers 8 to 15, and its share of the first product is 8, 9 and "
+        "10, 11."
+    )
+    figure = Picture(8.4, 2.9, alt_text)
+    axes = figure.subplots()
+    for lane in range(4):
+        label(axes, (4 * lane + 2, -0.3), f"lane {lane}", size=8)
+        for pair in range(4):
+            first, after = 8 * lane + 2 * pair, 4 * pair + lane
+            for place, top in ((4 * lane + pair, 0), (after, 2.2)):
+                box(axes, (place, top), 1, 0.8, **fill(lane, 0.45))
+                label(axes, (place + 0.5, top + 0.4), f"{first} {first + 1}", size=7.5, pad=0.5)
+            if lane == 1:
+                arrow(axes, (4 * lane + pair + 0.5, 0.85), (after + 0.5, 2.15), shrinkA=0, shrinkB=0)
+    for product in range(2):
+        label(axes, (8 * product + 4, 3.4), f"product {product}: k = 0 to 15", size=8)
+    label(axes, (-0.3, 0.4), "global memory", ha="right")
+    label(axes, (-0.3, 2.6), "shared memory", ha="right")
+    canvas(axes, (-3.2, 16.2), (3.7, -0.6))
+    return figure
+
+
 _PARTS = (  # who asks, which of the registered functions answers, what it must know
     ("eager call", "kernel", "launches, returns tensors"),
     ("torch.compile, export", "fake", "shape, dtype and strides, no numbers"),

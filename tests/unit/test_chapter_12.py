@@ -87,6 +87,7 @@ def test_alternative_text_holds_the_facts():
     assert "above 0.250 the sum is 0.80" in said and said.endswith("Kept are the tokens 1, 3.")
     said = viz.packed_word_picture((1, 2, 3, 4, 5, 6, 7, 8)).alt_text
     assert "0x87654321" in said and "Shifted right by 4 times 2, number 2" in said
+    assert "pair p of all four lanes is one piece of 16 bytes" in viz.token_order_picture().alt_text
 
 
 def test_tables_of_stored_rows(tmp_path, monkeypatch):
