@@ -211,10 +211,10 @@ def packed_word_picture(numbers=(3, 15, 9, 7, 8, 0, 12, 5)):
 def token_order_picture():
     """Thirty-two numbers of a token as four lanes read them, and as wgmma wants them beside unpacked weights."""
     alt_text = (
-        "32 numbers of a token, two a cell, in two orders. In global memory lane t has the eight numbers from 8 t on: pairs "
-        "0 to 3. In shared memory pair p of all four lanes is one piece of 16 bytes. The first two pieces are the k of one "
-        "product, the last two of the other: lane 1 has the numbers 8 to 15, and its share of the first product is 8, 9 and "
-        "10, 11."
+        "32 numbers of a token, two a cell, in two orders. In global memory lane t has the eight numbers from 8 t on: "
+        "pairs 0 to 3. In shared memory pair p of all four lanes is one piece of 16 bytes. The first two pieces are "
+        "the k of one product, the last two of the other: lane 1 has the numbers 8 to 15, and its share of the first "
+        "product is 8, 9 and 10, 11."
     )
     figure = Picture(8.4, 2.9, alt_text)
     axes = figure.subplots()
