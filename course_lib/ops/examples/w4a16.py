@@ -37,7 +37,8 @@ def _tensors(device, num_tokens, size_n, size_k, group, dtype):
     """(x, packed, scales, zeros) of random weights."""
     x = random(device, num_tokens, size_k, dtype=dtype)
     generator = torch.Generator().manual_seed(0)
-    q = torch.randint(0, 16, (size_n, size_k), dtype=torch.uint8, generator=generator)
-    zeros = torch.randint(0, 16, (size_k // group, size_n), dtype=torch.uint8, generator=generator)
+    drawn = {"dtype": torch.uint8, "generator": generator, "device": "cpu"}
+    q = torch.randint(0, 16, (size_n, size_k), **drawn)
+    zeros = torch.randint(0, 16, (size_k // group, size_n), **drawn)
     scales = 0.01 * (1.0 + random(device, size_k // group, size_n, dtype=dtype).abs())
     return x, ops.pack(q.to(device)), scales, zeros.to(device)
