@@ -46,6 +46,23 @@ static bool in_kernel(uintptr_t code) {
     return code >= launch->library.code_low && code < launch->library.code_high;
 }
 
+#if defined(__x86_64__)
+// A general protection fault is a wrong alignment or an address that no memory can have, and says neither which nor where.
+static bool may_be_alignment(uintptr_t code) {
+#if defined(__clang__)
+    // Only SSE instructions on 16 bytes want alignment: 0F after 66 and REX, without the F2 or F3 of a single number. clang
+    // reads single numbers by rax and its kin. g++ often takes rbp, whose faults are SIGBUS: addresses.
+    auto* byte = reinterpret_cast<const unsigned char*>(code);
+    while (*byte == 0x66 || (*byte & 0xf0) == 0x40) ++byte;
+    bool is_unaligned_move = (byte[1] & 0xfe) == 0x10, is_extension = (byte[1] & 0xf6) == 0xb6;
+    return byte[0] == 0x0f && !is_unaligned_move && !is_extension;
+#else
+    (void)code;
+    return true;
+#endif
+}
+#endif
+
 // One of CRASHES. The detail tells findings.py which sentence to write.
 static void on_crash(int signal_number, siginfo_t* info, void* context) {
     auto address = reinterpret_cast<uintptr_t>(info->si_addr);
@@ -61,8 +78,7 @@ static void on_crash(int signal_number, siginfo_t* info, void* context) {
     uintptr_t relative = in_kernel(code) ? code - launch->library.base : current ? current->last_code : 0;
     const char* detail = "address";
 #if defined(__x86_64__)
-    // a general protection fault has no address
-    if (signal_number == SIGSEGV && info->si_code == SI_KERNEL) detail = "alignment";
+    if (signal_number == SIGSEGV && info->si_code == SI_KERNEL && may_be_alignment(code)) detail = "alignment";
 #endif
     if (signal_number == SIGFPE) detail = "division";
     if (signal_number == SIGILL) detail = "instruction";
