@@ -3,7 +3,7 @@
 Two modes: fast (optimised, for results) and checked (every access and every basic block calls the runtime). A built
 file is named by a hash of everything it depends on.
 
-May import: errors, simt.cache, simt.compilers, simt.host_calls, simt.link, simt.source.
+May import: errors, simt.cache, simt.clang, simt.compilers, simt.host_calls, simt.link, simt.source.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ...errors import ToolchainError
 from .cache import build_into, cache_dir, no_space, prune, publish_once
+from .clang import as_of_gcc
 from .compilers import compiler, run_compiler
 from .host_calls import refuse_host_calls
 from .link import link, link_files
@@ -79,15 +80,15 @@ CHECKED_GCC = (
     "-fsanitize=alignment,bounds-strict",
 )
 # Even -O1 of clang merges branches or turns them into selects; by default it does not instrument blocks and reads that
-# others imply.
+# others imply, and adds a block to each edge between two branches.
 CHECKED_CLANG = (
     "-O0",
-    "-fsanitize-coverage=trace-pc,no-prune",
+    "-fsanitize-coverage=trace-pc,bb,no-prune",
     "-mllvm",
     "-tsan-instrument-read-before-write=1",
     "-mllvm",
     "-tsan-distinguish-volatile=1",
-    "-fsanitize=alignment,array-bounds",  # the same calls as of g++; these do add basic blocks
+    "-fsanitize=alignment,array-bounds",  # the same calls as of g++; clang.py takes their basic blocks out
     "-fstrict-flex-arrays=3",  # else the last array of a structure counts as one without an end
 )
 WARNINGS = ("-Wno-unused", "-Wno-unknown-pragmas", "-Wno-attributes")
@@ -105,7 +106,7 @@ def _tree_hash(*folders):
 
 
 # A build depends on how it is made as well.
-_HOW = "".join((HERE / name).read_text("utf-8") for name in ("build.py", "link.py", "source.py"))
+_HOW = "".join((HERE / name).read_text("utf-8") for name in ("build.py", "clang.py", "link.py", "source.py"))
 
 
 def _hash(*parts):
@@ -231,6 +232,8 @@ def compile_kernel(source, name, *, defines, filename, first_line, mode):
         machine_code = with_unset_nan(assembly.read_text("utf-8"), source)
         if polls:
             machine_code = without_plain_hooks(machine_code)
+        if compiler()[1] == "clang":
+            machine_code = as_of_gcc(machine_code, source)
         assembly.write_text(with_red_zones(machine_code) if mode == "checked" else machine_code, "utf-8")
         dynamic = [_dynamic_shared_object()] if "simt_dynamic_buffer" in text else []
         done = link(assembly, path, [*dynamic, runtime_library()])
