@@ -1,4 +1,4 @@
-"""What clang++'s kernels need to count as g++'s do (simt/clang.py).
+"""What clang++'s kernels need to count as g++'s do (simt/clang.py, runtime/hooks.cpp).
 
 The tests of kernels hold under both compilers; COURSE_CXX says which.
 """
@@ -25,6 +25,29 @@ __global__ void none(const float* x, float* out, int n) {
     long long after = clock64();
     out[threadIdx.x] = after - before;
 }
+__global__ void written_and_read(const float* x, float* out, int n) {
+    __shared__ float s[32];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    out[t] = s[t] + 1.f;
+    out[t] += x[t];
+}
+__global__ void read_after_a_barrier(const float* x, float* out, int n) {
+    __shared__ float s[32];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    out[t] = s[t];
+    __threadfence();
+    out[t] += 1.f;
+}
+__global__ void read_by_a_neighbour(const float* x, float* out, int n) {
+    __shared__ float s[32];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncwarp();
+    out[t] = s[31 - t];
+}
 }
 """
 
@@ -36,6 +59,16 @@ def _run(profile, name, n=0):
 
 def test_a_checked_index_is_no_step(profile):
     assert _run(profile, "indices")[1].tolist() == _run(profile, "none")[1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "loads", "shared_loads"),
+    [("written_and_read", 2, 0), ("read_after_a_barrier", 2, 1), ("read_by_a_neighbour", 1, 1)],
+)
+def test_a_number_just_written_is_not_read_again(profile, name, loads, shared_loads):
+    ledger = _run(profile, name)[0].ledger()
+    assert ledger["global_load"]["bytes"] == 32 * 4 * loads
+    assert ledger["shared_load"]["bytes"] == 32 * 4 * shared_loads
 
 
 CHECK = """\

@@ -163,6 +163,7 @@ SIMT_EXPORT void simt_atomic(int op, int type, int scope, void* address, const v
     uintptr_t code = SIMT_CODE();
     yield_on_atomic();  // before the access: what other threads do meanwhile must be seen by it
     unsigned bytes = width_of(type);
+    SIMT_OF_CLANG(current->stored_at = 0;)
     if (launch->checked) {
         // A read-modify-write is recorded as one strong write; update_cell counts the atomic as a read too.
         if (op == COMPARE) excuse_recent_reads(reinterpret_cast<uintptr_t>(address));

@@ -67,6 +67,7 @@ static void start_fiber(Block& block, unsigned number) {
     fiber.issues_async = 0;
     fiber.waited = 0;
     fiber.misaligned_at = 0;
+    SIMT_OF_CLANG(fiber.stored_at = 0;)
     fiber.same_reads = 0;
     fiber.pending_race.open = false;
     fiber.copies.clear();

@@ -60,6 +60,7 @@ SIMT_EXPORT int simt_barrier(int op, int predicate) { return wait_at_barrier(op,
 
 // __threadfence and its _block and _system forms.
 SIMT_EXPORT void simt_fence(int scope) {
+    SIMT_OF_CLANG(current->stored_at = 0;)
     if (!launch->checked) __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else fence(static_cast<Scope>(scope));  // fibers of one worker need no hardware fence
 }
@@ -68,6 +69,7 @@ SIMT_EXPORT void simt_fence(int scope) {
 SIMT_EXPORT void simt_copy(void* destination, const void* source, unsigned bytes) {
     if (launch->checked) {
         uintptr_t code = SIMT_CODE();
+        SIMT_OF_CLANG(current->stored_at = 0;)
         on_access(reinterpret_cast<uintptr_t>(source), bytes, false, Order::plain, code);
         on_access(reinterpret_cast<uintptr_t>(destination), bytes, true, Order::plain, code);
     }
@@ -120,9 +122,24 @@ SIMT_EXPORT void simt_trap() { stop_launch(Stop::trap, SIMT_CODE()); }
 // The instrumentation callbacks of the checked build: before each access, and at the start of each basic block.
 // `current` is null in what runs outside a kernel, such as a library's initialisers.
 
+#if defined(__clang__)
+// Its checked build is not optimised and reads again what the same basic block has just written. g++ has that number in a
+// register, as a GPU has: such a read is none.
+static inline void sanitizer_access(const void* pointer, unsigned bytes, bool is_write, uintptr_t code) {
+    if (!current) return;
+    Fiber& self = *current;
+    auto address = reinterpret_cast<uintptr_t>(pointer);
+    if (!is_write && self.stored_at == address && self.stored_bytes == bytes) return;
+    on_access(address, bytes, is_write, Order::plain, code);
+    if (!is_write || is_local(self, address)) return;
+    self.stored_at = address;
+    self.stored_bytes = bytes;
+}
+#else
 static inline void sanitizer_access(const void* address, unsigned bytes, bool is_write, uintptr_t code) {
     if (current) on_access(reinterpret_cast<uintptr_t>(address), bytes, is_write, Order::plain, code);
 }
+#endif
 
 // A volatile access is relaxed in PTX's terms: it does not race with another one, and it carries released clocks.
 static inline void volatile_access(const void* pointer, unsigned bytes, bool is_write, uintptr_t code) {
@@ -139,12 +156,14 @@ static inline void volatile_access(const void* pointer, unsigned bytes, bool is_
 static void range_access(const void* address, size_t bytes, bool is_write, uintptr_t code) {
     auto from = reinterpret_cast<uintptr_t>(address);
     size_t piece = 16;
+    SIMT_OF_CLANG(if (current && !is_local(*current, from)) current->stored_at = 0;)
     while ((from | bytes) % piece) piece /= 2;
     if (bytes == 16) piece = 16;  // a float4, which must be aligned (vector_types.h)
     // A type that asks for more than its address has: g++ calls a load a range where it knows that it is misaligned.
     if (current && current->misaligned_at == from && bytes % current->misaligned_for == 0) piece = current->misaligned_for;
     for (size_t done = 0; done < bytes; done += piece)
         sanitizer_access(reinterpret_cast<void*>(from + done), static_cast<unsigned>(piece), is_write, code);
+    SIMT_OF_CLANG(if (current && !is_local(*current, from)) current->stored_at = 0;)
 }
 
 // The callbacks of ThreadSanitizer's interface for one width. An unaligned one is a structure's member or a packed
@@ -217,6 +236,7 @@ SIMT_EXPORT void __sanitizer_cov_trace_pc() {
     uintptr_t code = SIMT_CODE();
     if (++self.steps > launch->step_limit) stop_at_step_limit(self.last_code ? self.last_code : code);
     self.last_code = code;
+    SIMT_OF_CLANG(self.stored_at = 0;)
     if (launch->stop.load(std::memory_order_relaxed)) stop_launch(Stop::none, code);
     record_block(code);
 }

@@ -25,6 +25,7 @@ constexpr unsigned SPIN_ACCESSES = 16;  // atomics of one thread before it yield
 // The caller sets `wait` or `spinning` before, so that the scheduler knows what the thread is waiting for.
 void yield_to_scheduler() {
     Fiber* self = current;
+    SIMT_OF_CLANG(if (self->wait != Wait::ready) self->stored_at = 0;)
     current = nullptr;
     simt_switch(&self->stack_pointer, worker->scheduler_stack_pointer);
 }

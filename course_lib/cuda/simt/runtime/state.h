@@ -23,6 +23,13 @@ extern "C" struct SimtIndex {
     unsigned x, y, z;
 };
 
+// What only the runtime of clang++'s kernels needs; g++ sees nothing of it.
+#if defined(__clang__)
+#define SIMT_OF_CLANG(...) __VA_ARGS__
+#else
+#define SIMT_OF_CLANG(...)
+#endif
+
 namespace simt {
 
 constexpr unsigned LANES = 32;
@@ -110,6 +117,7 @@ struct Fiber {
     uintptr_t polled_address = 0, polled_code = 0;  // the last volatile read; the same one again is polling
     uintptr_t misaligned_at = 0;  // where the compiler last met a misaligned reference (undefined.cpp)
     unsigned misaligned_for = 1;  // the alignment of its type
+    SIMT_OF_CLANG(uintptr_t stored_at = 0; unsigned stored_bytes = 0;)  // the last write in this basic block (hooks.cpp)
 
     // Of the barrier or collective that the thread waits in. Set by the hook, read by the thread that completes it.
     uintptr_t wait_code = 0;  // its code address
