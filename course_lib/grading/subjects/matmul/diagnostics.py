@@ -23,6 +23,7 @@ def diagnose_matmul(evidence, block_k):
     if sizes is None:
         return None
     looks = (
+        lambda: _not_begun(evidence, sizes["size_k"], block_k),
         lambda: _by_terms(evidence.readings.get("terms"), sizes["size_k"], block_k),
         lambda: _by_axis(evidence.readings.get("rows"), sizes["size_k"], "row"),
         lambda: _by_axis(evidence.readings.get("columns"), sizes["size_k"], "column"),
@@ -47,6 +48,25 @@ def _by_infinite(evidence):
         f"Right for finite numbers; in the case {case.case.name!r} out is NaN where it must be infinite: the infinite "
         "number was multiplied by a 0 from beyond the end of k. Is it still in one tile, from the step before, when "
         "the tail of the other holds 0? Beyond the end of k both must hold 0.",
+    )
+
+
+def _not_begun(evidence, size_k, block_k):
+    """Only where all is NaN with whole tiles as well: what a register holds may be NaN, and then it is no tail."""
+    out = evidence.readings.get("terms")
+    if out is None or not bool(out.isnan().all()):
+        return None
+    whole = (
+        case
+        for case in evidence.failing()
+        if case.ran and case.case.sizes["size_k"] % block_k == 0 and bool(case.first.outputs["out"].isnan().all())
+    )
+    if (case := next(whole, None)) is None:
+        return None
+    return Diagnosis(
+        "not_begun",
+        f"With a and b full of ones and size_k = {size_k}, each number of out is NaN, and so it is in the case "
+        f"{case.case.name!r}, where k has no tail. acc was not set to 0: it began with what the register held.",
     )
 
 
