@@ -107,7 +107,11 @@ def test_no_instruction_is_left_without_a_line():
     ("source", "name"),
     [
         ("*reinterpret_cast<int*>(&s[1]) = 3;", "__tsan_write4"),
+        ("// packed as halves\n*reinterpret_cast<int*>(&s[1]) = 3;", "__tsan_write4"),
         ("struct __attribute__((packed)) P { char a; int b; };", "__tsan_unaligned_write4"),
+        ("struct __attribute__((aligned(2), __packed__)) P { char a; int b; };", "__tsan_unaligned_write4"),
+        ("struct [[gnu::packed]] P { char a; int b; };", "__tsan_unaligned_write4"),
+        ("#pragma pack(push, 1)", "__tsan_unaligned_write4"),
     ],
 )
 def test_only_members_of_packed_structures_are_unaligned_by_right(source, name):

@@ -10,6 +10,7 @@ _NO_LINE = re.compile(r"^\s*\.loc\s+\d+\s+0\s.*\n", re.MULTILINE)
 _CALL = re.compile(r"\s*(?:callq?|bl)\s+(\w+)")
 _BLOCK, _CHECK = "__sanitizer_cov_trace_pc", "__ubsan_handle_"
 _UNALIGNED = re.compile(r"\b__tsan_unaligned_")
+_PACKED = re.compile(r"(?:[(,]|::)\s*(?:__)?packed(?:__)?\s*[\]),]|#\s*pragma\s+pack\b")
 
 
 def as_of_gcc(assembly, source):
@@ -57,4 +58,4 @@ def with_whole_accesses(assembly, source):
     clang lowers the alignment of `*reinterpret_cast<int*>(&s[1])` to that of the array, and then checks no other. A
     structure is a call of memcpy for it; only the members of a packed one are unaligned by right.
     """
-    return assembly if re.search(r"\bpacked\b", source) else _UNALIGNED.sub("__tsan_", assembly)
+    return assembly if _PACKED.search(source) else _UNALIGNED.sub("__tsan_", assembly)
