@@ -138,12 +138,13 @@ SIMT_INLINE void __brkpt() { simt_trap(); }
 #define printf simt_printf
 #include "assert.h"
 
-// ---- entry point, called by the runtime once for each thread ----
+// ---- entry point, called by the runtime once for each thread: no access, check or block of it is the kernel's ----
 #if defined(__clang__)
-#define SIMT_ENTRY __attribute__((visibility("default"), no_sanitize("thread", "coverage"), noinline))
+#define SIMT_UNSEEN no_sanitize("thread", "coverage", "alignment")
 #else
-#define SIMT_ENTRY __attribute__((visibility("default"), no_sanitize("thread"), no_sanitize_coverage, noinline))
+#define SIMT_UNSEEN no_sanitize("thread"), no_sanitize("alignment"), no_sanitize_coverage
 #endif
+#define SIMT_ENTRY __attribute__((visibility("default"), SIMT_UNSEEN, noinline))
 namespace simt {
 template <size_t... I>
 struct Indices {};
@@ -166,7 +167,7 @@ SIMT_ENTRY void call_with(void (*kernel)(A...), void** arguments, Indices<I...>)
     kernel(*static_cast<typename Plain<A>::type*>(arguments[I])...);
 }
 template <class... A>
-SIMT_ENTRY void call(void (*kernel)(A...), void** arguments) {
+static inline __attribute__((always_inline, SIMT_UNSEEN)) void call(void (*kernel)(A...), void** arguments) {
     call_with(kernel, arguments, typename MakeIndices<sizeof...(A)>::type());
 }
 }  // namespace simt
