@@ -54,15 +54,11 @@ def rows_of(load, options):
     few = load["num_tokens"] <= ops.MAX_TOKENS
     variants = {"01_gemv": ops.plan} if few else {"02_gemm": ops.plan_gemm, "03_wgmma": ops.plan_wgmma}
     for variant, plan in variants.items():
-        layer.ours(variant, "cuda", partial(_prepared, plan, x, packed, scales, zeros))
+        layer.ours(variant, "cuda", lambda plan=plan: poisoned(plan(x, packed, scales, zeros)))
     dense = reference.dequantised(packed, scales, zeros, size_k).to(dtype)
     layer.torch("F.linear, 16 bits", lambda: lambda: (F.linear(x, dense),))
     layer.peer("_weight_int4pack_mm", lambda: torch_int4(x, q, scales, zeros))
     yield from layer.rows(load)
-
-
-def _prepared(plan, *tensors):
-    return poisoned(plan(*tensors))
 
 
 def error_of(outputs, want):

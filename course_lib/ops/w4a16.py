@@ -173,7 +173,8 @@ def plan_wgmma(x, packed, scales, zeros, *, out=None, tiles=None, num_splits=Non
             "not begin at one of 16 bytes: use gemm."
         )
     tiles = tiles or choose_wgmma_tiles(num_tokens, size_n, slots(x, 1))
-    block_m, block_n, groups = tiles["BLOCK_M"], 128 * tiles["ROW_TILES"], STRETCH * len(scales) // size_k
+    defines = _defines(x, scales) | tiles
+    block_m, block_n, groups = tiles["BLOCK_M"], 128 * tiles["ROW_TILES"], STRETCH // defines["GROUP"]
     grid = ceil_div(num_tokens, block_m), ceil_div(size_n, block_n)
     num_slots = slots(x, 2 if tiles["ROW_TILES"] == 1 else 1)  # the smaller leave room for a second block
     num_splits = num_splits or choose_num_splits(
@@ -189,8 +190,7 @@ def plan_wgmma(x, packed, scales, zeros, *, out=None, tiles=None, num_splits=Non
     maps = [cuda.tensor_map(tensor, box=box) for tensor, box in boxes]
     arguments = (x, *maps, out, partial, counters, num_tokens, size_n, size_k, stride)
     return cuda_launch(
-        "w4a16/03_wgmma", (*grid, num_splits), 384, arguments, (out,), defines=_defines(x, scales) | tiles,
-        shared_bytes=shared_bytes,
+        "w4a16/03_wgmma", (*grid, num_splits), 384, arguments, (out,), defines=defines, shared_bytes=shared_bytes
     )  # fmt: skip
 
 
