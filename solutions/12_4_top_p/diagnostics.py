@@ -202,7 +202,7 @@ def _say(case):
 
 def little_memory(case, ledger):
     """Diagnosis or None: an answer holds no more than MOST times the logits, and takes few numbers out of torch."""
-    if ledger["left"] > LEFT * case.sizes["num_rows"]:  # first: bytes of objects differ a little from run to run
+    if ledger["left"] > LEFT * case.sizes["num_rows"]:
         return Diagnosis(
             "left_torch",
             f"Every token is right (case {case.name!r}), but {ledger['left']:,} numbers left torch for a numpy array "

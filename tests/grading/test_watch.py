@@ -57,6 +57,11 @@ def test_arrays_and_lists_count(line):
     assert ledger["tensor_bytes"] == 0 and ledger["object_bytes"] >= BYTES
 
 
+def test_what_operators_leave_in_pythons_caches_does_not_count():
+    ledger = watched("x[0, 0].item()", "for _ in range(2000): x[:1, :4] + 1.0")
+    assert ledger["object_bytes"] < 24 * 1024
+
+
 def test_exponentials_and_products_count_by_their_largest():
     ledger = watched("weights = torch.exp(x[:, :8])", "weights @ x[:8, :4]", "torch.exp(x[0])")
     assert (ledger["exponentials"], ledger["longest"], ledger["terms"]) == (COLS, COLS, 8)

@@ -9,6 +9,7 @@ May import: torch.
 
 import functools
 import math
+import sys
 import tracemalloc
 import weakref
 
@@ -78,6 +79,10 @@ class Watch(TorchDispatchMode):
         if name == "_local_scalar_dense":
             tracemalloc.start()
         made = func(*args, **(kwargs or {}))
+        if tracemalloc.is_tracing():
+            # torch makes a new str for each look at an attribute; Python's cache of attributes keeps up to 4,096 of them,
+            # which are not the answer's
+            sys._clear_type_cache()
         for tensor in _tensors((made,)):
             self._know(tensor, counts=True)
         if name in _EXPONENTIALS and isinstance(made, Tensor):
