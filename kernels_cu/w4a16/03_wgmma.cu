@@ -38,6 +38,7 @@
 #define WARPGROUP 128        // threads
 #define NUM_CONSUMERS 2      // warpgroups that multiply; one more copies
 #define NUM_THREADS ((NUM_CONSUMERS + 1) * WARPGROUP)
+#define STAGES_READ 1        // a named barrier
 #if ROW_TILES == 1
 #define BLOCKS_PER_SM 2         // while one begins or ends, the other streams
 #define CONSUMER_REGISTERS 96   // 2 * 128 * 96 + 128 * 48 <= 30720: what 384 threads get at 80 each
@@ -241,12 +242,13 @@ gemm_kernel(const ELEMENT* x, const __grid_constant__ TensorMap packed_map, cons
         const int token = first_token + lane / 4, k = 32 * warp + 8 * (lane % 4);
         const Tokens tokens = {x + token * stride_x + k, num_tokens - token, size_k - k, stride_x};
         produce(smem, barriers, &packed_map, &scales_map, &zeros_map, tokens, first_row, first_stretch, end_stretch);
+        named_barrier_sync(STAGES_READ, NUM_THREADS);
     } else {
         setmaxnreg_inc<CONSUMER_REGISTERS>();
         const int own_row = (warpgroup - 1) * WARPGROUP_ROWS;
         float acc[ROW_TILES][BLOCK_M / 2] = {};
         consume(acc, smem, barriers, end_stretch - first_stretch, own_row);
-        named_barrier_sync(1, NUM_CONSUMERS * WARPGROUP);  // separates the other warpgroup's reads of stages from the sums in their place
+        named_barrier_sync(STAGES_READ, NUM_THREADS);  // separates all reads of stages from the sums in their place
 #pragma unroll
         for (int e = 0; e < ROW_TILES * BLOCK_M / 2; ++e) {  // lane 4 g + t: rows g and g + 8, tokens 8 j + 2 t and 8 j + 2 t + 1
             const int r = e / (BLOCK_M / 2), i = e % (BLOCK_M / 2);
