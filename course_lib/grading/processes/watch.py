@@ -80,8 +80,8 @@ class Watch(TorchDispatchMode):
             tracemalloc.start()
         made = func(*args, **(kwargs or {}))
         if tracemalloc.is_tracing():
-            # torch makes a new str for each look at an attribute; Python's cache of attributes keeps up to 4,096 of them,
-            # which are not the answer's
+            # torch makes a new str for each look at an attribute, and Python's cache of attributes keeps up to 4,096 of
+            # them: not the answer's memory
             sys._clear_type_cache()
         for tensor in _tensors((made,)):
             self._know(tensor, counts=True)
