@@ -3,18 +3,26 @@
 May import: errors, ops._foundation, ops.norm, torch.
 """
 
+import functools
+
 import torch
 
 from ._foundation.checks import require_language
 from ._foundation.launch import Launches, all_ran, cuda_launch, triton_launch
-from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, require_vector, row_shape, row_stride
+from ._foundation.rows import ROW_ELEMENTS, access_width, as_rows, few_rows, require_vector, row_shape, row_stride
 from ._foundation.sizes import ceil_div
 from ._foundation.splits import slots
 from ._foundation.typed import typed
 from .norm import tile_of
 
-CHUNKS, MAX_THREADS = 2, 512  # of a thread, of a row: 8,192 numbers of 16 bits in registers
-SM_THREADS = 512  # of a multiprocessor that walk over rows: about 110 registers each
+CHUNKS = 2  # of a thread
+MAX_CHUNKS = {
+    1: 4,
+    2: 3,
+}  # by partial sums, where a row has more than BLOCK_THREADS * CHUNKS: 128 registers hold no more
+BLOCK_THREADS = 512
+SM_THREADS = 512  # of a multiprocessor that walk over rows: up to 128 registers each
+MAX_STAGES, RING_BYTES = 4, 128 << 10  # pairs of rows of a block, in shared memory: as many as are worth it
 COLUMN_ROWS = 32
 
 
@@ -41,7 +49,7 @@ def rms_norm_backward(d_out, x, weight, *, eps=1e-6, d_residual=None, out=None, 
 
     Notes
     -----
-    Cost      3 * num_rows * num_cols * itemsize bytes (4 with d_residual), and 8 bytes a column for each thread group
+    Cost      3 * num_rows * num_cols * itemsize bytes (4 with d_residual), and 8 bytes a column for each block
     """
     options = {"eps": eps, "d_residual": d_residual, "out": out, "num_blocks": num_blocks, "language": language}
     return all_ran(plan_rms_norm_backward(d_out, x, weight, **options))
@@ -104,14 +112,36 @@ def _plan(variant, language, tensors, sizes, out, num_sums, num_blocks, more):
         walk = triton_launch(f"norm/{variant}", (num_parts,), (*tensors, partial, *sizes), constants, (out, partial))
     else:
         width = access_width(rows.shape[1], *(tensor for tensor in tensors if tensor is not None))
-        shape = row_shape(rows, width, chunks=CHUNKS, max_threads=MAX_THREADS)
+        shape, shared_bytes = _shape(rows, width, num_sums)
         groups, block = shape["ROWS_PER_BLOCK"], shape["THREADS_PER_ROW"] * shape["ROWS_PER_BLOCK"]
         grid = num_blocks or min(ceil_div(len(rows), groups), slots(rows, max(1, SM_THREADS // block)))
-        partial = _partial(rows, num_sums, grid * groups)
+        partial = _partial(rows, num_sums, grid)
         arguments, defines = (*tensors, partial, *sizes), shape | {"ELEMENT": ROW_ELEMENTS[rows.dtype]}
-        walk = cuda_launch(f"norm/{variant}", (grid,), block, arguments, (out, partial), defines=defines)
+        walk = cuda_launch(
+            f"norm/{variant}", (grid,), block, arguments, (out, partial), defines=defines, shared_bytes=shared_bytes
+        )  # fmt: skip
     sums = column_sums(partial, rows.dtype, language)
     return Launches((walk, sums), (out, *sums.outputs[0].unbind(0)))
+
+
+def _shape(rows, width, num_sums):
+    """(macros that say how threads share the rows, dynamic shared memory of a block)."""
+    chunks = CHUNKS if rows.shape[1] <= BLOCK_THREADS * CHUNKS * width else MAX_CHUNKS[num_sums]
+    shape = row_shape(rows, width, chunks=chunks, max_threads=BLOCK_THREADS)
+    if not few_rows(rows):
+        shape["ROWS_PER_BLOCK"] = max(1, BLOCK_THREADS // shape["THREADS_PER_ROW"])
+    threads, room = shape["THREADS_PER_ROW"] * shape["ROWS_PER_BLOCK"], min(RING_BYTES, _shared_bytes(rows.device))
+    chunk_bytes = 2 * threads * width * rows.element_size()  # of a stage, for each of CHUNKS
+    shape["CHUNKS"] = min(shape["CHUNKS"], room // chunk_bytes)
+    shape["NUM_STAGES"] = min(MAX_STAGES, room // (shape["CHUNKS"] * chunk_bytes))
+    return shape, shape["NUM_STAGES"] * shape["CHUNKS"] * chunk_bytes
+
+
+@functools.cache
+def _shared_bytes(device):
+    """Shared memory for the rows of a block; on the CPU that of an H200, so that plans look the same."""
+    most = torch.cuda.get_device_properties(device).shared_memory_per_block_optin if device.type == "cuda" else 232_448
+    return most - 1024  # without the sums of warps
 
 
 def _partial(rows, num_sums, num_parts):

@@ -118,6 +118,8 @@ __device__ __forceinline__ void write_floats(float* target, const float (&number
     }
 }
 
+__host__ __device__ constexpr int power_of_two(int least) { return least <= 1 ? 1 : 2 * power_of_two((least + 1) / 2); }
+
 // region: row_sums
 // The sums of `values` over the ROW_THREADS threads of a row, for all of them. All threads of the block take part; rows
 // are neighbouring groups of threads, a power of two up to 32 or whole warps. reduce_smem (COUNT, warps of the block) is used
@@ -140,12 +142,13 @@ __device__ __forceinline__ void row_sums(float (&values)[COUNT], float* reduce_s
         if (lane == 0) reduce_smem[i * num_warps + warp] = values[i];
     }
     __syncthreads();  // separates the warps' writes of their sums from the reads of all of them
+    constexpr int SHARE = power_of_two(WARPS);    // lanes that add up the sums of the warps, each group of so many for itself
     const int first_warp = warp / WARPS * WARPS;  // of this row
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        values[i] = lane < WARPS ? reduce_smem[i * num_warps + first_warp + lane] : 0.0f;
+        values[i] = lane % SHARE < WARPS ? reduce_smem[i * num_warps + first_warp + lane % SHARE] : 0.0f;
 #pragma unroll
-        for (int offset = WARP_SIZE / 2; offset > 0; offset /= 2) {
+        for (int offset = SHARE / 2; offset > 0; offset /= 2) {
             values[i] += __shfl_xor_sync(ALL_LANES, values[i], offset);
         }
     }
