@@ -30,7 +30,7 @@
 #include "common/four_bits.cuh"      // pair_of, scaled
 #include "common/half_types.cuh"     // pack_pair
 #include "common/last_block.cuh"     // is_last_block
-#include "common/named_barrier.cuh"  // named_barrier_sync
+#include "common/named_barrier.cuh"  // named_barrier_sync_apart
 #include "common/ring.cuh"           // Ring: stage and parity
 #include "common/setmaxnreg.cuh"
 #include "common/tma.cuh"    // TensorMap, tma_load_2d, fence_proxy_async, mbarrier_…
@@ -242,13 +242,13 @@ gemm_kernel(const ELEMENT* x, const __grid_constant__ TensorMap packed_map, cons
         const int token = first_token + lane / 4, k = 32 * warp + 8 * (lane % 4);
         const Tokens tokens = {x + token * stride_x + k, num_tokens - token, size_k - k, stride_x};
         produce(smem, barriers, &packed_map, &scales_map, &zeros_map, tokens, first_row, first_stretch, end_stretch);
-        named_barrier_sync(STAGES_READ, NUM_THREADS);
+        named_barrier_sync_apart(STAGES_READ, NUM_THREADS);
     } else {
         setmaxnreg_inc<CONSUMER_REGISTERS>();
         const int own_row = (warpgroup - 1) * WARPGROUP_ROWS;
         float acc[ROW_TILES][BLOCK_M / 2] = {};
         consume(acc, smem, barriers, end_stretch - first_stretch, own_row);
-        named_barrier_sync(STAGES_READ, NUM_THREADS);  // separates all reads of stages from the sums in their place
+        named_barrier_sync_apart(STAGES_READ, NUM_THREADS);  // separates all reads of stages from the sums in their place
 #pragma unroll
         for (int e = 0; e < ROW_TILES * BLOCK_M / 2; ++e) {  // lane 4 g + t: rows g and g + 8, tokens 8 j + 2 t and 8 j + 2 t + 1
             const int r = e / (BLOCK_M / 2), i = e % (BLOCK_M / 2);
