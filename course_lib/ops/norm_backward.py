@@ -102,7 +102,7 @@ def _checked(d_out, x, weight, out, language):
 
 
 def _plan(variant, language, tensors, sizes, out, num_sums, num_blocks, more):
-    """The pass over the rows, which leaves `num_sums` partial gradients a group of threads, and their sums."""
+    """The pass over the rows, which leaves `num_sums` partial gradients a block, and their sums."""
     rows = tensors[1]
     if language == "triton":
         block_n = tile_of(rows)["BLOCK_N"]
