@@ -11,7 +11,7 @@ from scale_kernel import GOOD, HEAD, N, X, first_fault, scale_run
 from course_lib.book.regions import included, solved
 from course_lib.grading.exercise import registry, submissions
 from course_lib.grading.judge.judge import judge
-from course_lib.grading.processes import isolation
+from course_lib.grading.processes import child_cuda, isolation
 from course_lib.grading.processes.protocol import Change, ChildTask
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,6 +22,10 @@ def run(source, *, schedules=("forward", "reverse"), block=(64, 1, 1), constants
     return isolation.run_task(
         ChildTask("cuda", source, "scale_kernel", (case,), filename="In [3]", first_line=2, **limits)
     )
+
+
+def test_the_kernel_that_builds_the_machine_runs():
+    child_cuda.build_machine()  # where the machine is built, whatever it raises goes to the first answer
 
 
 def body(*lines):

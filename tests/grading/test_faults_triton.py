@@ -41,6 +41,13 @@ def test_a_right_kernel_has_outputs_ledger_and_no_fault():
     assert only.ledger["global_load"]["bytes"] == 4 * N
 
 
+def test_what_every_launch_needs_is_ready_before_the_answer_begins():
+    asks = "from triton.runtime.interpreter import InterpretedFunction\nprint(len(InterpretedFunction.rewritten_fn))\n"
+    result = run(source=asks + HEAD + "".join(f"    {line}\n" for line in GOOD))
+    assert first_fault(result) is None
+    assert int(result.printed) > 20, "functions of triton.language, tl.max among them"
+
+
 def test_what_numpy_says_of_the_interpreter_is_not_printed_by_the_answer():
     noisy = "x = tl.load(x_ptr + cols, mask=cols < n, other=0.0)", "y = tl.exp(x * 1000.0)", GOOD[1]
     result = run('print("mine")', *noisy)

@@ -27,8 +27,10 @@ class LineTable:
     def resolve(self, codes):
         """Look up many code addresses with one call of addr2line; `location`, `caller` and `line` use the result."""
         missing = sorted(set(codes) - self._known.keys())
+        if not missing:
+            return
         tool = shutil.which("addr2line") or shutil.which("llvm-addr2line") or shutil.which("llvm-symbolizer")
-        if not missing or not tool:
+        if not tool:
             return
         text = subprocess.run(
             [tool, "-a", "-i", "-e", str(self.path), *map(hex, missing)],

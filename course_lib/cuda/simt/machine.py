@@ -114,7 +114,8 @@ class Module:
         KernelFault   crash, deadlock, endless loop, failed assertion
         """
         self._need("fast")
-        result, memory, printed = self._run(grid, block, arguments, shared_bytes, checked=False)
+        memory = Memory(self.parameters, arguments, ())
+        result, printed = self._run(grid, block, arguments, shared_bytes, memory, checked=False)
         _show(printed)
         if STOPS[result["stop"]] != "none":
             findings = self._findings(result, memory)
@@ -144,17 +145,17 @@ class Module:
             raise LaunchError(f"schedule is {schedule!r}; it must be one of {', '.join(SCHEDULES)}.")
         self._need("checked")
         options = {"schedule": SCHEDULES.index(schedule), "seed": seed, "step_limit": step_limit or STEP_LIMIT}
-        options |= {"outputs": outputs, "checked": True, "timeline": timeline}
+        options |= {"checked": True, "timeline": timeline}
         with _lock:
-            before = Memory(self.parameters, arguments, outputs).copy()
-            result, memory, printed = self._run(grid, block, arguments, shared_bytes, **options)
+            memory = Memory(self.parameters, arguments, outputs)
+            before = memory.copy()
+            result, printed = self._run(grid, block, arguments, shared_bytes, memory, **options)
             # __device__ variables keep their values between launches: a repeated launch would start from others.
             repeatable = not any(one.kind == "device" for one in self.variables)
             if STOPS[result["stop"]] == "none" and repeatable:
 
                 def run_again():
-                    repeated, _, text = self._run(grid, block, arguments, shared_bytes, **options)
-                    return repeated, text
+                    return self._run(grid, block, arguments, shared_bytes, memory, **options)
 
                 drop_discarded(result, printed, memory, before, run_again, self._set_inactive_byte)
         _show(printed)
@@ -187,12 +188,10 @@ class Module:
         return findings + [last for last in stop_findings(reader) if not _is_consequence(findings, last)]
 
     def _run(
-        self, grid, block, arguments, shared_bytes, *, checked, schedule=0, seed=0, step_limit=0, outputs=(),
-        timeline=False,
-    ):  # fmt: skip
-        """Launch once. Returns the runtime's result (a dict), the Memory of the launch and what the kernel printed."""
+        self, grid, block, arguments, shared_bytes, memory, *, checked, schedule=0, seed=0, step_limit=0, timeline=False
+    ):
+        """Launch once. Returns the runtime's result (a dict) and what the kernel printed."""
         self._check_shared(shared_bytes)
-        memory = Memory(self.parameters, arguments, outputs)
         buffers = value_buffers(self.parameters, arguments)  # the runtime reads them during the call
         task = Task(
             entry=self._entry,
@@ -216,7 +215,7 @@ class Module:
         result["shared_bytes"] = shared_bytes
         if STOPS[result["stop"]] == "interrupted":
             raise KeyboardInterrupt
-        return result, memory, text
+        return result, text
 
     def _call(self, task, memory):
         """Hand a task to the runtime. Returns its result and the printed text."""

@@ -11,7 +11,7 @@ from . import confine, loops
 from .faults import finding_fault, is_fatal
 from .tensors import Bindings
 
-_SMALLEST = 'extern "C" __global__ void nothing_kernel() {}\n'
+_SMALLEST = 'extern "C" __global__ void nothing_kernel(const float* x, int n) {}\n'
 _LAUNCH_SHARE = 0.4  # of the wall time for one launch: the machine can name the line, the killer of the process cannot
 _STEP_LIMIT = 500_000  # of one thread: a thousand times what a small case needs, reached in a second or two
 _LARGE_LIMIT = 4 * _STEP_LIMIT  # where a case is large enough to run in order alone; the small ones came before it
@@ -37,7 +37,7 @@ def preload():
             silent = os.open(os.devnull, os.O_RDWR)
             os.dup2(silent, 1)
             os.dup2(silent, 2)
-            course_lib.cuda.compile(_SMALLEST, checked=True).profile(1, 1)
+            build_machine()
         except Exception:
             pass  # the first answer will meet the same error, and say it to the learner
         finally:
@@ -45,15 +45,25 @@ def preload():
     return pid
 
 
+def build_machine():
+    """Compile and run the smallest kernel, which builds what is missing of the SIMT machine."""
+    import torch
+
+    from course_lib import cuda
+
+    cuda.compile(_SMALLEST, checked=True).profile(1, 1, torch.zeros(1), 1)
+
+
 @functools.cache
 def load_machine():
-    """Before a fork for a CUDA answer, once the machine is built: load it here, so that no child has to."""
-    try:
-        from course_lib.cuda.simt.build import checked_key
-        from course_lib.cuda.simt.machine import load_runtime
+    """Before a fork for a CUDA answer, once the machine is built: load it here, so that no child has to.
 
-        checked_key()
-        load_runtime()
+    With the smallest kernel, which `preload` has built: what reads a kernel's text has its patterns and hashes then.
+    """
+    try:
+        from course_lib import cuda
+
+        cuda.compile(_SMALLEST, checked=True)
     except Exception:
         pass  # the answer will meet the same error, and say it to the learner
 
