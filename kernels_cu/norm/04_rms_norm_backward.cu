@@ -18,6 +18,7 @@
 // gate: -DELEMENT=__nv_bfloat16 -DVEC=1 -DTHREADS_PER_ROW=512 -DROWS_PER_BLOCK=1 -DCHUNKS=4 -DNUM_STAGES=4
 // gate: -DELEMENT=float -DVEC=4 -DTHREADS_PER_ROW=8 -DROWS_PER_BLOCK=64 -DCHUNKS=1 -DNUM_STAGES=4
 // Source    B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", 2019, section 4, arXiv:1910.07467
+#include "common/dependent_launch.cuh"
 #include "common/row_ring.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS, NUM_STAGES
 static_assert(NUM_THREADS <= 512, "THREADS_PER_ROW: a thread needs up to 128 registers, so a block has at most 512");
 #define MIN_BLOCKS (512 / NUM_THREADS)  // of a multiprocessor: 512 threads with 128 registers each
@@ -61,6 +62,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, MIN_BLOCKS)
 rms_norm_backward_kernel(const ELEMENT* d_out, const ELEMENT* x, const ELEMENT* weight, const ELEMENT* d_residual, ELEMENT* dx,
                          float* partial, int num_rows, int num_cols, long long stride_d_out, long long stride_x,
                          long long stride_d_residual, long long stride_dx, float eps) {
+    griddepcontrol_launch_dependents();  // 06_column_sums takes its place where there is room, and waits for the partial sums
     extern __shared__ __align__(16) unsigned char smem[];  // (NUM_STAGES, x and d_out, CHUNKS, NUM_THREADS) chunks, then sums
     __shared__ float reduce_smem[2][2 * NUM_THREADS / WARP_SIZE];  // (rounds, sums * warps): two rounds, so one barrier a round
     const int first = threadIdx.x % THREADS_PER_ROW, group = threadIdx.x / THREADS_PER_ROW, row_chunks = num_cols / VEC;

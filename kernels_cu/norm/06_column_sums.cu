@@ -3,6 +3,7 @@
 // Idea      a block has 32 columns and COLUMN_ROWS rows at once: each warp reads whole lines, and the rest is a small tree
 // Contract  partial (num_sums, num_parts, num_cols) float, contiguous · sums (num_sums, num_cols) ELEMENT, contiguous
 //           the order of additions depends on num_parts alone: the same bits in every run
+//           launched as a dependent of the kernel before (common/dependent_launch.cuh): its blocks are in place when that one ends
 // Launch    grid (ceil(num_cols / 32), num_sums) · block 32 * COLUMN_ROWS · no dynamic shared memory
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
 // Twin      triton_kernels/norm_backward.py: column_sums_kernel
@@ -17,6 +18,7 @@
 #define COLUMN_ROWS 32  // rows that a block reads at once
 #endif
 static_assert((COLUMN_ROWS & (COLUMN_ROWS - 1)) == 0 && COLUMN_ROWS <= 32, "COLUMN_ROWS: the tree halves it; at most 32 warps");
+#include "common/dependent_launch.cuh"
 #include "common/row_chunks.cuh"
 
 extern "C" __global__ void __launch_bounds__(WARP_SIZE * COLUMN_ROWS)
@@ -27,6 +29,7 @@ column_sums_kernel(const float* partial, ELEMENT* sums, int num_parts, int num_c
     partial += static_cast<long long>(blockIdx.y) * num_parts * num_cols;
 
     // region: read
+    griddepcontrol_wait();  // the partial sums are of the kernel before
     float sum[1] = {0.0f};
     if (col < num_cols) {
 #pragma unroll 4
