@@ -17,7 +17,7 @@ import torch
 from course_lib.cuda import simt
 from course_lib.cuda.signature import parse
 from course_lib.cuda.simt import machine
-from course_lib.cuda.simt.memory import OBJECT_KINDS, Memory, value_bytes
+from course_lib.cuda.simt.memory import OBJECT_KINDS, value_bytes
 from course_lib.errors import KernelFault
 
 DRIVER = Path(__file__).with_name("aarch64_driver.cpp")
@@ -126,15 +126,14 @@ class ArmModule(machine.Module):
         block,
         arguments,
         shared_bytes,
+        memory,
         *,
         checked,
         schedule=0,
         seed=0,
         step_limit=0,
-        outputs=(),
         timeline=False,
     ):
-        memory = Memory(self.parameters, arguments, outputs)
         tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
         words = [self.path, int(checked), schedule, seed, 1 if checked else 3, step_limit, 0.5, shared_bytes]
         words += [*machine._triple(grid), *machine._triple(block), len(self._variables)]
@@ -151,7 +150,7 @@ class ArmModule(machine.Module):
         answer, printed = json.loads(self._line()), bytes.fromhex(self._line().strip("-")).decode()
         for value in tensors:
             value.copy_(torch.frombuffer(bytearray.fromhex(self._line()), dtype=value.dtype).view_as(value))
-        return answer | {"shared_bytes": shared_bytes}, memory, printed
+        return answer | {"shared_bytes": shared_bytes}, printed
 
     def _line(self):
         line = self.driver.stdout.readline()
