@@ -24,13 +24,13 @@ def run(source, *, schedules=("forward", "reverse"), block=(64, 1, 1), constants
     )
 
 
-def test_the_kernel_that_builds_the_machine_runs():
-    child_cuda.build_machine()  # where the machine is built, whatever it raises goes to the first answer
-
-
 def body(*lines):
     """A kernel whose own lines begin at line 4 of the cell."""
     return HEAD + "".join(f"  {line}\n" for line in lines) + "}\n"
+
+
+def test_the_kernel_that_builds_the_machine_runs():
+    child_cuda.build_machine()  # where the machine is built, whatever it raises goes to the first answer
 
 
 def test_a_right_kernel_has_outputs_ledger_and_no_fault():
