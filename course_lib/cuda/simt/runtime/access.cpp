@@ -3,21 +3,18 @@
 // Called before the access happens by the sanitizer's callbacks (hooks.cpp), atomics.cpp, async_copy.cpp and
 // tensor_core.cpp, in the checked build only. Memory is one of: the thread's own stack (not recorded), the worker's
 // thread-local segment (shared memory), the arena (tensors), the library's writable segment (__device__ variables).
-#include <sys/mman.h>
-
 #include <algorithm>
 
 #include "async_copy.h"
 #include "requests.h"
 #include "shadow.h"
+#include "tensor_shadow.h"
 #include "wgmma.h"
 
 namespace simt {
 
 static std::vector<Region> regions;                  // the tensors
-static uintptr_t tensors_low = 0, tensors_high = 0;  // the arena: all tensors and their red zones
-// of the arena; mapped without reserve, so untouched cells cost nothing
-static Cell* tensor_cells = nullptr;
+static TensorShadow tensor_shadow;                   // of the arena: all tensors and their red zones
 static std::vector<Cell> device_cells;               // of the library's writable segment
 static SplitCells global_split;                      // of both
 
@@ -113,7 +110,7 @@ static void tensor_access(uintptr_t address, unsigned bytes, bool is_write, Orde
     if (order != Order::copy_landing) record_access(code, address, bytes, flags_of(is_write, order, Space::global));
     Access access = make_access(address, bytes, is_write, order, Space::global, code);
     access.starts_uninitialised = region->starts_uninitialised;
-    update_cells(tensor_cells, tensors_low, access);
+    update_cells(tensor_shadow.cells(address, bytes), tensor_shadow.low(), access);
 }
 
 bool is_inside_global(uintptr_t address, unsigned bytes) {
@@ -128,8 +125,8 @@ void append_global_writes(uintptr_t address, unsigned bytes, std::vector<Stamp>&
     const Library& library = launch->library;
     if (address >= library.data_low && address < library.data_high)
         append_writes(device_cells.data(), library.data_low, address, bytes, global_split, into);
-    else if (address >= tensors_low && address + bytes <= tensors_high)
-        append_writes(tensor_cells, tensors_low, address, bytes, global_split, into);
+    else if (address >= tensor_shadow.low() && address + bytes <= tensor_shadow.high())
+        append_writes(tensor_shadow.cells(address, bytes), tensor_shadow.low(), address, bytes, global_split, into);
 }
 
 void agent_access(uintptr_t address, unsigned bytes, bool is_write, Space space, const Stamp& left) {
@@ -152,7 +149,7 @@ void agent_access(uintptr_t address, unsigned bytes, bool is_write, Space space,
     const Region* region = region_at(address);
     if (is_write && region && region->is_const) report_access(Kind::const_write, space, left.code, address, bytes, true);
     access.starts_uninitialised = region && region->starts_uninitialised;
-    update_cells(tensor_cells, tensors_low, access);
+    update_cells(tensor_shadow.cells(address, bytes), tensor_shadow.low(), access);
 }
 
 // A ring of the last plain reads: a compare-and-swap loop reads its variable plainly a few instructions before the
@@ -181,7 +178,7 @@ void on_access(uintptr_t address, unsigned bytes, bool is_write, Order order, ui
     const Library& library = launch->library;
     uintptr_t shared_offset = address - reinterpret_cast<uintptr_t>(worker->shared_low);
     bool is_shared = shared_offset < worker->tls_bytes;
-    bool is_tensor = address >= tensors_low && address < tensors_high;
+    bool is_tensor = address >= tensor_shadow.low() && address < tensor_shadow.high();
     bool is_device = address >= library.data_low && address < library.data_high;
     if (!is_shared && !is_tensor && !is_device) {
         if (address >= library.map_low && address < library.map_high) return;  // constants of the library
@@ -213,22 +210,14 @@ void start_shared_shadow(Block& block) {
 }
 
 bool start_shadow(const Launch& task, uintptr_t low, uintptr_t high) {
-    tensors_low = low;
-    tensors_high = high;
-    size_t bytes = ((high - low) / 4 + 1) * sizeof(Cell);  // 16 times the arena; zero pages until touched
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return false;
-    tensor_cells = static_cast<Cell*>(memory);
+    if (!tensor_shadow.start(low, high)) return false;
     device_cells.assign((task.library.data_high - task.library.data_low) / 4 + 1, Cell{});
     regions.clear();
     global_split.clear();
     return true;
 }
 
-void end_shadow() {
-    if (tensor_cells) munmap(tensor_cells, ((tensors_high - tensors_low) / 4 + 1) * sizeof(Cell));
-    tensor_cells = nullptr;
-}
+void end_shadow() { tensor_shadow.end(); }
 
 void add_region(const Region& region) { regions.push_back(region); }
 

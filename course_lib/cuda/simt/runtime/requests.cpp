@@ -42,8 +42,13 @@ struct LaneState {
 
 LoopFinder loops;
 std::unordered_map<uint64_t, Counters> counters;
-std::unordered_map<size_t, std::vector<LaneState>> lane_states;  // by slot of the block
-std::unordered_map<uint64_t, size_t> request_of_key;             // of the warp being flushed
+// While the lanes of a warp have all done the same, the state of the first one is that of all, and only that is kept.
+struct BlockState {
+    std::vector<LaneState> lanes;
+    std::vector<char> uniform;  // by warp
+};
+std::unordered_map<size_t, BlockState> block_states;  // by slot of the block
+std::unordered_map<uint64_t, size_t> request_of_key;  // of the warp being flushed
 std::vector<Request> requests;
 size_t recorded_entries = 0;  // of all lanes, not yet flushed
 uint64_t largest[SHARES] = {};
@@ -97,10 +102,7 @@ void add_to_request(uint64_t entry, uint64_t address, uint64_t key, unsigned lan
             if (is_new) {
                 requests.emplace_back();
                 requests.back().key = key;
-                requests.back().code = static_cast<uint32_t>(entry);
-                requests.back().flags = static_cast<uint8_t>(entry >> 56) & 0xf0;
-                requests.back().bytes = static_cast<uint16_t>(entry >> 32);
-                requests.back().base = address;
+                requests.back().describe(entry, address);
             }
             cursor = position->second;
         }
@@ -115,8 +117,8 @@ void add_to_request(uint64_t entry, uint64_t address, uint64_t key, unsigned lan
     }
 }
 
-// Walks through a lane's recording and adds its accesses to the requests of the warp.
-void replay(const Fiber& fiber, LaneState& lane) {
+// Walks through a lane's recording and, where they are to be grouped, adds its accesses to the requests of the warp.
+void replay(const Fiber& fiber, LaneState& lane, bool grouped) {
     const std::vector<uint64_t>& entries = fiber.recording.entries;
     size_t cursor = 0;
     for (size_t i = 0; i < entries.size(); ++i) {
@@ -132,8 +134,43 @@ void replay(const Fiber& fiber, LaneState& lane) {
                 break;
             default:
                 add_to_share(lane, entry);
-                add_to_request(entry, entries[++i], mix(context(lane), entry), fiber.lane, cursor);
+                ++i;
+                if (grouped) add_to_request(entry, entries[i], mix(context(lane), entry), fiber.lane, cursor);
         }
+    }
+}
+
+// True when all lanes of the warp took the same path and made the same accesses, each at its own addresses, no more than
+// 2 GB apart.
+bool is_uniform(const Block& block, const Warp& warp) {
+    const std::vector<uint64_t>& first = block.fibers[warp.first].recording.entries;
+    for (unsigned lane = 1; lane < warp.lanes; ++lane) {
+        const std::vector<uint64_t>& other = block.fibers[warp.first + lane].recording.entries;
+        if (other.size() != first.size()) return false;
+        for (size_t i = 0; i < first.size(); ++i) {
+            if (other[i] != first[i]) return false;
+            if ((first[i] >> 56 & 0x0f) != ENTRY_ACCESS) continue;
+            auto distance = static_cast<int64_t>(other[++i] - first[i]);
+            if (distance != static_cast<int32_t>(distance)) return false;
+        }
+    }
+    return true;
+}
+
+// Where all lanes did the same, the n-th accesses of the lanes are the n-th request: what the keys would say.
+void count_uniform(const Block& block, const Warp& warp) {
+    const std::vector<uint64_t>& first = block.fibers[warp.first].recording.entries;
+    const std::vector<uint64_t>* entries[LANES];
+    for (unsigned lane = 0; lane < warp.lanes; ++lane) entries[lane] = &block.fibers[warp.first + lane].recording.entries;
+    Request request;
+    request.lanes = warp.lanes == LANES ? ~0u : (1u << warp.lanes) - 1;
+    for (size_t i = 0; i < first.size(); ++i) {
+        if ((first[i] >> 56 & 0x0f) != ENTRY_ACCESS) continue;
+        request.describe(first[i], first[i + 1]);
+        ++i;
+        for (unsigned lane = 0; lane < warp.lanes; ++lane)
+            request.offset[lane] = static_cast<int32_t>((*entries[lane])[i] - request.base);
+        count_request(request, counters[uint64_t(request.flags) << 56 | request.code]);
     }
 }
 
@@ -142,10 +179,16 @@ void flush(Block& block, Warp& warp) {
     loops.update();  // before the replay: a recording may hold the first iterations of a new loop
     requests.clear();
     request_of_key.clear();
-    std::vector<LaneState>& lanes = lane_states[block.slot];
+    BlockState& state = block_states[block.slot];
+    LaneState* lanes = &state.lanes[warp.first];
+    char& uniform = state.uniform[warp.first / LANES];
+    bool was_uniform = uniform != 0;
+    uniform = was_uniform && is_uniform(block, warp);
+    if (was_uniform && !uniform) std::fill(lanes + 1, lanes + warp.lanes, lanes[0]);
+    if (uniform) count_uniform(block, warp);
     for (unsigned lane = 0; lane < warp.lanes; ++lane) {
         Fiber& fiber = block.fibers[warp.first + lane];
-        replay(fiber, lanes[fiber.linear]);
+        if (!uniform || lane == 0) replay(fiber, lanes[lane], !uniform);
         recorded_entries -= fiber.recording.entries.size();
         fiber.recording.entries.clear();
     }
@@ -158,7 +201,7 @@ void flush(Block& block, Warp& warp) {
 void reset_requests() {
     loops.clear();
     counters.clear();
-    lane_states.clear();
+    block_states.clear();
     recorded_entries = 0;
     std::fill(largest, largest + SHARES, 0);
     std::fill(products, products + MMA_KINDS, 0);
@@ -166,7 +209,10 @@ void reset_requests() {
 }
 
 void start_block_recording(Block& block) {
-    lane_states[block.slot].assign(block.fibers.size(), LaneState{});
+    BlockState& state = block_states[block.slot];
+    state.lanes.resize(block.fibers.size());
+    for (const Warp& warp : block.warps) state.lanes[warp.first] = LaneState{};
+    state.uniform.assign(block.warps.size(), 1);
     for (Fiber& fiber : block.fibers) {
         fiber.recording.entries.clear();
         fiber.recording.path.assign(1, LoopFinder::ROOT);
@@ -179,7 +225,7 @@ void finish_block_recording(Block& block) {
     for (Warp& warp : block.warps) flush(block, warp);
 }
 
-void abandon_recording() { lane_states.clear(); }
+void abandon_recording() { block_states.clear(); }
 
 void flush_if_large(Block& block) {
     if (recorded_entries > FLUSH_ENTRIES) finish_block_recording(block);

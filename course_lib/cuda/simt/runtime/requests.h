@@ -30,6 +30,12 @@ struct Request {
     uint8_t flags = 0;
     unsigned lanes = 0;   // mask
     int32_t offset[LANES];  // of each lane's address from base: half the size of 32 addresses
+    void describe(uint64_t entry, uint64_t address) {  // an access of a recording (requests.cpp)
+        code = static_cast<uint32_t>(entry);
+        flags = static_cast<uint8_t>(entry >> 56) & 0xf0;
+        bytes = static_cast<uint16_t>(entry >> 32);
+        base = address;
+    }
     uint64_t address(unsigned lane) const { return base + static_cast<uint64_t>(static_cast<int64_t>(offset[lane])); }
 };
 void count_request(const Request& request, Counters& sum);  // traffic.cpp

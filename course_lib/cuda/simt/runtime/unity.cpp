@@ -23,6 +23,7 @@
 #include "scheduler.cpp"
 #include "shadow.cpp"
 #include "tensor_core.cpp"
+#include "tensor_shadow.cpp"
 #include "timeline.cpp"
 #include "tma.cpp"
 #include "tma_rules.cpp"
