@@ -54,13 +54,18 @@ class Solved:
         text = checklist.solution_text(self.exercise)
         return getattr(loading.load(text, self.exercise.solution), self.exercise.entry)
 
-    def compile_for(self, arch):
-        """The Triton function as machine code for `arch`: aot.Compiled."""
+    def request(self):
+        """(function, signature, constexprs, options) with which Triton compiles it."""
         function, run = self.function(), self.run
         bound = Bindings(run)
         kinds = dict(zip(inspect.signature(function.fn).parameters, map(_kind, bound.arguments), strict=False))
         named = {name: value for name, value in run.constants.items() if name not in OPTIONS}
         options = {name: value for name, value in run.constants.items() if name in OPTIONS}
+        return function, kinds, named, options
+
+    def compile_for(self, arch):
+        """The Triton function as machine code for `arch`: aot.Compiled."""
+        function, kinds, named, options = self.request()
         return aot.compile_for(function, kinds, named, arch, **options)
 
 

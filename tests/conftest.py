@@ -12,10 +12,30 @@ import without_grammars  # noqa: F401  before any test imports jsonschema
 # a worker is one of several: BLAS threads that spin on two busy cores made one interpreted test take 28 s, not 0.5 s
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
+import compiled_before as compiled  # noqa: E402
+
 import course_lib  # noqa: E402, F401  chooses Triton's interpreter before any test imports triton
 
 _work = tempfile.TemporaryDirectory(prefix="course-work-")
 os.environ["COURSE_WORK_DIR"] = _work.name  # set here, so that notebook kernels and judges inherit it
+
+
+compiled_before = compiled.compiled_before  # a fixture
+
+
+def pytest_addoption(parser):
+    compiled.add_options(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    compiled.forget_failed(item.config, report)
+    return report
+
+
+def pytest_sessionfinish(session):
+    compiled.store(session.config)
 
 
 @pytest.fixture(scope="session")

@@ -108,13 +108,13 @@ def digest(path):
     """
     text = path.read_text(encoding="utf-8")
     parts = [with_headers_digest(text), nvrtc.version(), repr((architectures(text), variants(text)))]
-    parts += [_statements(HERE / name) for name in ("nvrtc.py", "source.py")]
+    parts += [statements(HERE / name) for name in ("nvrtc.py", "source.py")]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 @functools.cache
-def _statements(path):
-    """A Python file without comments, layout and docstrings."""
+def statements(path):
+    """The text of a Python file, a Path, without comments, layout and docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):

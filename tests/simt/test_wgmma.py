@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from course_lib.cuda import nvrtc, sass
+from course_lib.cuda.source import with_headers_digest
 from course_lib.errors import KernelFault
 from tests.simt import wgmma_model as model
 
@@ -215,9 +216,10 @@ def test_wgmma_needs_a_whole_warpgroup(profile, launch):
 @pytest.mark.parametrize("n", [16, 176, 256])
 @pytest.mark.parametrize("kind, trans", [("f16", (1, 1)), ("bf16", (0, 1)), ("e4m3", (0, 0))])
 @pytest.mark.parametrize("in_registers", [False, True])
-def test_compiles_for_hopper(n, kind, trans, in_registers):
-    cubin = nvrtc.compile_cubin(
-        SOURCE, arch="sm_90a", defines=defines(n, kind, *trans, in_registers), filename="wgmma_kernels.cu"
-    )
+def test_compiles_for_hopper(n, kind, trans, in_registers, compiled_before):
+    macros = defines(n, kind, *trans, in_registers)
+    if compiled_before(with_headers_digest(SOURCE), macros):
+        return
+    cubin = nvrtc.compile_cubin(SOURCE, arch="sm_90a", defines=macros, filename="wgmma_kernels.cu")
     assert cubin.resources["product_kernel"].spill_bytes == 0
     assert ("QGMMA" if kind == "e4m3" else "HGMMA") in sass.disassemble(cubin.code)

@@ -7,7 +7,7 @@ import torch
 
 from course_lib import measure, viz
 from course_lib.cuda import notes, sass, sass_facts
-from course_lib.cuda.source import KERNELS_ROOT
+from course_lib.cuda.source import KERNELS_ROOT, with_headers_digest
 from course_lib.ops import flash_attention_2 as ops_2
 from course_lib.ops import flash_attention_3 as ops
 from course_lib.reference import fp8
@@ -176,9 +176,13 @@ def test_the_rotation_removes_what_the_lecture_says():
     assert plain - errors["block scales"] < (plain - errors["rotation"]) / 2  # "the scales of blocks matter less"
 
 
+def text_of(variant):
+    return (KERNELS_ROOT / f"flash_attention_3/{variant}.cu").read_text(encoding="utf-8")
+
+
 def as_compiled(variant, *edits):
     """A rung with edits, as machine code for Hopper, head_dim 128."""
-    text = (KERNELS_ROOT / f"flash_attention_3/{variant}.cu").read_text(encoding="utf-8")
+    text = text_of(variant)
     for old, new in edits:
         assert text.count(old) == 1, old
         text = text.replace(old, new)
@@ -186,8 +190,10 @@ def as_compiled(variant, *edits):
     return sass.as_compiled(text, "flash_attention_3_kernel", defines=defines, arch="sm_90a")
 
 
-def test_what_the_lecture_says_of_the_compiler():
+def test_what_the_lecture_says_of_the_compiler(compiled_before):
     pytest.importorskip("cuda.bindings.nvrtc")
+    if compiled_before(with_headers_digest(text_of("04_overlap"))):
+        return
     wait = "        wgmma_wait_group<0>();  // before it, neither acc nor probs may be touched\n"
     rescale, pack = "        rescale(acc, alpha);\n", "        pack_probs<ELEMENT>(probs, scores);\n"
     missing = as_compiled("04_overlap", (wait, ""))
@@ -198,8 +204,10 @@ def test_what_the_lecture_says_of_the_compiler():
     assert rescaled.notes == ""  # "this version of it says nothing"
 
 
-def test_the_shuffle_keeps_descriptors_in_uniform_registers():
+def test_the_shuffle_keeps_descriptors_in_uniform_registers(compiled_before):
     pytest.importorskip("cuda.bindings.nvrtc")
+    if compiled_before(with_headers_digest(text_of("07_persistent"))):
+        return
     plain = ("__shfl_sync(ALL_LANES, next_tile[q_ring.stage], 0)", "next_tile[q_ring.stage]")
     with_shuffle, without = (
         sum("R2UR" in line for line in as_compiled("07_persistent", *edits).machine_instructions())

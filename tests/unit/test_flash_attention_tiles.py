@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 import torch
+from compiled_before import of_triton
 from flash_attention_cases import inputs
 
 from course_lib.cuda.sass import disassemble
@@ -22,8 +23,8 @@ USED = [
 TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 
 
-def compiled_for(arch, launch):
-    """A planned launch as machine code, its types read off its arguments."""
+def request(launch):
+    """(function, signature, constexprs, options) of a planned launch, its types read off its arguments."""
     options = {name: launch.constants[name] for name in ("num_warps", "num_stages")}
     types, constants = {}, {name: value for name, value in launch.constants.items() if name not in options}
     for name, value in zip(launch.function.arg_names, launch.arguments, strict=False):
@@ -35,7 +36,13 @@ def compiled_for(arch, launch):
             constants[name] = value
         else:
             types[name] = "fp32" if isinstance(value, float) else "i32:16" if name.startswith("stride") else "i32"
-    return compile_for(launch.function, types, constants, arch, **options)
+    return launch.function, types, constants, options
+
+
+def compiled_for(arch, launch):
+    """A planned launch as machine code."""
+    function, types, constants, options = request(launch)
+    return compile_for(function, types, constants, arch, **options)
 
 
 def accesses_between_products(compiled):
@@ -66,8 +73,10 @@ def test_the_version_to_read_aloud_has_less_than_fifty_lines():
 @pytest.mark.slow
 @pytest.mark.parametrize(("arch", "table", "descriptors"), USED)
 @pytest.mark.parametrize(("kernel", "head_dim"), sorted(kernels.GENERAL))
-def test_tiles_stay_in_registers_and_in_shared_memory(kernel, head_dim, arch, table, descriptors):
+def test_tiles_stay_in_registers_and_in_shared_memory(kernel, head_dim, arch, table, descriptors, compiled_before):
     launch = planned(kernel, head_dim, table=table, descriptors=descriptors)
+    if compiled_before(of_triton(*request(launch))):
+        return
     compiled = compiled_for(arch, launch)
     assert compiled.spill_bytes == 0 or not accesses_between_products(compiled)
     assert compiled.shared_bytes <= SHARED_LIMIT[arch] * 1024
@@ -76,8 +85,11 @@ def test_tiles_stay_in_registers_and_in_shared_memory(kernel, head_dim, arch, ta
 
 
 @pytest.mark.parametrize("kernel", ["forward", "dk_dv", "dq"])
-def test_float32_compiles_without_tensor_cores(kernel):
-    compiled = compiled_for("sm_90", planned(kernel, 128, dtype=torch.float32))
+def test_float32_compiles_without_tensor_cores(kernel, compiled_before):
+    launch = planned(kernel, 128, dtype=torch.float32)
+    if compiled_before(of_triton(*request(launch))):
+        return
+    compiled = compiled_for("sm_90", launch)
     assert "mma" not in compiled.ptx
 
 

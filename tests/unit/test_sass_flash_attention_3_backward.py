@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("cuda.bindings.nvrtc")
 
 from course_lib.cuda import sass, sass_facts, steps  # noqa: E402
-from course_lib.cuda.source import KERNELS_ROOT  # noqa: E402
+from course_lib.cuda.source import KERNELS_ROOT, with_headers_digest  # noqa: E402
 from course_lib.ops.flash_attention_3 import STEM_BACKWARD  # noqa: E402
 
 TEXT = (KERNELS_ROOT / f"{STEM_BACKWARD}.cu").read_text(encoding="utf-8")
@@ -22,7 +22,9 @@ def compiled(head_dim, element):
 
 
 @pytest.mark.parametrize("defines", steps.variants(TEXT), ids=lambda defines: " ".join(map(str, defines.values())))
-def test_the_walk_uses_the_units_that_it_names(defines):
+def test_the_walk_uses_the_units_that_it_names(defines, compiled_before):
+    if compiled_before(with_headers_digest(TEXT), defines):
+        return
     assert defines.keys() == {"HEAD_DIM", "ELEMENT"}
     found = sass_facts.facts(compiled(int(defines["HEAD_DIM"]), defines["ELEMENT"]))
     assert {unit for unit, count in found.counts.items() if count} == UNITS
@@ -31,9 +33,11 @@ def test_the_walk_uses_the_units_that_it_names(defines):
 
 
 @pytest.mark.parametrize("head_dim", [64, 128])
-def test_five_products_a_tile(head_dim):
+def test_five_products_a_tile(head_dim, compiled_before):
     """A wgmma multiplies 16 of the k side: D for S and dP, the queries for dV and dK, the keys for dQ. At 128 one more
     S comes before the loop, at 64 the scores are issued in it alone."""
+    if compiled_before(with_headers_digest(TEXT)):
+        return
     found = sass_facts.facts(compiled(head_dim, "__half"))
     queries, keys = (128 if head_dim == 64 else 64), 128
     scores = head_dim // 16
@@ -41,9 +45,11 @@ def test_five_products_a_tile(head_dim):
     assert found.counts["HGMMA"] == wanted
 
 
-def test_the_exponentials_of_head_dim_64_run_under_a_product():
+def test_the_exponentials_of_head_dim_64_run_under_a_product(compiled_before):
     """ptxas moves exponentials down past a wait, where nothing is in flight and more registers are live, unless a loop
     (here: the wait for the next Q) keeps them above it."""
+    if compiled_before(with_headers_digest(TEXT)):
+        return
     code = compiled(64, "__half").machine_instructions()
     names = [next((n for n in ("HGMMA", "MUFU.EX2", "WARPGROUP.DEPBAR") if n in line), "") for line in code]
     first, last = names.index("MUFU.EX2"), len(names) - 1 - names[::-1].index("MUFU.EX2")
