@@ -12,6 +12,9 @@ unset PYTHONDONTWRITEBYTECODE  # hundreds of processes import the course: it is 
 pytest=(.venv/bin/python -m pytest -q -n "${TEST_WORKERS:-2}" --dist loadfile --durations=8 --durations-min=5)
 status=0
 
+# every test of a kernel needs the SIMT machine: built while the workers still collect, not while they wait for it
+.venv/bin/python -c "from course_lib.grading.processes.child_cuda import build_machine; build_machine()" &
+
 # nbval takes 2 s to import, in each process
 "${pytest[@]}" -p no:nbval tests/unit tests/simt tests/grading || status=$?
 

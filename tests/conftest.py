@@ -16,6 +16,15 @@ import compiled_before as compiled  # noqa: E402
 
 import course_lib  # noqa: E402, F401  chooses Triton's interpreter before any test imports triton
 
+# files of few tests that take long; their names may go on
+LONG = (
+    "tests/grading/test_escapes",
+    "tests/notebooks/test_browser",
+    "tests/simt/test_aarch64",
+    "tests/simt/test_flash_attention_3_",
+    "tests/unit/test_hosted",
+    "tests/unit/test_viz_player",
+)
 _work = tempfile.TemporaryDirectory(prefix="course-work-")
 os.environ["COURSE_WORK_DIR"] = _work.name  # set here, so that notebook kernels and judges inherit it
 
@@ -55,9 +64,9 @@ def browser():
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing where only the tests of the GPU run
 def pytest_xdist_make_scheduler(config, log):
-    """Workers take whole files, those with most tests first; but before them the compile gates, the kill table an
-    exercise at a time, the starters a chapter at a time, and the browser: few tests that take long, which would leave
-    one worker without work at the end.
+    """Workers take whole files, those with most tests first; but before them the kill table an exercise at a time, the
+    starters a chapter at a time, and LONG: few tests that take long, which would leave one worker without work at the
+    end.
     """
     from xdist.scheduler import LoadFileScheduling
 
@@ -68,7 +77,7 @@ def pytest_xdist_make_scheduler(config, log):
 
         def _assign_work_unit(self, node):
             for scope in self.workqueue:
-                if scope.startswith(("part ", "tests/unit/test_gate", "tests/notebooks/test_browser")):
+                if scope.startswith(("part ", *LONG)):
                     self.workqueue.move_to_end(scope, last=False)
                     break
             super()._assign_work_unit(node)
