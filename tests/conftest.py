@@ -22,6 +22,7 @@ LONG = (
     "tests/notebooks/test_browser",
     "tests/simt/test_aarch64",
     "tests/simt/test_flash_attention_3_",
+    "tests/unit/test_gate",  # when a compiler or a header has changed
     "tests/unit/test_hosted",
     "tests/unit/test_viz_player",
 )
