@@ -29,6 +29,7 @@ struct Object {
 struct Task {
     void* entry;
     void* dynamic_base;
+    void* blocks_per_sm;
     void** arguments;
     Tensor* tensors;
     uint64_t num_tensors;
@@ -86,6 +87,7 @@ int main(int, char** argv) {
         Task task{};
         task.entry = dlsym(open_library(path), "simt_entry");
         task.dynamic_base = dlsym(open_library(path), "simt_dynamic_base");
+        task.blocks_per_sm = dlsym(open_library(path), "simt_blocks_per_sm");
         std::cin >> task.checked >> task.schedule >> task.seed >> task.num_workers >> task.step_limit >>
             task.time_limit_s >> task.shared_bytes;
         for (unsigned& size : task.grid) std::cin >> size;

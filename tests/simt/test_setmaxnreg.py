@@ -66,6 +66,17 @@ def test_the_arithmetic_of_the_pool(profile, threads, given, taken, fits):
         assert held in report.of_kind("deadlock")[0].message
 
 
+def test_launch_bounds_of_two_blocks_halve_the_registers(profile):
+    """Two blocks of 256 threads: 128 registers each at entry, not 256, so 96 are fewer and 160 are more."""
+    text = POOL.replace("void pool_kernel", "void __launch_bounds__(2 * (WARPS * 32), BLOCKS) pool_kernel")
+    for blocks, given, taken, fits in ((2, 96, 160, True), (1, 96, 160, False), (2, 96, 168, False)):
+        macros = {"GIVEN": given, "TAKEN": taken, "BLOCKS": blocks, "WARPS": 4}
+        report = profile(text, "pool_kernel", 1, 256, torch.zeros(256), defines=macros)
+        assert report.ok == fits, (blocks, given, taken, str(report))
+        if fits:
+            nvrtc.compile_cubin(text, arch="sm_90a", defines=macros)
+
+
 WRONG = {
     "INC_FOR_DEC": ("bad_registers", "// fewer", "setmaxnreg_inc<24> where each thread holds 168 registers"),
     "DEC_FOR_INC": ("bad_registers", "// more", "setmaxnreg_dec<240> where each thread holds 168 registers"),

@@ -164,13 +164,9 @@ def test_no_finding(schedule):
 
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "random", "resident"])
 def test_no_finding_by_wgmma(schedule):
-    """The machine starts each thread with the registers of one block a multiprocessor: setmaxnreg of a kernel whose
-    launch bounds say two is a finding there, and the only one."""
     for *size, block_m, num_splits in WGMMA:
-        tiles = ops.WGMMA_TILES[block_m]
-        report = ops.plan_wgmma(*inputs(*size), tiles=tiles, num_splits=num_splits).profile(schedule)
-        kinds = {finding.kind for finding in report.findings}
-        assert kinds == (set() if tiles["ROW_TILES"] == 2 else {"bad_registers"}), report
+        report = ops.plan_wgmma(*inputs(*size), tiles=ops.WGMMA_TILES[block_m], num_splits=num_splits).profile(schedule)
+        assert report.ok, report
 
 
 def test_what_does_not_fit_is_refused_in_words():

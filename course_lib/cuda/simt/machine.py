@@ -91,14 +91,18 @@ class Module:
         load_runtime()
         self._library = loaded(path)
         self._entry = ctypes.cast(self._library.simt_entry, ctypes.c_void_p).value
-        dynamic = getattr(self._library, "simt_dynamic_base", None)
-        self._dynamic = ctypes.cast(dynamic, ctypes.c_void_p).value if dynamic is not None else None
+        self._dynamic, self._blocks_per_sm = map(self._address, ("simt_dynamic_base", "simt_blocks_per_sm"))
         self._lines = LineTable(path, AUTHOR)
         self.variables, self.static_shared = variables(path), 0
         self._variables = self.variables if mode == "checked" else []
         self._objects = (Object * max(1, len(self._variables)))(
             *[(one.offset, one.bytes, OBJECT_KINDS.index(one.kind)) for one in self._variables]
         )
+
+    def _address(self, name):
+        """The address of a function that not every kernel's library has, or None."""
+        function = getattr(self._library, name, None)
+        return None if function is None else ctypes.cast(function, ctypes.c_void_p).value
 
     def launch(self, grid, block, arguments, shared_bytes=0):
         """Run the kernel; tensors are changed in location.
@@ -196,6 +200,7 @@ class Module:
         task = Task(
             entry=self._entry,
             dynamic_base=self._dynamic,
+            blocks_per_sm=self._blocks_per_sm,
             num_arguments=len(arguments),
             grid=_triple(grid),
             block=_triple(block),

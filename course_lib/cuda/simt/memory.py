@@ -38,6 +38,7 @@ class Task(ctypes.Structure):
     _fields_ = [
         ("entry", ctypes.c_void_p),
         ("dynamic_base", ctypes.c_void_p),
+        ("blocks_per_sm", ctypes.c_void_p),
         ("arguments", ctypes.POINTER(ctypes.c_void_p)),
         ("tensors", ctypes.POINTER(Tensor)),
         ("num_tensors", ctypes.c_uint64),

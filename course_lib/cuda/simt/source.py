@@ -68,11 +68,27 @@ def move_alignment(source):
 def translation_unit(source, name, defines, first_line):
     """Return the text for the compiler: definitions, the author's text under its own line numbers, the entry point."""
     definitions = "".join(f"#define {key} {_define_text(value)}\n" for key, value in (defines or {}).items())
+    bounds = launch_bounds(source, name) if "setmaxnreg" in source else ""
     source = rewrite_dynamic_shared(move_alignment(source))
     return (
         f'{definitions}#line {first_line} "{AUTHOR}"\n{source}\n#line 1 "<simt entry>"\n'
         f'extern "C" SIMT_ENTRY void simt_entry(void** arguments) {{ simt::call(&{name}, arguments); }}\n'
-    )
+    ) + (bounds and _BLOCKS_PER_SM.replace("BOUNDS", bounds))
+
+
+# what setmaxnreg starts from depends on it (runtime/register_pool.cpp)
+_BLOCKS_PER_SM = """extern "C" SIMT_ENTRY unsigned simt_blocks_per_sm() {
+    constexpr unsigned bounds[] = {BOUNDS}, count = sizeof bounds / sizeof *bounds;
+    return count > 1 ? bounds[count > 1] : 1;
+}
+"""
+_BOUNDS = r"\b__launch_bounds__\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)(?:\s|\w)*?\b%s\s*\("
+
+
+def launch_bounds(source, name):
+    """What is between the parentheses of the __launch_bounds__ before a kernel's name; "" where there are none."""
+    found = re.search(_BOUNDS % re.escape(name), source)
+    return found[1].strip() if found else ""
 
 
 def _define_text(value):

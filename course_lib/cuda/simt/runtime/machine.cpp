@@ -35,6 +35,7 @@ struct SimtObject {
 struct SimtTask {
     void* entry;            // simt_entry of the kernel's library
     void* dynamic_base;     // simt_dynamic_base, or null when it has no dynamic shared memory
+    void* blocks_per_sm;    // simt_blocks_per_sm, or null when it has no __launch_bounds__ or no setmaxnreg
     void** arguments;       // addresses of the values; null for a pointer to a tensor
     SimtTensor* tensors;
     uint64_t num_tensors;
@@ -186,6 +187,8 @@ static void read_objects(Launch& task, const SimtTask& spec) {
 static void read_task(Launch& task, const SimtTask& spec) {
     task.library.entry = reinterpret_cast<void (*)(void**)>(spec.entry);
     task.library.dynamic_base = reinterpret_cast<unsigned char* (*)()>(spec.dynamic_base);
+    auto blocks_per_sm = reinterpret_cast<unsigned (*)()>(spec.blocks_per_sm);
+    task.blocks_per_sm = blocks_per_sm ? std::max(1u, blocks_per_sm()) : 1;
     dl_iterate_phdr(read_headers, &task.library);
     task.grid = {spec.grid[0], spec.grid[1], spec.grid[2]};
     task.block = {spec.block[0], spec.block[1], spec.block[2]};

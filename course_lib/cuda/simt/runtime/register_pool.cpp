@@ -1,8 +1,8 @@
 // setmaxnreg: the registers of a block and who holds them. The hook at the end is called by include/simt/setmaxnreg.h.
 //
-// A launch gives each thread 65,536 / threads registers, rounded down to a multiple of 8, at most 256; the threads are
-// those of the launch, which __launch_bounds__ names. That times the threads is the block's pool: what a warpgroup gives
-// back, another takes.
+// A launch gives each thread 65,536 / (threads x blocks) registers, rounded down to a multiple of 8, at most 256; the
+// threads are those of the launch, which __launch_bounds__ names, as it does the blocks that a multiprocessor holds at
+// once (none named: one). That times the threads is the block's pool: what a warpgroup gives back, another takes.
 #include "register_pool.h"
 
 #include "findings.h"
@@ -14,7 +14,7 @@ constexpr unsigned SM_REGISTERS = 65536, MAX_REGISTERS = 256, UNIT = 8;  // PTX 
 
 void start_registers(RegisterPool& pool) {
     unsigned threads = launch->num_threads;
-    unsigned entry = std::min(MAX_REGISTERS, SM_REGISTERS / threads / UNIT * UNIT);
+    unsigned entry = std::min(MAX_REGISTERS, SM_REGISTERS / (threads * launch->blocks_per_sm) / UNIT * UNIT);
     pool.total = entry * threads;
     pool.free = 0;
     pool.held.assign((threads + WARPGROUP - 1) / WARPGROUP, entry);
