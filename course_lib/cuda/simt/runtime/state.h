@@ -235,7 +235,7 @@ struct Launch {
     uint64_t num_blocks = 0;
     unsigned num_threads = 0;   // of one block
     unsigned shared_bytes = 0;  // dynamic
-    unsigned blocks_per_sm = 1; // that __launch_bounds__ asks for
+    unsigned blocks_per_sm = 1;  // that __launch_bounds__ asks for
     bool checked = false;
     Schedule schedule = Schedule::forward;
     uint64_t step_limit = 0;   // basic blocks of one thread
