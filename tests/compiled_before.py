@@ -20,7 +20,10 @@ from course_lib.triton import source
 
 STORED = Path(__file__).with_name("compiled.csv")
 COURSE = Path(__file__).resolve().parents[1] / "course_lib"
-CALLS = ("cuda/nvrtc.py", "cuda/sass.py", "cuda/sass_facts.py", "cuda/source.py", "triton/aot.py", "triton/source.py")
+CALLS = (
+    *(f"cuda/{name}.py" for name in ("notes", "nvrtc", "sass", "sass_facts", "signature", "source")),
+    *(f"triton/{name}.py" for name in ("aot", "source")),
+)
 _passed = pytest.StashKey[dict]()
 
 

@@ -8,6 +8,7 @@ from compiled_before import of_triton
 from flash_attention_cases import inputs
 
 from course_lib.cuda.sass import disassemble
+from course_lib.ops import gate
 from course_lib.ops.flash_attention_2 import _triton as kernels
 from course_lib.triton.aot import compile_for
 from course_lib.triton_kernels import load
@@ -20,29 +21,12 @@ USED = [
     ("sm_100", "GENERAL", False),
     ("sm_120", "GENERAL", False),
 ]
-TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
-
-
-def request(launch):
-    """(function, signature, constexprs, options) of a planned launch, its types read off its arguments."""
-    options = {name: launch.constants[name] for name in ("num_warps", "num_stages")}
-    types, constants = {}, {name: value for name, value in launch.constants.items() if name not in options}
-    for name, value in zip(launch.function.arg_names, launch.arguments, strict=False):
-        if isinstance(value, torch.Tensor):
-            types[name] = f"*{TYPES[value.dtype]}"
-        elif hasattr(value, "block_shape"):
-            types[name] = f"tensordesc<{TYPES[value.base.dtype]}[{','.join(map(str, value.block_shape))}]>"
-        elif isinstance(value, bool):
-            constants[name] = value
-        else:
-            types[name] = "fp32" if isinstance(value, float) else "i32:16" if name.startswith("stride") else "i32"
-    return launch.function, types, constants, options
 
 
 def compiled_for(arch, launch):
     """A planned launch as machine code."""
-    function, types, constants, options = request(launch)
-    return compile_for(function, types, constants, arch, **options)
+    signature, constexprs, options = gate.request(launch)
+    return compile_for(launch.function, signature, constexprs, arch, **options)
 
 
 def accesses_between_products(compiled):
@@ -75,7 +59,7 @@ def test_the_version_to_read_aloud_has_less_than_fifty_lines():
 @pytest.mark.parametrize(("kernel", "head_dim"), sorted(kernels.GENERAL))
 def test_tiles_stay_in_registers_and_in_shared_memory(kernel, head_dim, arch, table, descriptors, compiled_before):
     launch = planned(kernel, head_dim, table=table, descriptors=descriptors)
-    if compiled_before(of_triton(*request(launch))):
+    if compiled_before(of_triton(launch.function, gate.request(launch))):
         return
     compiled = compiled_for(arch, launch)
     assert compiled.spill_bytes == 0 or not accesses_between_products(compiled)
@@ -87,7 +71,7 @@ def test_tiles_stay_in_registers_and_in_shared_memory(kernel, head_dim, arch, ta
 @pytest.mark.parametrize("kernel", ["forward", "dk_dv", "dq"])
 def test_float32_compiles_without_tensor_cores(kernel, compiled_before):
     launch = planned(kernel, 128, dtype=torch.float32)
-    if compiled_before(of_triton(*request(launch))):
+    if compiled_before(of_triton(launch.function, gate.request(launch))):
         return
     compiled = compiled_for("sm_90", launch)
     assert "mma" not in compiled.ptx
