@@ -21,7 +21,7 @@ VARIANTS = names("decode")
 BLOCKS_PER_SM = 8  # 02 and 03: blocks of a multiprocessor that together keep enough loads under way
 GROUPED_BLOCKS_PER_SM = 1  # 04: one block keeps two tiles a warp under way, which is enough
 GROUPED = {"TILE_KEYS": 16, "NUM_STAGES": 3, "NUM_WARPS": 4, "BLOCKS_PER_SM": 2}  # 04: the ring of each warp; two fit
-DEPENDENT_STAGES = {64: 5}  # 04, by head_dim: NUM_STAGES of a dependent, which copies old keys ahead of its turn
+DEPENDENT = {64: {"NUM_WARPS": 6}}  # 04 as a dependent, by head_dim: few blocks, which wait for each other's results
 _NUM_THREADS = 128
 
 
@@ -91,8 +91,7 @@ def plan(
     if language == "triton":
         return triton_launches.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
     if variant == "04_grouped_heads":
-        stages = DEPENDENT_STAGES.get(q.shape[-1], GROUPED["NUM_STAGES"])
-        tuning = {"DEPENDENT": 1, "NUM_STAGES": stages} if dependent else None
+        tuning = {"DEPENDENT": 1} | DEPENDENT.get(q.shape[-1], {}) if dependent else None
         return _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tuning, counters)
     return _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
 

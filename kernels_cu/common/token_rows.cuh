@@ -37,6 +37,7 @@ __device__ __forceinline__ float team_sum(float value, float* part_smem, int fir
 // norm_smem (2, size_k) = the weights of the norm, and its bias: they do not depend on the kernel before either.
 template <int NORM_KIND>
 __device__ __forceinline__ void load_norm(ELEMENT* norm_smem, const ELEMENT* norm_weight, const ELEMENT* norm_bias, int size_k) {
+#pragma unroll 1  // else 16 loads at a time, and their registers
     for (int k = threadIdx.x * 8; k < size_k; k += NUM_THREADS * 8) {
         *reinterpret_cast<uint4*>(norm_smem + k) = *reinterpret_cast<const uint4*>(norm_weight + k);
         if (NORM_KIND == 2) *reinterpret_cast<uint4*>(norm_smem + size_k + k) = *reinterpret_cast<const uint4*>(norm_bias + k);

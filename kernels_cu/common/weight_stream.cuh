@@ -4,6 +4,8 @@
 // epilogue combines (gate and up, the two numbers that RoPE turns together) ends in one thread. Four pairs are a tile, and PIECE
 // columns of a tile an item. The items of a block go round its warps; each warp has a ring of its own, whose copies nothing but its
 // own lanes wait for. start() fills the rings: weights do not depend on the kernel before, so call it before griddepcontrol_wait().
+// It has few items under way at a time: the block of the kernel before is on the same multiprocessor, and what that reads, its
+// tokens and the results of others, waits behind them.
 // A warp pays every instruction of start_item and multiply once for each KiB of weights.
 // The weights are operand b of mma (a row of weights is a column), tokens the rows of operand a.
 // Needs     compute capability 8.0 · device code only, no host headers
@@ -28,6 +30,10 @@
 #define RING_BYTES (NUM_STAGES * ITEM_BYTES)     // of a warp
 #define COPIES (2 * PAIRS * CHUNKS / WARP_SIZE)  // of a lane for an item
 #define NUM_THREADS (NUM_WARPS * WARP_SIZE)
+#define NO_TOKEN (-(1 << 30))  // an offset that stays below 0
+#ifndef NUM_EARLY
+#define NUM_EARLY 3  // items that a warp has under way while it fills its ring: enough to keep memory busy
+#endif
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define BLOCKS_PER_SM 2  // there is room for a block of this kernel and for one of the next, which asks for its weights
 #else
@@ -55,8 +61,8 @@ struct WeightStream {
     unsigned char* rings_smem;    // (NUM_WARPS, NUM_STAGES, 8, PIECE)
     int num_pieces, num_chunks;   // of a row: pieces, and chunks of 16 bytes
     int next_tile, next_chunk;    // what this lane copies next: the tile, and which chunk of its rows
-    const ELEMENT* rows[COPIES];  // of tile next_tile, those that this lane copies
-    bool row_exists[COPIES];
+    const ELEMENT* next[COPIES];  // that chunk of the rows of tile next_tile that this lane copies
+    int row_chunks[COPIES];       // of such a row; of one that does not exist 0
 
     // region: start_item
     __device__ __forceinline__ void enter_tile() {
@@ -65,8 +71,8 @@ struct WeightStream {
         for (int i = 0; i < COPIES; ++i) {
             const int local = i * (WARP_SIZE / CHUNKS) + threadIdx.x % WARP_SIZE / CHUNKS, pair = next_tile * PAIRS + local / 2;
             const int n = row_of(first_pair + pair, local % 2);
-            row_exists[i] = pair < num_pairs && n < num_rows;
-            rows[i] = weight + static_cast<unsigned long long>(static_cast<unsigned>(n)) * static_cast<unsigned>(size_k);
+            row_chunks[i] = pair < num_pairs && n < num_rows ? num_chunks : 0;
+            next[i] = weight + static_cast<unsigned long long>(static_cast<unsigned>(n)) * static_cast<unsigned>(size_k) + next_chunk * CHUNK;
         }
     }
 
@@ -75,8 +81,9 @@ struct WeightStream {
         if (next_tile * PAIRS < num_pairs) {
 #pragma unroll
             for (int i = 0; i < COPIES; ++i) {  // what does not exist becomes zeros: nothing is read
-                const bool exists = row_exists[i] && next_chunk < num_chunks;
-                cp_async_16_zfill(rings_smem + copy_offset + i * WARP_SIZE * 16, rows[i] + next_chunk * CHUNK, exists ? 16 : 0);
+                const int bytes = next_chunk < row_chunks[i] ? 16 : 0;
+                cp_async_16_zfill(rings_smem + copy_offset + i * WARP_SIZE * 16, next[i], bytes);
+                next[i] += NUM_WARPS * PIECE;
             }
             next_chunk += NUM_WARPS * CHUNKS;  // the warp's next piece, of this tile or of a later one
             if (next_chunk >= num_pieces * CHUNKS) enter_tile();
@@ -95,7 +102,10 @@ struct WeightStream {
         next_tile = 0, next_chunk = threadIdx.x / WARP_SIZE * CHUNKS + threadIdx.x % CHUNKS;
         enter_tile();
 #pragma unroll 1
-        for (int stage = 0; stage < NUM_STAGES; ++stage) start_item(first_copy() + stage * ITEM_BYTES);
+        for (int stage = 0; stage < NUM_STAGES; ++stage) {
+            start_item(first_copy() + stage * ITEM_BYTES);
+            cp_async_wait_group<NUM_EARLY - 1>();
+        }
     }
     // endregion
 
@@ -103,13 +113,14 @@ struct WeightStream {
     // acc += the tokens times the item. Lane 4 g + t has row g of the tile, and of every 32 columns the eight from 8 t on: operand b
     // of two products, four columns each. One operand a serves both: token g has the first four of the eight in row g, the last four
     // in row g + 8 (load_tokens has put them so). The sums of the first product are in rows 0 to 7 of acc[0], those of the second in
-    // rows 8 to 15 of acc[1]; the other rows are never read, nor are those without a token.
+    // rows 8 to 15 of acc[1]; the other rows are never read, nor are those without a token: their
+    // lanes, whose x_offset is below 0, load nothing.
     __device__ __forceinline__ void multiply(float (&acc)[2][4], uint4 (&x)[CHUNKS / 4], int w_offset, const unsigned char* x_smem,
-                                             int x_offset, bool has_token) const {
+                                             int x_offset) const {
 #pragma unroll
         for (int i = 0; i < CHUNKS / 4; ++i) {  // chunk_offset of chunks 4 i + t differs from that of chunk t in the bits of 64 i
             const uint4 w = *reinterpret_cast<const uint4*>(rings_smem + (w_offset ^ 64 * i));
-            if (has_token) x[i] = *reinterpret_cast<const uint4*>(x_smem + (x_offset ^ 64 * i));
+            if (x_offset >= 0) x[i] = *reinterpret_cast<const uint4*>(x_smem + (x_offset ^ 64 * i));
             const unsigned a[4] = {x[i].x, x[i].y, x[i].z, x[i].w}, b[2][2] = {{w.x, w.y}, {w.z, w.w}};
             mma_m16n8k16(acc[0], a, b[0], ELEMENT());
             mma_m16n8k16(acc[1], a, b[1], ELEMENT());
@@ -122,24 +133,23 @@ struct WeightStream {
     // sum_smem is read, are the caller's.
     __device__ __forceinline__ void run(float* sum_smem, const unsigned char* x_smem, int num_tokens) {
         const int g = threadIdx.x % WARP_SIZE / 4, t = threadIdx.x % 4, warp = threadIdx.x / WARP_SIZE;
-        const bool has_token = g < num_tokens;
         uint4 x[CHUNKS / 4] = {};  // of lanes without a token: zeros
         // Of the oldest item, in the rings. What a loop counts up, the compiler does not compute anew for each item.
         int w_offset = warp * RING_BYTES + g * PIECE_BYTES + chunk_offset(g, t), copy_offset = first_copy(), stage = 0;
-        int piece = warp, x_offset = g * token_bytes(size_k) + piece * PIECE_BYTES + chunk_offset(g, t);
+        int piece = warp, x_offset = g < num_tokens ? g * token_bytes(size_k) + piece * PIECE_BYTES + chunk_offset(g, t) : NO_TOKEN;
         for (int tile = 0; tile * PAIRS < num_pairs; ++tile) {
             float acc[2][4] = {};
             for (; piece < num_pieces; piece += NUM_WARPS, x_offset += NUM_WARPS * PIECE_BYTES) {
                 cp_async_wait_group<NUM_STAGES - 1>();  // this lane's copies of the oldest item have landed
                 __syncwarp();                           // all lanes' have
-                multiply(acc, x, w_offset, x_smem, x_offset, has_token);
+                multiply(acc, x, w_offset, x_smem, x_offset);
                 __syncwarp();  // all lanes are done with the item
                 start_item(copy_offset);
                 w_offset += ITEM_BYTES, copy_offset += ITEM_BYTES;
                 if (++stage == NUM_STAGES) stage = 0, w_offset -= RING_BYTES, copy_offset -= RING_BYTES;
             }
             piece -= num_pieces, x_offset -= num_pieces * PIECE_BYTES;
-            if (has_token) {
+            if (g < num_tokens) {
                 float2* part = reinterpret_cast<float2*>(sum_smem) + ((tile * NUM_WARPS + warp) * num_tokens + g) * PAIRS + t;
                 *part = make_float2(acc[0][0] + acc[1][2], acc[0][1] + acc[1][3]);
             }

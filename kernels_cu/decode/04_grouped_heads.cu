@@ -104,9 +104,6 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
     __shared__ int last_smem;
     const int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x / WARP_SIZE;
     unsigned char* ring_smem = smem + warp * NUM_STAGES * 2 * TILE_BYTES;  // (NUM_STAGES, K and V, TILE_KEYS, HEAD_DIM)
-#if DEPENDENT
-    griddepcontrol_launch_dependents();  // few blocks run here: the next kernel may begin to ask for its weights
-#endif
     // region: who
     const int kv_head = blockIdx.x % num_kv_heads;  // not a query head: the block serves the whole group
     const int split = blockIdx.x / num_kv_heads % num_splits;
@@ -143,6 +140,7 @@ grouped_heads_kernel(const ELEMENT* q, const ELEMENT* k, const ELEMENT* v, const
     const int old_tiles = max(0, min(end, seq_len - NEW_KEYS) - first) / TILE_KEYS;  // of the block, without a new key
     const int num_early = min(NUM_STAGES - 1, max(0, old_tiles - warp + NUM_WARPS - 1) / NUM_WARPS);
     for (; num_started < num_early; ++num_started) next_tile();
+    griddepcontrol_launch_dependents();  // few blocks run here: the next kernel may begin to ask for its weights
     griddepcontrol_wait();  // q, the newest keys and the newest values are of the kernel before
 #endif
     for (; num_started < NUM_STAGES - 1; ++num_started) next_tile();

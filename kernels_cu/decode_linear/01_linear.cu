@@ -37,34 +37,40 @@ linear_kernel(const ELEMENT* x, const ELEMENT* weight, const ELEMENT* bias, cons
     float* sum_smem = reinterpret_cast<float*>(x_smem + num_tokens * token_bytes(size_k));  // (tiles, NUM_WARPS, num_tokens, 8)
     // endregion
 
+    // region: addend
+    const int num_outputs = 2 * num_pairs * num_tokens;  // of this block
+    auto token_and_n = [&](int i) {                      // of output i; token -1: there is none
+        const int token = token_of(i, 2 * num_pairs, num_tokens), n = 2 * first_pair + i - token * 2 * num_pairs;
+        return make_int2(i < num_outputs && n < size_n ? token : -1, n);
+    };
+    const int2 first = token_and_n(threadIdx.x);  // this thread's first output
+    const bool has_first = first.x >= 0;
+    ELEMENT first_bias = static_cast<ELEMENT>(0.0f), first_residual = first_bias;
+    // endregion
+
     // region: start
     WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf(), smem};
     griddepcontrol_launch_dependents();  // the next kernel may begin to ask for its weights as well
+    if (bias && has_first) first_bias = bias[first.y];
     stream.start();
     griddepcontrol_wait();  // from here on the results of the kernel before are read, and memory is written
+    // under way while the weights are multiplied: nothing looks at it before
+    if (residual && has_first) first_residual = residual[static_cast<long long>(first.x) * size_n + first.y];
     load_tokens<0>(x_smem, x, nullptr, 0.0f, num_tokens, size_k, nullptr);
-    // endregion
-
-    // region: addend
-    const int num_outputs = 2 * num_pairs * num_tokens;  // of this block
-    auto addend = [&](int i) {
-        const int token = token_of(i, 2 * num_pairs, num_tokens), n = 2 * first_pair + i - token * 2 * num_pairs;
-        if (i >= num_outputs || n >= size_n) return 0.0f;
-        const float add = bias ? static_cast<float>(bias[n]) : 0.0f;
-        return residual ? add + static_cast<float>(residual[static_cast<long long>(token) * size_n + n]) : add;
-    };
-    const float first_addend = addend(threadIdx.x);  // on its way while the weights are multiplied
     // endregion
 
     stream.run(sum_smem, x_smem, num_tokens);
     __syncthreads();  // separates the warps' writes of their parts from the reads of all of them
     // region: store
     for (int i = threadIdx.x; i < num_outputs; i += NUM_THREADS) {
-        const int token = token_of(i, 2 * num_pairs, num_tokens), local = i - token * 2 * num_pairs, n = 2 * first_pair + local;
-        if (n >= size_n) continue;
+        const int token = token_and_n(i).x, n = token_and_n(i).y, local = n - 2 * first_pair;
+        if (token < 0) continue;
+        const long long place = static_cast<long long>(token) * size_n + n;
+        ELEMENT add_bias = first_bias, add_residual = first_residual;
+        if (bias && i >= NUM_THREADS) add_bias = bias[n];
+        if (residual && i >= NUM_THREADS) add_residual = residual[place];
         const float2 sum = pair_sum(sum_smem, local / 2, token, num_tokens);
-        const float add = i < NUM_THREADS ? first_addend : addend(i);
-        out[static_cast<long long>(token) * size_n + n] = static_cast<ELEMENT>((local % 2 ? sum.y : sum.x) + add);
+        out[place] = static_cast<ELEMENT>((local % 2 ? sum.y : sum.x) + (static_cast<float>(add_bias) + static_cast<float>(add_residual)));
     }
     // endregion
 }

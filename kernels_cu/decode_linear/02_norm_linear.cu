@@ -1,7 +1,7 @@
 // 02_norm_linear — the norm of one to eight tokens, times a matrix of weights, and an activation, in one launch
 //
 // Idea      a row of a few thousand numbers is normalised faster by every block for itself than by a launch of its own
-// Builds on 01_linear. Changed regions: share, start, store.
+// Builds on 01_linear. Changed regions: share, addend, start, store.
 // Contract  x, weight, bias, the order of the sums as in 01_linear · norm_weight (size_k,) ELEMENT; norm_bias like it
 //           NORM 1: x / sqrt(mean(x^2) + eps) * norm_weight; NORM 2: (x - mean) / sqrt(variance + eps) * norm_weight + norm_bias;
 //           statistics in float, the norm rounded to ELEMENT before the product
@@ -44,15 +44,6 @@ norm_linear_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* 
     ELEMENT* norm_smem = reinterpret_cast<ELEMENT*>(sum_smem + CEIL_DIV(num_pairs, PAIRS) * NUM_WARPS * num_tokens * 2 * PAIRS);
     // endregion
 
-    // region: start
-    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf{size_n / 2}, smem};
-    griddepcontrol_launch_dependents();  // the next kernel may begin to ask for its weights as well
-    stream.start();
-    load_norm<NORM>(norm_smem, norm_weight, norm_bias, size_k);
-    griddepcontrol_wait();  // from here on the results of the kernel before are read, and memory is written
-    load_tokens<NORM>(x_smem, x, norm_smem, eps, num_tokens, size_k, part_smem);
-    // endregion
-
     // region: addend
     const int num_outputs = num_pairs * num_tokens;  // pairs of this block
     auto addend = [&](int i) {
@@ -61,7 +52,16 @@ norm_linear_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* 
         if (!bias || i >= num_outputs) return make_float2(0.0f, 0.0f);
         return make_float2(static_cast<float>(bias[n]), other < size_n ? static_cast<float>(bias[other]) : 0.0f);
     };
-    const float2 first_addend = addend(threadIdx.x);  // on its way while the weights are multiplied
+    // endregion
+
+    // region: start
+    WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf{size_n / 2}, smem};
+    griddepcontrol_launch_dependents();  // the next kernel may begin to ask for its weights as well
+    stream.start();
+    load_norm<NORM>(norm_smem, norm_weight, norm_bias, size_k);
+    const float2 first_addend = addend(threadIdx.x);  // a bias is a weight as well
+    griddepcontrol_wait();  // from here on the results of the kernel before are read, and memory is written
+    load_tokens<NORM>(x_smem, x, norm_smem, eps, num_tokens, size_k, part_smem);
     // endregion
 
     stream.run(sum_smem, x_smem, num_tokens);

@@ -1,7 +1,7 @@
 // 03_norm_qkv — the norm of one to eight tokens, their queries, keys and values, turned by RoPE, and put into the cache
 //
 // Idea      a thread that has the two numbers of a pair can turn them, and knows where its key belongs: no launch for either
-// Builds on 02_norm_linear. Changed regions: place, addend, store.
+// Builds on 02_norm_linear. Changed regions: addend, place, angle, store.
 // Contract  x, norm_weight, norm_bias, NORM, the order of the sums as in 02_norm_linear
 //           weight ((num_heads + 2 * num_kv_heads) * HEAD_DIM, size_k) ELEMENT, rows of q, then k, then v · bias one a row, or null
 //           cos_sin (max_positions, HEAD_DIM) float, cosines, then sines, or null: nothing is turned · positions (num_tokens,) int,
@@ -49,11 +49,21 @@ norm_qkv_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* nor
     ELEMENT* norm_smem = reinterpret_cast<ELEMENT*>(sum_smem + CEIL_DIV(num_pairs, PAIRS) * NUM_WARPS * num_tokens * 2 * PAIRS);
     // endregion
 
+    // region: addend
+    const int num_outputs = num_pairs * num_tokens;  // pairs of this block
+    auto addend = [&](int i) {
+        if (!bias || i >= num_outputs) return make_float2(0.0f, 0.0f);
+        const int n = RowOf()(first_pair + i - token_of(i, num_pairs, num_tokens) * num_pairs, 0);
+        return make_float2(static_cast<float>(bias[n]), static_cast<float>(bias[n + HALF_DIM]));
+    };
+    // endregion
+
     // region: start
     WeightStream<RowOf> stream = {weight, size_n, size_k, first_pair, num_pairs, RowOf(), smem};
     griddepcontrol_launch_dependents();  // the next kernel may begin to ask for its weights as well
     stream.start();
     load_norm<NORM>(norm_smem, norm_weight, norm_bias, size_k);
+    const float2 first_addend = addend(threadIdx.x);  // a bias is a weight as well
     griddepcontrol_wait();  // from here on the results of the kernel before are read, and memory is written
     // endregion
 
@@ -64,20 +74,14 @@ norm_qkv_kernel(const ELEMENT* x, const ELEMENT* norm_weight, const ELEMENT* nor
     load_tokens<NORM>(x_smem, x, norm_smem, eps, num_tokens, size_k, part_smem);
     // endregion
 
-    // region: addend
-    const int num_outputs = num_pairs * num_tokens;  // pairs of this block
-    auto angle = [&](int i, int position) {          // (cosine, sine)
+    // region: angle
+    auto angle = [&](int i, int position) {  // (cosine, sine)
         const int pair = first_pair + i - token_of(i, num_pairs, num_tokens) * num_pairs;
         if (!cos_sin || i >= num_outputs || pair / HALF_DIM >= num_heads + num_kv_heads) return make_float2(1.0f, 0.0f);
         const float* angles = cos_sin + static_cast<long long>(position) * HEAD_DIM + pair % HALF_DIM;
         return make_float2(angles[0], angles[HALF_DIM]);
     };
-    auto addend = [&](int i) {
-        if (!bias || i >= num_outputs) return make_float2(0.0f, 0.0f);
-        const int n = RowOf()(first_pair + i - token_of(i, num_pairs, num_tokens) * num_pairs, 0);
-        return make_float2(static_cast<float>(bias[n]), static_cast<float>(bias[n + HALF_DIM]));
-    };
-    const float2 first_angle = angle(threadIdx.x, first_position), first_addend = addend(threadIdx.x);  // on their way meanwhile
+    const float2 first_angle = angle(threadIdx.x, first_position);  // on its way while the weights are multiplied
     // endregion
 
     stream.run(sum_smem, x_smem, num_tokens);
