@@ -4,6 +4,8 @@ A compiler makes the same of the same text. tests/compiled.csv keeps, for each t
 digest of what it compiles, of the compilers, of the course's way to call and to read them, and of the test's own file;
 the compile gates keep theirs in kernels_cu/compiled.csv. A test with another digest compiles, and so do all with
 `--compile`; `--store-compiled`, without -n, stores the digests of those that passed.
+
+Every run of pytest imports this file, the process that only hands out tests as well: what loads torch inside functions.
 """
 
 import csv
@@ -14,9 +16,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-
-from course_lib.cuda import gate, nvrtc, sass
-from course_lib.triton import source
 
 STORED = Path(__file__).with_name("compiled.csv")
 COURSE = Path(__file__).resolve().parents[1] / "course_lib"
@@ -48,18 +47,24 @@ def compiled_before(request):
 
 def digest_of(file, parts):
     """A hash of what a test in `file`, a Path, compiles, and of all that decides what comes out."""
+    from course_lib.cuda import gate
+
     return hashlib.sha256(repr((tools(), gate.statements(file), parts)).encode()).hexdigest()
 
 
 @functools.cache
 def tools():
     """The compilers and the disassembler by version, and the course's files that call and read them."""
+    from course_lib.cuda import gate, nvrtc, sass
+
     disassembler = subprocess.run([sass._nvdisasm(), "--version"], capture_output=True, text=True, check=True).stdout
     return (version("triton"), nvrtc.version(), disassembler, *(gate.statements(COURSE / name) for name in CALLS))
 
 
 def of_triton(launched, *how):
     """A part for a @triton.jit function and how it is compiled: its text, that of all it uses, and what names mean."""
+    from course_lib.triton import source
+
     return (*source.meaning(launched), *how)
 
 

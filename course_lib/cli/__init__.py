@@ -79,6 +79,18 @@ def main(arguments=None):
         return 130
 
 
+class _Command(argparse.ArgumentParser):
+    """The parser of a command. `declare` adds its arguments when the command is called, where they take torch."""
+
+    declare = None
+
+    def parse_known_args(self, *args, **named):
+        declare, self.declare = self.declare, None
+        if declare is not None:
+            declare(self)
+        return super().parse_known_args(*args, **named)
+
+
 def _parser():
     parser = argparse.ArgumentParser(
         prog="course",
@@ -86,7 +98,7 @@ def _parser():
         epilog="`course build` and `course bench` have their own --help.",
     )
     parser.add_argument("--exercises", action="append", metavar="DIR", help="a folder with more exercises")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    commands = parser.add_subparsers(required=True, metavar="command", parser_class=_Command)
 
     def command(name, run, text):
         made = commands.add_parser(name, help=text, description=text)
@@ -134,7 +146,7 @@ def _add_of_teachers(command):
     own.add_argument("action", choices=("check", "build"))
     own.add_argument("names", nargs="*", metavar="DIR", help="folders, or ids of the course's own exercises")
     own.add_argument("--seed", type=int, help="fixed inputs; otherwise they are new every time")
-    mutate.add_arguments(command("mutate", mutate.run, mutate.HELP))
+    command("mutate", mutate.run, mutate.HELP).declare = mutate.add_arguments
     many = command("cohort", cohort.run, cohort.HELP)
     cohort.add_arguments(many)
     every.epilog = many.epilog = _LIMITS

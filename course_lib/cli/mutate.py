@@ -5,15 +5,13 @@
 
 Each mutant is the file with one small mistake (cuda/mutations.py). It runs on the SIMT machine in its four schedules.
 
-May import: everything.
+May import: everything; what loads torch inside functions: all commands import this file.
 """
 
 from collections import Counter
 from pathlib import Path
 
-from ..cuda import mutations, source
 from ..errors import CourseError
-from . import mutant_runs
 
 HELP = (
     "make one small mistake after the other in a kernel (a deleted barrier, fence, wait, commit or __syncwarp, a "
@@ -24,6 +22,8 @@ HELP = (
 
 def add_arguments(parser):
     """Declare the command's arguments."""
+    from ..cuda import mutations
+
     parser.add_argument("file", type=Path, help="a step, kernels_cu/FAMILY/NN_idea.cu, or an answer")
     parser.add_argument("--exercise", metavar="NN.k", help="the file is an answer to this exercise, and passes")
     parser.add_argument("--kind", action="append", choices=mutations.KINDS, help="only these mistakes; repeatable")
@@ -33,6 +33,9 @@ def add_arguments(parser):
 
 def run(options, say=print):
     """Print a row for each mutant, then the sum; returns the exit status."""
+    from ..cuda import mutations
+    from . import mutant_runs
+
     subject = subject_of(options.file, options.exercise)
     kinds = options.kind or mutations.KINDS
     rows = []
@@ -51,6 +54,9 @@ def subject_of(path, exercise_id=None):
     ------
     CourseError  no such file, or one that nothing runs; the message says what to name
     """
+    from ..cuda import source
+    from . import mutant_runs
+
     path = path if path.is_file() else source.KERNELS_ROOT / path
     if not path.is_file():
         raise CourseError(f"there is no file {path.name}; name a step, kernels_cu/FAMILY/NN_idea.cu, or an answer")
