@@ -149,7 +149,7 @@ class _Launches:
         for launch in self._launches:
             kernel = launch.function
             if text is not None and kernel.filename == self._filename:
-                kernel = Kernel(text, kernel.name, defines=kernel.defines, filename=kernel.filename, checked=True)
+                kernel = Kernel(text, kernel.name, defines=kernel.defines, filename=kernel.filename)
             report = kernel.profile(
                 launch.grid, launch.block, *launch.arguments, shared_bytes=launch.shared_bytes, schedule=schedule,
                 step_limit=STEP_LIMIT, outputs=launch.outputs if self._marked else (),

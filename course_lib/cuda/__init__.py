@@ -58,11 +58,12 @@ def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1,
     CompileError     with file, line, the -D set and the compiler's log
     ToolchainError   no compiler on this machine; the message says what to install
     """
-    return _kernel(source, name, defines, filename, first_line, checked)
+    return _kernel(source, name, defines, filename, first_line, checked).build(checked)
 
 
 def without_line(kernel, words):
-    """Compile a kernel again without the first line of its text that contains `words`; line numbers stay as they are.
+    """A kernel without the first line of its text that contains `words`; line numbers stay as they are. It is compiled
+    as one that `load` returns.
 
     Parameters
     ----------
@@ -82,11 +83,11 @@ def without_line(kernel, words):
     if number is None:
         raise ValueError(f"no line of {kernel.name} contains {words!r}; its text is in kernel.source")
     lines[number] = ""
-    return compile("\n".join(lines), kernel.name, defines=kernel.defines)
+    return _at_first_use("\n".join(lines), kernel.name, kernel.defines)
 
 
 def with_edits(kernel, *edits):
-    """Compile a kernel again with parts of its text replaced.
+    """A kernel with parts of its text replaced, compiled as one that `load` returns.
 
     Parameters
     ----------
@@ -106,12 +107,15 @@ def with_edits(kernel, *edits):
         if source.count(old) != 1:
             raise ValueError(f"{old!r} is {source.count(old)} times in {kernel.name}; it must be there once")
         source = source.replace(old, new)
-    return compile(source, kernel.name, defines=kernel.defines)
+    return _at_first_use(source, kernel.name, kernel.defines)
 
 
 def load(path, name=None, *, defines=None):
-    """Compile a kernel file; once, as long as neither it nor a header of it changes, so launchers load at every call.
-    A change is seen LOOK_EVERY seconds later at the latest.
+    """A kernel of a file; the same one as long as neither it nor a header of it changes, so launchers load at every
+    call. A change is seen LOOK_EVERY seconds later at the latest.
+
+    It is compiled for a GPU at once. On the CPU a launch and a profile need different builds, and the first of each
+    makes its own.
 
     Parameters
     ----------
@@ -130,7 +134,7 @@ def load(path, name=None, *, defines=None):
     if kernel is None or any(stamp(file) != before for file, before in stamps.items()):
         text, shown = read(path)
         stamps = {file: stamp(file) for file in (KERNELS_ROOT / path, *included_files(text, filename=shown))}
-        kernel = _kernel(text, name, defines, shown, 1)
+        kernel = _at_first_use(text, name, defines, shown)
     _keep(_loaded, key, (kernel, stamps, now))
     kernel.origin = path, name, defines
     return kernel
@@ -142,8 +146,14 @@ def is_newest(kernel):
     return load(path, name, defines=defines) is kernel
 
 
+def _at_first_use(source, name, defines, filename="<cell>"):
+    """The Kernel of this text, compiled for a GPU if there is one, else not yet."""
+    kernel = _kernel(source, name, defines, filename, 1)
+    return kernel.build() if device.engine() == "gpu" else kernel
+
+
 def _kernel(source, name, defines, filename, first_line, checked=False):
-    """Return the Kernel of this text, made once."""
+    """The Kernel of this text, made once, not compiled."""
     key = (
         with_headers_digest(source, filename=filename),
         name,
@@ -153,8 +163,7 @@ def _kernel(source, name, defines, filename, first_line, checked=False):
         "checked" if checked else device.engine(),
     )
     if key not in _kernels:
-        options = {"defines": defines, "filename": filename, "first_line": first_line, "checked": checked}
-        _keep(_kernels, key, Kernel(source, name, **options))
+        _keep(_kernels, key, Kernel(source, name, defines=defines, filename=filename, first_line=first_line))
     return _kernels[key]
 
 

@@ -28,7 +28,8 @@ class Kernel:
     """A CUDA kernel, ready to launch.
 
     Made by ``cuda.compile`` or ``cuda.load``. Calling it runs it: on torch's current stream where there is a GPU, else
-    on the SIMT machine. The engine is chosen at each call; the first use of an engine compiles the kernel for it.
+    on the SIMT machine. The engine is chosen at each call; the first use of an engine compiles the kernel for it, and
+    `build` does so before.
 
     Attributes
     ----------
@@ -43,19 +44,28 @@ class Kernel:
 
     origin = None
 
-    def __init__(self, source, name=None, *, defines=None, filename="<cell>", first_line=1, checked=False):
+    def __init__(self, source, name=None, *, defines=None, filename="<cell>", first_line=1):
         self.source, self.filename, self.first_line = source, filename, first_line
         self.name = signature.choose(source, name, filename=filename)
         self.defines = normalise_defines(defines)
         self.parameters = signature.parse(source, self.name, defines=self.defines, filename=filename)
         self._text = with_headers_digest(source, filename=filename)
         self._built = {}
-        self._engine_module("checked" if checked else device.engine())
 
     def __repr__(self):
         declared = ", ".join(f"{parameter.ctype} {parameter.name}" for parameter in self.parameters)
         options = "".join(f" {option}" for option in define_options(self.defines))
         return f"<Kernel {self.name}({declared}) from {self.filename}{options}>"
+
+    def build(self, checked=False):
+        """Compile for the engine of a launch, or `checked` for `profile`; returns the kernel.
+
+        Raises
+        ------
+        CompileError, ToolchainError   as `cuda.compile`
+        """
+        self._engine_module("checked" if checked else device.engine())
+        return self
 
     def __call__(self, grid, block, *args, shared_bytes=0):
         """Launch the kernel.

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from course_lib import cuda
+from course_lib.cuda import simt
 from course_lib.cuda.kernel import check_configuration
 from course_lib.errors import ArgumentError, CompileError, LaunchError, SignatureError
 
@@ -53,6 +54,27 @@ def test_attributes(scale):
 def test_the_same_text_is_compiled_once(scale):
     assert cuda.compile(SCALE, defines={"OFFSET": 2}) is scale
     assert cuda.compile(SCALE, defines={"OFFSET": 3}) is not scale
+
+
+def test_a_kernel_of_a_file_is_built_for_what_it_is_used_for(monkeypatch):
+    modes, build = [], simt.build
+    monkeypatch.setattr(simt, "build", lambda *args, **options: modes.append(options["mode"]) or build(*args, **options))
+    kernel = cuda.with_edits(cuda.load("vector/01_add.cu"), ("x[i] + y[i]", "y[i] + 2.0f * x[i]"))
+    assert modes == []  # a launch and a profile need different builds
+    x, y, out = torch.randn(64), torch.randn(64), torch.zeros(64)
+    assert kernel.profile(2, 32, x, y, out).ok and modes == ["checked"]
+    kernel(2, 32, x, y, out)
+    assert modes == ["checked", "fast"] and torch.equal(out, y + 2 * x)
+
+
+def test_a_text_is_compiled_at_once_and_one_of_a_file_where_it_is_first_used():
+    broken = ("out[i] = x[i] + y[i];", "out[i] = z[i];")
+    kernel = cuda.with_edits(cuda.load("vector/01_add.cu"), broken)
+    with pytest.raises(CompileError, match="z"):
+        kernel.profile(1, 32, *torch.zeros(3, 32))
+    for _ in range(2):  # what failed is not taken for compiled
+        with pytest.raises(CompileError, match="z"):
+            cuda.compile(kernel.source)
 
 
 def test_profile_counts_and_writes(scale):
