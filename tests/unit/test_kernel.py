@@ -58,7 +58,12 @@ def test_the_same_text_is_compiled_once(scale):
 
 def test_a_kernel_of_a_file_is_built_for_what_it_is_used_for(monkeypatch):
     modes, build = [], simt.build
-    monkeypatch.setattr(simt, "build", lambda *args, **options: modes.append(options["mode"]) or build(*args, **options))
+
+    def seen(*args, mode, **options):
+        modes.append(mode)
+        return build(*args, mode=mode, **options)
+
+    monkeypatch.setattr(simt, "build", seen)
     kernel = cuda.with_edits(cuda.load("vector/01_add.cu"), ("x[i] + y[i]", "y[i] + 2.0f * x[i]"))
     assert modes == []  # a launch and a profile need different builds
     x, y, out = torch.randn(64), torch.randn(64), torch.zeros(64)
