@@ -66,7 +66,8 @@ def _run(case, tensors):
 EXERCISE = exercise(
     __file__,
     cases=(
-        _case("one head, one row", (1, 1), 2, 1, 3, start=5),
+        # one sequence is too few numbers to show the baseline's error: 2 of 1,500 seeds refused the solution
+        _case("one head, eight sequences of one row", (1, 1), 2, 1, 3, batch_size=8, start=5),
         _case("two heads of four", (2, 2), 4, 5, 24),
         _case("two sequences, two heads for one", (2, 1), 8, 7, 40, batch_size=2, start=9),
         _case("six heads for two", (6, 2), 6, 11, 50, start=3, theta=500.0),
