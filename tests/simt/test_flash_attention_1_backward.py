@@ -40,7 +40,7 @@ def test_a_missing_barrier_is_found(reason):
     launch = planned(1, 1, 1, 19, 37, 8, **SMALL).launches[1]
     source, name = launch.function.source, launch.function.name
     (line,) = (line for line in source.splitlines() if "__syncthreads" in line and reason in line)
-    broken = cuda.compile(source.replace(line, ""), name, defines=launch.function.defines)
+    broken = cuda.compile(source.replace(line, ""), name, defines=launch.function.defines, checked=True)
     assert broken.profile(launch.grid, launch.block, *launch.arguments, outputs=launch.outputs, schedule="random").races
 
 

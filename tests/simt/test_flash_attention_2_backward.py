@@ -93,7 +93,7 @@ def test_each_barrier_is_needed(barrier):
         launch.run()  # row_dot is an input of the others
         kernel = launch.function
         lines = ["" if "sync" in line and barrier in line else line for line in kernel.source.splitlines()]
-        broken = cuda.compile("\n".join(lines), kernel.name, defines=kernel.defines)
+        broken = cuda.compile("\n".join(lines), kernel.name, defines=kernel.defines, checked=True)
         for schedule in ("forward", "random"):
             report = broken.profile(
                 launch.grid, launch.block, *launch.arguments, outputs=launch.outputs, schedule=schedule

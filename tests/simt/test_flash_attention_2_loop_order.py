@@ -70,7 +70,7 @@ def test_each_barrier_is_needed(barrier):
     lines = kernel.source.splitlines()
     at = next(number for number, line in enumerate(lines) if barrier in line)
     lines[at] = ""
-    broken = cuda.compile("\n".join(lines), kernel.name, defines=kernel.defines)
+    broken = cuda.compile("\n".join(lines), kernel.name, defines=kernel.defines, checked=True)
     reports = [
         broken.profile(grid, 128, *arguments, outputs=outputs, schedule=schedule) for schedule in ("forward", "random")
     ]

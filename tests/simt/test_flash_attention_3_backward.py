@@ -180,7 +180,9 @@ def test_every_mistake_is_found_in_every_schedule(name):
         first, walk, final = launches.launches
         first.run()
         defines = {"HEAD_DIM": head_dim, "ELEMENT": "__half"}
-        kernel = cuda.compile(text.replace(find, replace), "gradients_kernel", defines=defines, filename="mutant.cu")
+        kernel = cuda.compile(
+            text.replace(find, replace), "gradients_kernel", defines=defines, filename="mutant.cu", checked=True
+        )
         options = {"shared_bytes": walk.shared_bytes, "outputs": walk.outputs, "schedule": schedule}
         report = kernel.profile(walk.grid, walk.block, *walk.arguments, **options)
         if report.ok:

@@ -30,7 +30,8 @@ def launch_of(mutant):
         assert text.count(find) == 1, f"{find!r} is {text.count(find)} times in {mutant.rung}"
         text = text.replace(find, replace)
     defines = {"HEAD_DIM": q.shape[3], "ELEMENT": "__half", "BLOCK_N": launch.function.defines["BLOCK_N"]}
-    return launch, cuda.compile(text, "flash_attention_3_kernel", defines=defines, filename="mutant.cu"), (q, k, v)
+    kernel = cuda.compile(text, "flash_attention_3_kernel", defines=defines, filename="mutant.cu", checked=True)
+    return launch, kernel, (q, k, v)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "_"))

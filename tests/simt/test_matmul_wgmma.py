@@ -99,7 +99,7 @@ def assert_found(launch, before, after, words, **defines):
     """With `after` in place of `before`, each schedule finds something that says `words`."""
     source = launch.function.source
     assert source.count(before) == 1
-    function = cuda.compile(source.replace(before, after), defines=launch.function.defines | defines)
+    function = cuda.compile(source.replace(before, after), defines=launch.function.defines | defines, checked=True)
     for schedule in SCHEDULES:
         report = dataclasses.replace(launch, function=function).profile(schedule)
         assert not report.ok and re.search(words, str(report)), f"{schedule}: {report}"
