@@ -7,7 +7,7 @@ import pytest
 import torch
 from scale_kernel import fault_of
 
-from course_lib.grading.processes import isolation
+from course_lib.grading.processes import isolation, zygote
 from course_lib.grading.processes.protocol import Change, ChildTask, Ref, Run
 from course_lib.grading.subjects.softmax.library import LIBRARY_SOFTMAX
 
@@ -145,6 +145,20 @@ def test_an_endless_loop_is_stopped_and_its_line_named(source, line):
     assert time.perf_counter() - started < 4
     assert fault.kind == "timeout" and fault.line in line
     assert "it was in line" in fault.message and f"line {fault.line}" in fault.message
+
+
+def test_a_stopped_answer_is_killed_when_its_whole_stack_is_written(monkeypatch):
+    accounts, collect = [], isolation.outcome.collect
+
+    def seen(task, account, data):
+        accounts.append(account)
+        return collect(task, account, data)
+
+    monkeypatch.setattr(isolation.outcome, "collect", seen)
+    run("def answer(x, block_n):\n    while True:\n        pass\n", cpu_seconds=0.5)
+    frames = accounts[0]["where"].splitlines(keepends=True)
+    assert len(frames) > 3 and zygote.is_whole("".join(frames))
+    assert not any(zygote.is_whole("".join(frames[:count])) for count in range(len(frames)))
 
 
 def test_an_endless_loop_costs_its_processor_time_and_names_its_own_line():

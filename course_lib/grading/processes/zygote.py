@@ -109,7 +109,7 @@ class _Watch:
                     kill_at = now + _TRACE_SECONDS
                 elif self.stopped:
                     kill_at = now
-            if kill_at is not None and (now >= kill_at or (where := self._trace_text())):
+            if kill_at is not None and (now >= kill_at or is_whole(where := self._trace_text())):
                 family.kill_group(self.pid)
             self._wait(deadline - now)
 
@@ -152,6 +152,14 @@ def _fork_child(task, result, trace, out, folder, limits, others):
         child.main(task, result, trace, out, folder, limits)
     finally:
         os._exit(70)
+
+
+def is_whole(stack):
+    """Whether faulthandler has written all frames: it writes one after the other, at most 100, the outermost last.
+
+    That is of a program of its own, or of a module that was run by -m.
+    """
+    return stack.endswith((" in <module>\n", " in _run_module_as_main\n", "  ...\n"))
 
 
 def memory_file(name):
