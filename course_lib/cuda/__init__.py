@@ -58,7 +58,7 @@ def compile(source, name=None, *, defines=None, filename="<cell>", first_line=1,
     CompileError     with file, line, the -D set and the compiler's log
     ToolchainError   no compiler on this machine; the message says what to install
     """
-    return _kernel(source, name, defines, filename, first_line, checked).build(checked)
+    return _kernel(source, name, defines, filename, first_line).build(checked)
 
 
 def without_line(kernel, words):
@@ -152,7 +152,7 @@ def _at_first_use(source, name, defines, filename="<cell>"):
     return kernel.build() if device.engine() == "gpu" else kernel
 
 
-def _kernel(source, name, defines, filename, first_line, checked=False):
+def _kernel(source, name, defines, filename, first_line):
     """The Kernel of this text, made once, not compiled."""
     key = (
         with_headers_digest(source, filename=filename),
@@ -160,7 +160,7 @@ def _kernel(source, name, defines, filename, first_line, checked=False):
         frozenset(normalise_defines(defines).items()),
         filename,
         first_line,
-        "checked" if checked else device.engine(),
+        device.engine(),
     )
     if key not in _kernels:
         _keep(_kernels, key, Kernel(source, name, defines=defines, filename=filename, first_line=first_line))
