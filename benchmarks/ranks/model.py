@@ -123,14 +123,14 @@ def prefill_call(model, cache, tokens):
 
 def decode_call(model, cache, tokens):
     """A step that begins at `tokens` in every row again, so that each one takes as long as the others."""
-    cache.lengths.fill_(tokens)
+    cache.set_lengths(tokens)
     cache.longest = tokens
     ids = torch.zeros(cache.batch_size, dtype=torch.int64, device=model.device)
 
     def step():
         with cache.lengths_on_device():
             ids.copy_(model.kernels.greedy(model.step(ids, cache)))
-        cache.lengths.fill_(tokens)
+        cache.set_lengths(tokens)
 
     return step if model.device.type == "cpu" else Recorded(step)
 

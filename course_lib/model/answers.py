@@ -167,10 +167,11 @@ def sample(answer, config, logits, temperature, noise, top_k=None, top_p=None, m
     return answer.function()(logits.float(), temperature, top_p, noise.clamp(max=0.999))
 
 
-def greedy(answer, config, logits):
+def greedy(answer, config, logits, out=None):
     """12.4 at temperature 0."""
     zeros = torch.zeros(len(logits), device=logits.device)
-    return answer.function()(logits.float(), zeros, torch.ones_like(zeros), zeros)
+    tokens = answer.function()(logits.float(), zeros, torch.ones_like(zeros), zeros)
+    return tokens if out is None else out.copy_(tokens)
 
 
 def cross_entropy(answer, config, logits, targets):

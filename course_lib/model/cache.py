@@ -20,7 +20,9 @@ class KVCache:
     ----------
     k, v : tensors, (num_layers, batch_size * capacity + 1, num_kv_heads, head_dim); slot row * capacity + position.
         The last slot is nobody's: padding is written there by kernels that cannot skip it
-    lengths : tensor, (batch_size,), int32, on the device: tokens of each row
+    lengths : tensor, (batch_size,), int32, on the device: tokens of each row; `set_lengths` and `advance` change them
+    next_lengths, next_slots : tensors, (batch_size,), int32 and int64: the lengths with one token more, and its slots
+    steps : tensor, (1,), int64: calls of `advance` by one token since the lengths were set
     longest : int, on the host: no row has more
     """
 
@@ -32,9 +34,16 @@ class KVCache:
         shape = (config.num_layers, batch_size * capacity + 1, config.num_kv_heads, config.head_dim)
         self.batch_size, self.capacity, self.longest = batch_size, capacity, 0
         self.k, self.v = (torch.zeros(shape, dtype=dtype, device=device) for _ in range(2))
-        self.lengths = torch.zeros(batch_size, dtype=torch.int32, device=device)
         self._bound = None
         self._first = torch.arange(batch_size, device=device)[:, None] * capacity
+        # One tensor, so that a step counts them all in one launch; a number of 64 bits is two words, the lower one first.
+        self._counts = torch.zeros(4 * batch_size + 2, dtype=torch.int32, device=device)
+        self._one_more = torch.ones_like(self._counts)
+        self._one_more[2 * batch_size + 1 :: 2] = 0
+        self.lengths, self.next_lengths = self._counts[: 2 * batch_size].view(2, batch_size)
+        words = self._counts[2 * batch_size :].view(torch.int64)
+        self.next_slots, self.steps = words[:batch_size], words[batch_size:]
+        self.set_lengths(0)
 
     @property
     def num_bytes(self):
@@ -56,6 +65,28 @@ class KVCache:
             return self._bound
         self.longest += num_tokens
         return self.longest
+
+    def set_lengths(self, lengths):
+        """Let the rows have so many tokens, a tensor (batch_size,) or an int; `longest` is the caller's."""
+        if isinstance(lengths, torch.Tensor):
+            self.lengths.copy_(lengths)
+        else:
+            self.lengths.fill_(lengths)
+        self._count_again()
+        self.steps.zero_()
+
+    def advance(self, num_tokens):
+        """Let every row have `num_tokens` more; one more is one launch."""
+        if num_tokens == 1:
+            self._counts.add_(self._one_more)
+        else:
+            self.lengths.add_(num_tokens)
+            self._count_again()
+
+    def _count_again(self):
+        """What follows from the lengths."""
+        torch.add(self.lengths, 1, out=self.next_lengths)
+        torch.add(self._first[:, 0], self.lengths, out=self.next_slots)
 
     @contextmanager
     def lengths_on_device(self):
@@ -90,6 +121,7 @@ class KVCache:
             lengths = expect.whole("lengths", lengths, 0, error=ModelError)
             self.longest = min(self.longest, lengths)
         self.lengths.clamp_(max=lengths)
+        self._count_again()
 
     def clear(self):
         """Forget everything."""

@@ -136,10 +136,10 @@ def sample(logits, temperature, noise, top_k=None, top_p=None, min_p=None):
     return sampling.sample(logits, temperature, noise, top_k=top_k, top_p=top_p, min_p=min_p)
 
 
-def greedy(logits):
+def greedy(logits, out=None):
     """sampling/01_pivots at temperature 0."""
     zeros = _shared_zeros(logits)
-    return sampling.sample(logits, zeros, zeros)
+    return sampling.sample(logits, zeros, zeros, out=out)
 
 
 def _shared_zeros(logits):

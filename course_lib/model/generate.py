@@ -127,7 +127,7 @@ class Decoder:
         self.tokens = torch.zeros(max_new_tokens, batch_size, dtype=torch.int64, device=device)
         self.noise = torch.zeros(max_new_tokens, batch_size, device=device)
         self.ids = torch.zeros(batch_size, dtype=torch.int64, device=device)
-        self.index = torch.zeros(1, dtype=torch.int64, device=device)
+        self.index = self.cache.steps  # of the newest token in `tokens`
         kinds = {"temperature": torch.float32, "top_k": torch.int32, "top_p": torch.float32, "min_p": torch.float32}
         self.options = {name: torch.zeros(batch_size, dtype=dtype, device=device) for name, dtype in kinds.items()}
         self.prompts = torch.zeros(batch_size, capacity, dtype=torch.int64, device=device)
@@ -156,7 +156,6 @@ class Decoder:
             row[: len(prompt)] = torch.tensor(prompt)
         self.prompts[:, : max(lengths)].copy_(ids)
         self.lengths.copy_(torch.tensor(lengths))
-        self.index.zero_()
         padded = min(prompt_len(max(lengths)), self.cache.capacity, self.model.config.max_positions)
         if self._wants_graph and len(prompts) * padded <= MOST_TOKENS:
             self._prefills(padded, used)
@@ -196,12 +195,10 @@ class Decoder:
         if self._used:
             noise = self.noise.index_select(0, self.index)[0]
             options = {name: self.options[name] for name in self._used}
-            chosen = self.model.kernels.sample(logits, noise=noise, **options)
+            self.ids.copy_(self.model.kernels.sample(logits, noise=noise, **options))
         else:
-            chosen = self.model.kernels.greedy(logits)
-        self.ids.copy_(chosen)
-        self.tokens.index_copy_(0, self.index, chosen[None])
-        self.index.add_(1)
+            self.model.kernels.greedy(logits, out=self.ids)
+        self.tokens.index_copy_(0, self.index, self.ids[None])
 
     def _choice(self, rows):
         """Names of the options that some row uses; none where all are greedy."""

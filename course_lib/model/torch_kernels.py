@@ -112,9 +112,9 @@ def sample(logits, temperature, noise, top_k=None, top_p=None, min_p=None):
     return sampling.sample(kept, noise)
 
 
-def greedy(logits):
+def greedy(logits, out=None):
     """The first of the largest logits of every row, int64."""
-    return logits.argmax(-1)
+    return torch.argmax(logits, -1, out=out)
 
 
 def cross_entropy(logits, targets):

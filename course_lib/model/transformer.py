@@ -126,7 +126,7 @@ class Transformer:
             return self._causal(q, k, v, batch_size)
 
         x = self.hidden(ids, positions.flatten(), attend).unflatten(0, (batch_size, seq_len))
-        cache.lengths.copy_(lengths)
+        cache.set_lengths(lengths)
         cache.longest = seq_len
         return self.logits(x[torch.arange(batch_size, device=self.device), lengths - 1])
 
@@ -144,7 +144,10 @@ class Transformer:
         """Logits (batch_size, num_new, vocab_size) of a few new tokens a row, ids (batch_size, num_new)."""
         batch_size, num_new = ids.shape
         longest, positions = cache.grow(num_new), cache.next_positions(num_new)
-        slots, seq_lens = cache.slots(positions), positions + 1
+        if num_new == 1:
+            slots, seq_lens = cache.next_slots, cache.next_lengths[:, None]
+        else:
+            slots, seq_lens = cache.slots(positions), positions + 1
 
         def attend(layer, q, k, v):
             if k is not None:
@@ -153,7 +156,7 @@ class Transformer:
 
         x = self._layers(ids, positions.flatten(), attend, lambda layer: (cache.k[layer], cache.v[layer], slots))
         logits = self._head(*x)
-        cache.lengths.add_(num_new)
+        cache.advance(num_new)
         return logits.unflatten(0, (batch_size, num_new))
 
     # endregion

@@ -15,8 +15,10 @@ from ._foundation.typed import typed
 from ._foundation.values import require_positions, require_slots
 
 MAX_TOKENS = 8  # columns of an mma
-NUM_WARPS = 12  # of a block
+NUM_WARPS = 12  # of a block whose weights stream
 NUM_STAGES = (8, 7)  # items of a warp's ring: as many as leave room for a block of the next kernel, or the last
+WHOLE_WARPS = 8  # of a block whose weights are all under way at once
+MAX_WHOLE = 12, 4  # such a block's most items a warp, and most tiles: their sums are in registers
 PIECE, PAIRS = 64, 4  # of an item: columns, and pairs of rows
 OTHER_BYTES = 2304  # of a multiprocessor's shared memory: what CUDA keeps of two blocks, and what a norm declares
 MAX_TILES = 32  # of a block: the sums of eight tokens take 3 KiB each
@@ -167,8 +169,11 @@ def fits(num_tokens, weight, norm=None):
     """
     if num_tokens > MAX_TOKENS or weight.shape[1] % CHUNK or weight.dtype not in ELEMENTS:
         return False
-    grid, kind = _grid(weight, len(weight)), NORMS.get(norm, 0)
-    return _shared_bytes(NUM_STAGES[-1], num_tokens, *weight.shape, grid, kind) <= _most_shared_bytes(kind)
+    (size_n, size_k), kind = weight.shape, NORMS.get(norm, 0)
+    grid = _grid(weight, size_n)
+    warps, stages, _ = _choices(size_n, size_k, grid, kind)[-1]
+    needed = _shared_bytes(warps, stages, num_tokens, size_k, _num_tiles(size_n, grid), kind)
+    return needed <= _most_shared_bytes(kind)
 
 
 def require_linear(x, weight, bias, residual, out):
@@ -184,32 +189,47 @@ def require_linear(x, weight, bias, residual, out):
 def stream_launch(variant, x, size_n, arguments, out, defines, *, grid=None, num_ranks=1):
     """The launch of a kernel of common/weight_stream.cuh; grid: its blocks, those of 01_linear if None."""
     (num_tokens, size_k), grid = x.shape, grid or _grid(x, size_n)
-    stages, shared_bytes = _ring(num_tokens, size_n, size_k, grid, defines.get("NORM", 0))
-    defines = {"ELEMENT": ELEMENTS[x.dtype], "NUM_WARPS": NUM_WARPS, "NUM_STAGES": stages} | defines
-    shape = grid if num_ranks == 1 else (grid, num_ranks)
+    shape, shared_bytes = _shape(num_tokens, size_n, size_k, grid, defines.get("NORM", 0))
+    defines = {"ELEMENT": ELEMENTS[x.dtype]} | shape | defines
+    blocks, block = grid if num_ranks == 1 else (grid, num_ranks), 32 * shape["NUM_WARPS"]
     return cuda_launch(
-        f"decode_linear/{variant}", shape, 32 * NUM_WARPS, arguments, (out,), defines=defines, shared_bytes=shared_bytes
+        f"decode_linear/{variant}", blocks, block, arguments, (out,), defines=defines, shared_bytes=shared_bytes
     )  # fmt: skip
 
 
-def _ring(num_tokens, size_n, size_k, grid, norm):
-    """(items of a warp's ring, bytes of shared memory of a block).
+def _shape(num_tokens, size_n, size_k, grid, norm):
+    """(NUM_WARPS, NUM_STAGES and TILES by name, bytes of shared memory) of a block.
 
     The launches of a layer take turns, without a norm and with one, attention aside. A block without a norm takes half
-    of a multiprocessor's memory, so that no multiprocessor holds two of them, nor two of the next: such a one would
-    be the last to finish, long after the others.
+    of a multiprocessor's memory and one with a norm a little less, so that no multiprocessor holds two of them, nor two
+    of the next: such a one would be the last to finish, long after the others.
     """
-    half, most = device.current().shared_bytes_per_sm // 2, _most_shared_bytes(norm)
-    for stages in NUM_STAGES:
-        needed = _shared_bytes(stages, num_tokens, size_n, size_k, grid, norm)
-        if needed <= (half - OTHER_BYTES if norm else half):
+    room, most = device.current().shared_bytes_per_sm // 2 - (OTHER_BYTES if norm else 0), _most_shared_bytes(norm)
+    tiles = _num_tiles(size_n, grid)
+    for warps, stages, whole in _choices(size_n, size_k, grid, norm):
+        needed = _shared_bytes(warps, stages, num_tokens, size_k, tiles, norm)
+        if needed <= room:
             break
     if needed > most:
         raise UnsupportedError(
             f"{num_tokens} rows of {size_k} numbers and the sums of {size_n} columns need {needed} bytes of shared "
             f"memory a block; there are {most}. Pass fewer rows."
         )
-    return stages, needed if norm else max(needed, min(half, most))
+    shape = {"NUM_WARPS": warps, "NUM_STAGES": stages, "TILES": tiles if whole else 0}
+    return shape, max(needed, min(room, most))
+
+
+def _choices(size_n, size_k, grid, norm):
+    """(warps of a block, items of a warp, whether those are all of its weights), the best first.
+
+    Which kind it is does not depend on the number of tokens, and so neither do the bits.
+    """
+    tiles, (most_items, most_tiles) = _num_tiles(size_n, grid), MAX_WHOLE
+    items = tiles * ceil_div(ceil_div(size_k, PIECE), WHOLE_WARPS)
+    needed = _shared_bytes(WHOLE_WARPS, items, MAX_TOKENS, size_k, tiles, norm)
+    if items <= most_items and tiles <= most_tiles and needed <= _most_shared_bytes(norm):
+        return [(WHOLE_WARPS, items, True)]
+    return [(NUM_WARPS, stages, False) for stages in NUM_STAGES]
 
 
 def _grid(tensor, size_n):
@@ -218,16 +238,20 @@ def _grid(tensor, size_n):
     return min(pairs, slots * ceil_div(pairs, slots * MAX_TILES * PAIRS))
 
 
-def _shared_bytes(stages, num_tokens, size_n, size_k, grid, norm):
+def _num_tiles(size_n, grid):
+    """The most tiles of a block."""
+    return ceil_div(ceil_div(ceil_div(size_n, 2), grid), PAIRS)
+
+
+def _shared_bytes(warps, stages, num_tokens, size_k, tiles, norm):
     """Rings, tokens, sums, and the weights and bias of the norm."""
-    tiles = ceil_div(ceil_div(ceil_div(size_n, 2), grid), PAIRS)
-    rings, token = NUM_WARPS * stages * 4 * PAIRS * PIECE, 2 * PIECE * ceil_div(size_k, PIECE)
-    return rings + num_tokens * (token + 32 * NUM_WARPS * tiles) + 2 * norm * size_k
+    rings, token = warps * stages * 4 * PAIRS * PIECE, 2 * PIECE * ceil_div(size_k, PIECE)
+    return rings + num_tokens * (token + 32 * warps * tiles) + 2 * norm * size_k
 
 
 def _most_shared_bytes(norm):
     """Of a block, less what the kernels with a norm declare themselves."""
-    return device.current().shared_bytes_per_block - (8 * NUM_WARPS if norm else 0)
+    return device.current().shared_bytes_per_block - (8 * max(NUM_WARPS, WHOLE_WARPS) if norm else 0)
 
 
 def _sizes(x, weight):

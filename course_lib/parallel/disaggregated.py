@@ -106,7 +106,7 @@ def cache_of(pages, name, config, capacity):
     cache = KVCache(config, 1, capacity, dtype=kv.dtype, device=kv.device)
     cache.require(num_tokens)
     cache.k[:, :num_tokens], cache.v[:, :num_tokens] = kv[:, 0], kv[:, 1]
-    cache.lengths.fill_(num_tokens)
+    cache.set_lengths(num_tokens)
     cache.longest = num_tokens
     return cache
 

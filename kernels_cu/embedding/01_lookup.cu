@@ -17,6 +17,7 @@
 #ifndef ID
 #error "ID: type of ids and positions; pass -DID=int or -DID=long"
 #endif
+#include "common/dependent_launch.cuh"
 #include "common/row_kernel.cuh"  // ELEMENT, VEC, THREADS_PER_ROW, ROWS_PER_BLOCK, CHUNKS
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS)
@@ -26,6 +27,7 @@ lookup_kernel(const ID* ids, const ELEMENT* table, const ID* positions, const EL
     const int token = blockIdx.x * ROWS_PER_BLOCK + threadIdx.x / THREADS_PER_ROW;
     const int first = blockIdx.y * (THREADS_PER_ROW * CHUNKS) + threadIdx.x % THREADS_PER_ROW;  // this thread's first chunk
     const int num_chunks = num_cols / VEC;
+    griddepcontrol_launch_dependents();  // a small launch: the next kernel may begin to ask for its weights
     if (token >= num_tokens) return;
 
     // region: rows

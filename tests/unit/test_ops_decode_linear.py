@@ -23,6 +23,19 @@ def inputs(num_tokens, size_n, size_k, dtype=torch.float16):
     return x, weight.to(dtype).to(WHERE), vector(size_n, dtype, device=WHERE), residual
 
 
+@pytest.fixture
+def streams(monkeypatch):
+    """No block has all of its weights under way at once, however few they are."""
+    monkeypatch.setattr(ops, "MAX_WHOLE", (0, 0))
+
+
+@pytest.fixture(params=["whole", "streams"])
+def either(request, monkeypatch):
+    """Both ways of a block with its weights."""
+    if request.param == "streams":
+        monkeypatch.setattr(ops, "MAX_WHOLE", (0, 0))
+
+
 def normalised(x, kind, weight, bias):
     """The norm in float64, rounded to the dtype of x as it enters the product."""
     exact = norm.rms_norm(x, weight, EPS) if kind == "rms" else norm.layer_norm(x, weight, bias, EPS)
@@ -31,7 +44,7 @@ def normalised(x, kind, weight, bias):
 
 @pytest.mark.parametrize("size", [(1, 1, 8), (3, 21, 96), (8, 10, 136)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_linear_is_right(size, dtype):
+def test_linear_is_right(size, dtype, either):
     x, weight, bias, residual = inputs(*size, dtype)
     product = x.double() @ weight.double().T
     assert_near(ops.linear(x, weight), product, dtype)
@@ -42,7 +55,7 @@ def test_linear_is_right(size, dtype):
 
 @pytest.mark.parametrize("kind", ["rms", "layer"])
 @pytest.mark.parametrize("word", [None, "gelu", "swiglu"])
-def test_norm_linear_is_right(kind, word):
+def test_norm_linear_is_right(kind, word, either):
     x, weight, bias, _ = inputs(3, 22, 72)
     x = x + 4.0
     norm_weight, norm_bias = vector(72, x.dtype, device=WHERE), vector(72, x.dtype, seed=5, device=WHERE)
@@ -56,7 +69,7 @@ def test_norm_linear_is_right(kind, word):
 
 
 @pytest.mark.parametrize("llama", [True, False], ids=["llama", "gpt2"])
-def test_queries_keys_and_values_go_where_they_belong(llama):
+def test_queries_keys_and_values_go_where_they_belong(llama, either):
     num_heads, num_kv_heads, head_dim = (4, 2, 16) if llama else (2, 2, 16)
     x, weight, bias, _ = inputs(3, (num_heads + 2 * num_kv_heads) * head_dim, 40)
     norm_weight, norm_bias = vector(40, x.dtype, device=WHERE), vector(40, x.dtype, seed=5, device=WHERE)
@@ -80,7 +93,7 @@ def test_queries_keys_and_values_go_where_they_belong(llama):
         assert bool((cache[[1, 2, 3, 5]] == 7.0).all()), "a slot that no token has was written"
 
 
-def test_a_token_is_the_same_beside_any_others():
+def test_a_token_is_the_same_beside_any_others(either):
     x, weight, bias, residual = inputs(8, 21, 96)
     together = ops.linear(x, weight, bias=bias, residual=residual)
     for first, count in ((0, 1), (5, 3)):
@@ -97,7 +110,7 @@ def test_sums_are_kept_in_float():
 
 
 @pytest.mark.parametrize("num_tokens", [1, 8])
-def test_weights_are_read_once(num_tokens):
+def test_weights_are_read_once(num_tokens, either):
     """Beside them each block reads the tokens, and each output its addends."""
     x, weight, bias, residual = inputs(num_tokens, 24, 256)
     launch = ops.plan(x, weight, bias=bias, residual=residual)
@@ -105,21 +118,37 @@ def test_weights_are_read_once(num_tokens):
 
 
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "random", "resident"])
-def test_no_finding(schedule):
+def test_no_finding(schedule, either):
     x, weight, bias, residual = inputs(3, 6, 136)
     report = ops.plan(x, weight, bias=bias, residual=residual).profile(schedule)
     assert report.ok, report
 
 
+@pytest.mark.parametrize("num_tokens", [1, 3])
+def test_blocks_of_several_tiles(num_tokens, monkeypatch):
+    """Nine and eight pairs: three tiles and two; 27 pieces of a row for eight warps."""
+    monkeypatch.setattr(ops, "_grid", lambda tensor, size_n: 2)
+    x, weight, bias, residual = inputs(num_tokens, 34, 1672)
+    assert ops._shape(num_tokens, 34, 1672, 2, 0)[0] == {"NUM_WARPS": 8, "NUM_STAGES": 12, "TILES": 3}
+    launch = ops.plan(x, weight, bias=bias, residual=residual)
+    if WHERE == "cpu":
+        assert launch.profile("random").ok
+    launch.run()
+    assert_near(launch.outputs[0], x.double() @ weight.double().T + bias.double() + residual.double(), x.dtype)
+    norm_weight = vector(1672, x.dtype, device=WHERE)
+    got = ops.norm_linear(x, norm_weight, weight, bias=bias, eps=EPS)
+    assert_near(got, normalised(x, "rms", norm_weight, None) @ weight.double().T + bias.double(), x.dtype, units=2)
+
+
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "random", "resident"])
-def test_no_finding_where_a_ring_is_filled_again(schedule, monkeypatch):
+def test_no_finding_where_a_ring_is_filled_again(schedule, streams, monkeypatch):
     monkeypatch.setattr(ops, "NUM_STAGES", (2,))
     x, weight, _, residual = inputs(1, 4, 2504)  # 40 pieces of a row: four a warp
     report = ops.plan(x, weight, residual=residual).profile(schedule)
     assert report.ok, report
 
 
-def test_the_ring_changes_no_bit(monkeypatch):
+def test_the_ring_changes_no_bit(streams, monkeypatch):
     x, weight, bias, residual = inputs(3, 42, 1672)
     norm_weight = vector(1672, x.dtype, device=WHERE)
     found = []
@@ -136,14 +165,15 @@ def test_a_multiprocessor_has_one_block_of_a_kernel_and_one_of_the_next(num_toke
     h200 = SimpleNamespace(shared_bytes_per_sm=228 * 1024, shared_bytes_per_block=227 * 1024)
     monkeypatch.setattr(ops.device, "current", lambda: h200)
     sizes = {"qkv": (2560, 2048, 1), "out": (2048, 2048, 0), "up": (11264, 2048, 1), "down": (2048, 5632, 0)}
-    rings = {name: ops._ring(num_tokens, n, k, 132, norm) for name, (n, k, norm) in sizes.items()}
-    taken = {name: 1024 + (128 if sizes[name][2] else 0) + size for name, (_, size) in rings.items()}
+    shapes = {name: ops._shape(num_tokens, n, k, 132, norm) for name, (n, k, norm) in sizes.items()}
+    taken = {name: 1024 + (128 if sizes[name][2] else 0) + size for name, (_, size) in shapes.items()}
     for name, following in (("qkv", "out"), ("out", "up"), ("up", "down"), ("down", "qkv")):
         assert taken[name] + taken[following] <= h200.shared_bytes_per_sm
         assert sizes[name][2] or 2 * taken[name] > h200.shared_bytes_per_sm
-    assert {name: stages for name, (stages, _) in rings.items() if stages != 8} == (
-        {} if num_tokens == 1 else {"up": 7, "down": 7}
-    )
+    rings = {"up": 8, "down": 8} if num_tokens == 1 else {"up": 7, "down": 7}
+    for name, (shape, _) in shapes.items():
+        assert shape["NUM_STAGES"] == rings.get(name, {"qkv": 12, "out": 8}.get(name))
+        assert (shape["TILES"] == 0) == (name in rings)
 
 
 def test_what_does_not_fit_is_refused_in_words():
