@@ -36,7 +36,7 @@ class KVCache:
         self.k, self.v = (torch.zeros(shape, dtype=dtype, device=device) for _ in range(2))
         self._bound = None
         self._first = torch.arange(batch_size, device=device)[:, None] * capacity
-        # One tensor, so that a step counts them all in one launch; a number of 64 bits is two words, the lower one first.
+        # one tensor, so that a step counts all in one launch; a number of 64 bits is two words, the lower first
         self._counts = torch.zeros(4 * batch_size + 2, dtype=torch.int32, device=device)
         self._one_more = torch.ones_like(self._counts)
         self._one_more[2 * batch_size + 1 :: 2] = 0

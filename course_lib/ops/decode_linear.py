@@ -171,9 +171,8 @@ def fits(num_tokens, weight, norm=None):
         return False
     (size_n, size_k), kind = weight.shape, NORMS.get(norm, 0)
     grid = _grid(weight, size_n)
-    warps, stages, _ = _choices(size_n, size_k, grid, kind)[-1]
-    needed = _shared_bytes(warps, stages, num_tokens, size_k, _num_tiles(size_n, grid), kind)
-    return needed <= _most_shared_bytes(kind)
+    shape = _choices(size_n, size_k, grid, kind)[-1]
+    return _shared_bytes(shape, num_tokens, size_k, _num_tiles(size_n, grid), kind) <= _most_shared_bytes(kind)
 
 
 def require_linear(x, weight, bias, residual, out):
@@ -206,8 +205,8 @@ def _shape(num_tokens, size_n, size_k, grid, norm):
     """
     room, most = device.current().shared_bytes_per_sm // 2 - (OTHER_BYTES if norm else 0), _most_shared_bytes(norm)
     tiles = _num_tiles(size_n, grid)
-    for warps, stages, whole in _choices(size_n, size_k, grid, norm):
-        needed = _shared_bytes(warps, stages, num_tokens, size_k, tiles, norm)
+    for shape in _choices(size_n, size_k, grid, norm):
+        needed = _shared_bytes(shape, num_tokens, size_k, tiles, norm)
         if needed <= room:
             break
     if needed > most:
@@ -215,21 +214,21 @@ def _shape(num_tokens, size_n, size_k, grid, norm):
             f"{num_tokens} rows of {size_k} numbers and the sums of {size_n} columns need {needed} bytes of shared "
             f"memory a block; there are {most}. Pass fewer rows."
         )
-    shape = {"NUM_WARPS": warps, "NUM_STAGES": stages, "TILES": tiles if whole else 0}
     return shape, max(needed, min(room, most))
 
 
 def _choices(size_n, size_k, grid, norm):
-    """(warps of a block, items of a warp, whether those are all of its weights), the best first.
+    """Shapes of a block, the best first: all of its weights under way at once, where they fit beside eight tokens.
 
-    Which kind it is does not depend on the number of tokens, and so neither do the bits.
+    That does not depend on the number of tokens, and so neither do the bits.
     """
     tiles, (most_items, most_tiles) = _num_tiles(size_n, grid), MAX_WHOLE
     items = tiles * ceil_div(ceil_div(size_k, PIECE), WHOLE_WARPS)
-    needed = _shared_bytes(WHOLE_WARPS, items, MAX_TOKENS, size_k, tiles, norm)
-    if items <= most_items and tiles <= most_tiles and needed <= _most_shared_bytes(norm):
-        return [(WHOLE_WARPS, items, True)]
-    return [(NUM_WARPS, stages, False) for stages in NUM_STAGES]
+    whole = {"NUM_WARPS": WHOLE_WARPS, "NUM_STAGES": items, "TILES": tiles}
+    if items <= most_items and tiles <= most_tiles:
+        if _shared_bytes(whole, MAX_TOKENS, size_k, tiles, norm) <= _most_shared_bytes(norm):
+            return [whole]
+    return [{"NUM_WARPS": NUM_WARPS, "NUM_STAGES": stages, "TILES": 0} for stages in NUM_STAGES]
 
 
 def _grid(tensor, size_n):
@@ -243,8 +242,9 @@ def _num_tiles(size_n, grid):
     return ceil_div(ceil_div(ceil_div(size_n, 2), grid), PAIRS)
 
 
-def _shared_bytes(warps, stages, num_tokens, size_k, tiles, norm):
+def _shared_bytes(shape, num_tokens, size_k, tiles, norm):
     """Rings, tokens, sums, and the weights and bias of the norm."""
+    warps, stages = shape["NUM_WARPS"], shape["NUM_STAGES"]
     rings, token = warps * stages * 4 * PAIRS * PIECE, 2 * PIECE * ceil_div(size_k, PIECE)
     return rings + num_tokens * (token + 32 * warps * tiles) + 2 * norm * size_k
 

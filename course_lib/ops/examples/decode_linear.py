@@ -1,4 +1,5 @@
-"""One, three and eight tokens; ragged columns and rows of weights; both norms, GELU, SwiGLU, a token without a slot."""
+"""One, three and eight tokens; ragged columns and rows of weights, which stream or are under way at once; both norms,
+GELU, SwiGLU, a token without a slot."""
 
 from functools import partial
 
@@ -11,13 +12,14 @@ from .inputs import random
 
 
 def examples(device):
-    for num_tokens, size_n, size_k, dtype in ((1, 21, 96, torch.float16), (8, 10, 136, torch.bfloat16)):
+    sizes = (1, 21, 96, torch.float16), (8, 10, 136, torch.bfloat16), (1, 6, 6160, torch.bfloat16)
+    for num_tokens, size_n, size_k, dtype in sizes:
         x, weight, norm_weight, bias, residual = _tensors(device, num_tokens, size_n, size_k, dtype)
-        case = "" if num_tokens == 1 else f"{num_tokens} tokens"
+        case = "streams" if size_k > 6144 else "" if num_tokens == 1 else f"{num_tokens} tokens"
         planned = partial(ops.plan, x, weight, bias=bias, residual=residual)
         yield Example("decode_linear/01_linear", "cuda", planned, case)
         layer = {"norm": "layer", "norm_bias": norm_weight, "bias": bias, "activation": "gelu"}
-        options = layer if num_tokens == 1 else {"activation": "swiglu"}
+        options = layer if case == "" else {"activation": "swiglu"}
         planned = partial(ops.plan_norm, x, norm_weight, weight, **options)
         yield Example("decode_linear/02_norm_linear", "cuda", planned, case)
     for num_tokens, norm, dtype in ((1, "layer", torch.float16), (3, "rms", torch.bfloat16)):
