@@ -10,10 +10,12 @@
 // Launch    grid 1 to ceil(size_n / 2) · block NUM_WARPS * 32 · dynamic shared memory, with the pairs of rows of a block,
 //           pairs = ceil(ceil(size_n / 2) / grid):
 //           NUM_WARPS * NUM_STAGES * 16 * PIECE + num_tokens * (2 * size_k rounded up to PIECE + 32 * NUM_WARPS * ceil(pairs / 4))
+//           TILES 0, or at least ceil(pairs / 4) and NUM_STAGES = TILES * ceil(ceil(size_k / PIECE) / NUM_WARPS)
 // Needs     compute capability 8.0 · compiled by NVRTC: device code only, no host headers
 // Twin      none in Triton: it has no launch that begins before the one in front of it has ended, nor a ring of each warp
 // gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=12 -DNUM_STAGES=8
 // gate: -DELEMENT=__half -DNUM_WARPS=12 -DNUM_STAGES=7
+// gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=8 -DNUM_STAGES=8 -DTILES=2
 // Source    common/weight_stream.cuh
 #if !defined(ELEMENT) || !defined(NUM_WARPS) || !defined(NUM_STAGES)
 #error "pass -DELEMENT=__half -DNUM_WARPS=12 (of a block) -DNUM_STAGES=7 (of a warp's ring)"

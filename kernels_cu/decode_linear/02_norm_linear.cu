@@ -14,6 +14,7 @@
 // gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=12 -DNUM_STAGES=8 -DNORM=1 -DACTIVATION=2
 // gate: -DELEMENT=__half -DNUM_WARPS=12 -DNUM_STAGES=7 -DNORM=2 -DACTIVATION=1
 // gate: -DELEMENT=__half -DNUM_WARPS=12 -DNUM_STAGES=7 -DNORM=1 -DACTIVATION=0
+// gate: -DELEMENT=__half -DNUM_WARPS=8 -DNUM_STAGES=6 -DNORM=2 -DACTIVATION=1 -DTILES=3
 // Source    common/weight_stream.cuh
 #if !defined(ELEMENT) || !defined(NUM_WARPS) || !defined(NUM_STAGES) || !defined(NORM) || !defined(ACTIVATION)
 #error "pass -DELEMENT=__half -DNUM_WARPS=12 -DNUM_STAGES=7 -DNORM=1 (RMSNorm; 2: LayerNorm) -DACTIVATION=2 (SwiGLU; 1: GELU, 0: none)"

@@ -15,6 +15,7 @@
 // Twin      none in Triton, as for 01_linear
 // gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=12 -DNUM_STAGES=8 -DNORM=1 -DHEAD_DIM=64
 // gate: -DELEMENT=__half -DNUM_WARPS=12 -DNUM_STAGES=7 -DNORM=2 -DHEAD_DIM=128
+// gate: -DELEMENT=__nv_bfloat16 -DNUM_WARPS=8 -DNUM_STAGES=12 -DNORM=1 -DHEAD_DIM=64 -DTILES=3
 // Source    common/weight_stream.cuh · RoPE as in rope/01_rope
 #if !defined(ELEMENT) || !defined(NUM_WARPS) || !defined(NUM_STAGES) || !defined(NORM) || !defined(HEAD_DIM)
 #error "pass -DELEMENT=__half -DNUM_WARPS=12 -DNUM_STAGES=7 -DNORM=1 (RMSNorm; 2: LayerNorm) -DHEAD_DIM=64"
