@@ -111,6 +111,12 @@ class KVCache:
         slots = self._first + positions
         return (slots if valid is None else slots.masked_fill(~valid, -1)).flatten()
 
+    def places(self, positions):
+        """(slots, keys that each token sees) of the next tokens, as `slots` and `next_positions` have them."""
+        if positions.shape[1] == 1:
+            return self.next_slots, self.next_lengths[:, None]
+        return self.slots(positions), positions + 1
+
     def rows(self, layer):
         """(k, v) of a layer as (batch_size, capacity, num_kv_heads, head_dim), views."""
         return tuple(x[layer, :-1].unflatten(0, (self.batch_size, self.capacity)) for x in (self.k, self.v))

@@ -144,10 +144,7 @@ class Transformer:
         """Logits (batch_size, num_new, vocab_size) of a few new tokens a row, ids (batch_size, num_new)."""
         batch_size, num_new = ids.shape
         longest, positions = cache.grow(num_new), cache.next_positions(num_new)
-        if num_new == 1:
-            slots, seq_lens = cache.next_slots, cache.next_lengths[:, None]
-        else:
-            slots, seq_lens = cache.slots(positions), positions + 1
+        slots, seq_lens = cache.places(positions)
 
         def attend(layer, q, k, v):
             if k is not None:
