@@ -238,3 +238,22 @@ def test_padding_is_not_stored(model):
     cache = KVCache(model.config, 2, 4)
     positions = torch.arange(3).expand(2, -1)
     assert cache.slots(positions, positions < torch.tensor([[3], [1]])).tolist() == [0, 1, 2, 4, -1, -1]
+
+
+def test_a_cache_counts_what_follows_from_its_lengths(model):
+    cache = KVCache(model.config, 3, 100)
+    steps = [  # each: the change, the lengths after it, steps of one token
+        (lambda: cache.set_lengths(torch.tensor([5, 0, 98])), [5, 0, 98], 0),
+        (lambda: cache.advance(1), [6, 1, 99], 1),
+        (lambda: cache.truncate(7), [6, 1, 7], 1),
+        (lambda: cache.advance(4), [10, 5, 11], 1),
+        (lambda: cache.advance(1), [11, 6, 12], 2),
+        (cache.clear, [0, 0, 0], 2),
+        (lambda: cache.set_lengths(3), [3, 3, 3], 0),
+    ]
+    for change, lengths, count in steps:
+        change()
+        assert cache.lengths.tolist() == lengths and cache.steps.tolist() == [count]
+        assert cache.next_lengths.tolist() == [length + 1 for length in lengths]
+        assert cache.next_slots.tolist() == [100 * row + length for row, length in enumerate(lengths)]
+    assert cache.next_slots.dtype == torch.int64 and cache.next_lengths.is_contiguous()
