@@ -54,8 +54,11 @@ def _attention(case, tensors, dtype):
 
 
 def _largest_score(case, inputs):
-    """The largest score before the cap, or the cap itself, whose rounding a capped score has."""
-    return max(flash2.largest_score()(case, inputs), case.options["cap"])
+    """The largest score before the cap, or twice the cap: its tanh is a quotient of numbers near 1.
+
+    Made from an exponential it is off by up to an ulp of 1, the score by an ulp of the cap; a rounded score by half.
+    """
+    return max(flash2.largest_score()(case, inputs), 2.0 * case.options["cap"])
 
 
 def _tiles(case):
