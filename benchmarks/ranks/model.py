@@ -129,7 +129,7 @@ def decode_call(model, cache, tokens):
 
     def step():
         with cache.lengths_on_device():
-            ids.copy_(model.kernels.greedy(model.step(ids, cache)))
+            model.kernels.greedy(model.step(ids, cache), out=ids)
         cache.set_lengths(tokens)
 
     return step if model.device.type == "cpu" else Recorded(step)

@@ -30,10 +30,10 @@ def streams(monkeypatch):
 
 
 @pytest.fixture(params=["whole", "streams"])
-def either(request, monkeypatch):
+def either(request):
     """Both ways of a block with its weights."""
     if request.param == "streams":
-        monkeypatch.setattr(ops, "MAX_WHOLE", (0, 0))
+        request.getfixturevalue("streams")
 
 
 def normalised(x, kind, weight, bias):
@@ -171,9 +171,8 @@ def test_a_multiprocessor_has_one_block_of_a_kernel_and_one_of_the_next(num_toke
         assert taken[name] + taken[following] <= h200.shared_bytes_per_sm
         assert sizes[name][2] or 2 * taken[name] > h200.shared_bytes_per_sm
     rings = {"up": 8, "down": 8} if num_tokens == 1 else {"up": 7, "down": 7}
-    for name, (shape, _) in shapes.items():
-        assert shape["NUM_STAGES"] == rings.get(name, {"qkv": 12, "out": 8}.get(name))
-        assert (shape["TILES"] == 0) == (name in rings)
+    assert {name: shape["NUM_STAGES"] for name, (shape, _) in shapes.items()} == {"qkv": 12, "out": 8} | rings
+    assert {name for name, (shape, _) in shapes.items() if shape["TILES"] == 0} == set(rings)
 
 
 def test_what_does_not_fit_is_refused_in_words():
