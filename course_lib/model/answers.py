@@ -159,12 +159,13 @@ def rope(answer, config, q, k, positions, cos_sin):
     return q, k
 
 
-def sample(answer, config, logits, temperature, noise, top_k=None, top_p=None, min_p=None):
+def sample(answer, config, logits, temperature, noise, top_k=None, top_p=None, min_p=None, out=None):
     """12.4: temperature and top-p; noise up to 0.999, which the contract promises, is all but one draw in 1,000."""
     if top_k is not None or min_p is not None:
         return NotImplemented
     top_p = torch.ones_like(temperature) if top_p is None else top_p
-    return answer.function()(logits.float(), temperature, top_p, noise.clamp(max=0.999))
+    tokens = answer.function()(logits.float(), temperature, top_p, noise.clamp(max=0.999))
+    return tokens if out is None else out.copy_(tokens)
 
 
 def greedy(answer, config, logits, out=None):

@@ -22,7 +22,8 @@ class KVCache:
         The last slot is nobody's: padding is written there by kernels that cannot skip it
     lengths : tensor, (batch_size,), int32, on the device: tokens of each row; `set_lengths` and `advance` change them
     next_lengths, next_slots : tensors, (batch_size,), int32 and int64: the lengths with one token more, and its slots
-    steps : tensor, (1,), int64: calls of `advance` by one token since the lengths were set
+    steps : tensor, (batch_size,), int64: tokens that each row was advanced by since the lengths were set, one by one
+    counts : tensor, (6 * batch_size,), int32: all of these, as `ops.sampling.sample` takes them
     longest : int, on the host: no row has more
     """
 
@@ -37,12 +38,11 @@ class KVCache:
         self._bound = None
         self._first = torch.arange(batch_size, device=device)[:, None] * capacity
         # one tensor, so that a step counts all in one launch; a number of 64 bits is two words, the lower first
-        self._counts = torch.zeros(4 * batch_size + 2, dtype=torch.int32, device=device)
-        self._one_more = torch.ones_like(self._counts)
+        self.counts = torch.zeros(6 * batch_size, dtype=torch.int32, device=device)
+        self._one_more = torch.ones_like(self.counts)
         self._one_more[2 * batch_size + 1 :: 2] = 0
-        self.lengths, self.next_lengths = self._counts[: 2 * batch_size].view(2, batch_size)
-        words = self._counts[2 * batch_size :].view(torch.int64)
-        self.next_slots, self.steps = words[:batch_size], words[batch_size:]
+        self.lengths, self.next_lengths = self.counts[: 2 * batch_size].view(2, batch_size)
+        self.next_slots, self.steps = self.counts[2 * batch_size :].view(torch.int64).view(2, batch_size)
         self.set_lengths(0)
 
     @property
@@ -78,7 +78,7 @@ class KVCache:
     def advance(self, num_tokens):
         """Let every row have `num_tokens` more; one more is one launch."""
         if num_tokens == 1:
-            self._counts.add_(self._one_more)
+            self.counts.add_(self._one_more)
         else:
             self.lengths.add_(num_tokens)
             self._count_again()

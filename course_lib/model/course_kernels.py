@@ -23,7 +23,6 @@ from ..ops.matmul import matmul
 MOST_PACKED = 32  # tokens of `packed_linear` without wgmma: with more, w4a16/02_gemm is slower than a dense product
 UNSPLIT = 384  # keys up to which a step of an H200 gains nothing from a second block for them, and pays for the merge
 _counters = {}  # (device, rows, heads) -> zeros, which every launch of `decode` leaves as zeros
-_zeros = {}  # (device, rows) -> zeros
 _transposed = WeakIdKeyDictionary()  # weight (out, in) -> (in, out), which the matmul kernels read
 
 
@@ -131,26 +130,14 @@ def _shared_counters(q, k):
     return _counters[shape]
 
 
-def sample(logits, temperature, noise, top_k=None, top_p=None, min_p=None):
-    """sampling/01_pivots."""
-    return sampling.sample(logits, temperature, noise, top_k=top_k, top_p=top_p, min_p=min_p)
+def sample(logits, temperature, noise, top_k=None, top_p=None, min_p=None, out=None, **counted):
+    """sampling/01_pivots; counted: `counts` and `history`."""
+    return sampling.sample(logits, temperature, noise, top_k=top_k, top_p=top_p, min_p=min_p, out=out, **counted)
 
 
-def greedy(logits, out=None):
-    """sampling/01_pivots at temperature 0."""
-    zeros = _shared_zeros(logits)
-    return sampling.sample(logits, zeros, zeros, out=out)
-
-
-def _shared_zeros(logits):
-    """A zero a row, which nothing writes; made once on a GPU, which saves a launch in each step."""
-    key = logits.device, len(logits)
-    if key in _zeros:
-        return _zeros[key]
-    zeros = torch.zeros(len(logits), device=logits.device)
-    if logits.is_cuda and not torch.cuda.is_current_stream_capturing():  # a record would fill it at its replays alone
-        _zeros[key] = zeros
-    return zeros
+def greedy(logits, out=None, **counted):
+    """sampling/01_pivots without a temperature."""
+    return sampling.sample(logits, out=out, **counted)
 
 
 def cross_entropy(logits, targets):

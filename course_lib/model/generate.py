@@ -127,7 +127,7 @@ class Decoder:
         self.tokens = torch.zeros(max_new_tokens, batch_size, dtype=torch.int64, device=device)
         self.noise = torch.zeros(max_new_tokens, batch_size, device=device)
         self.ids = torch.zeros(batch_size, dtype=torch.int64, device=device)
-        self.index = self.cache.steps  # of the newest token in `tokens`
+        self.index = self.cache.steps[:1]  # of the newest token in `tokens`, the same for all rows
         kinds = {"temperature": torch.float32, "top_k": torch.int32, "top_p": torch.float32, "min_p": torch.float32}
         self.options = {name: torch.zeros(batch_size, dtype=dtype, device=device) for name, dtype in kinds.items()}
         self.prompts = torch.zeros(batch_size, capacity, dtype=torch.int64, device=device)
@@ -188,17 +188,23 @@ class Decoder:
 
     @torch.no_grad()
     def _step(self):
-        self._take(self.model.step(self.ids, self.cache))
+        counts = self.model.kernels.counts("sample" if self._used else "greedy")
+        logits = self.model.step(self.ids, self.cache, counted=not counts)
+        self._take(logits, {"counts": self.cache.counts, "history": self.tokens} if counts else {})
 
-    def _take(self, logits):
-        """Choose from logits (batch_size, vocab_size) and keep the tokens; nothing comes to the host."""
+    def _take(self, logits, counted=()):
+        """Choose from logits (batch_size, vocab_size) and keep the tokens; nothing comes to the host.
+
+        counted : options of a choice that counts and keeps the token itself, in the same launch
+        """
+        kernels, options = self.model.kernels, {"out": self.ids, **dict(counted)}
         if self._used:
-            noise = self.noise.index_select(0, self.index)[0]
-            options = {name: self.options[name] for name in self._used}
-            self.ids.copy_(self.model.kernels.sample(logits, noise=noise, **options))
+            noise = (self.noise[1:] if counted else self.noise).index_select(0, self.index)[0]
+            kernels.sample(logits, noise=noise, **{name: self.options[name] for name in self._used}, **options)
         else:
-            self.model.kernels.greedy(logits, out=self.ids)
-        self.tokens.index_copy_(0, self.index, self.ids[None])
+            kernels.greedy(logits, **options)
+        if not counted:
+            self.tokens.index_copy_(0, self.index, self.ids[None])
 
     def _choice(self, rows):
         """Names of the options that some row uses; none where all are greedy."""

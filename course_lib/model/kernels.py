@@ -43,6 +43,10 @@ class Kernels:
     def _take(self, operation, backend):
         self.put(operation, _function(operation, backend), backend)
 
+    def counts(self, operation):
+        """Whether `sample` or `greedy` also counts and keeps the token, as `ops.sampling.sample` does."""
+        return self.sources[operation] == "course"
+
     def put(self, operation, function, source):
         """Let `function` run an operation; `source` says whose it is."""
         setattr(self, operation, function)

@@ -106,10 +106,11 @@ def decode(q, k, v, seq_lens, longest):
     return F.scaled_dot_product_attention(q[:, :, None], k, v, attn_mask=mask, enable_gqa=gqa)[:, :, 0]
 
 
-def sample(logits, temperature, noise, top_k=None, top_p=None, min_p=None):
+def sample(logits, temperature, noise, top_k=None, top_p=None, min_p=None, out=None):
     """A token of every row from given noise, by its definition in float64; arguments as `ops.sampling.sample`."""
     kept = sampling.kept_probabilities(logits, temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-    return sampling.sample(kept, noise)
+    tokens = sampling.sample(kept, noise)
+    return tokens if out is None else out.copy_(tokens)
 
 
 def greedy(logits, out=None):

@@ -28,9 +28,9 @@ def _checked_new(function):
     """Decorate what takes new tokens of a cache."""
 
     @functools.wraps(function)
-    def checked(self, ids, cache):
+    def checked(self, ids, cache, **options):
         self.check_new(ids, cache)
-        return function(self, ids, cache)
+        return function(self, ids, cache, **options)
 
     return checked
 
@@ -130,17 +130,19 @@ class Transformer:
         cache.longest = seq_len
         return self.logits(x[torch.arange(batch_size, device=self.device), lengths - 1])
 
-    def step(self, ids, cache):
+    def step(self, ids, cache, *, counted=True):
         """Logits (batch_size, vocab_size) of one new token a row, ids (batch_size,); the cache grows by one token.
+
+        counted : bool; False where the caller counts it after the step, as `cache.advance(1)` does
 
         Nothing here makes the host wait: the lengths stay on the device, so a CUDA graph can record the step.
         """
         require_tensor("ids", ids, 1, WHOLE, "whole numbers (batch_size,)")
-        return self.extend(ids[:, None], cache)[:, 0]
+        return self.extend(ids[:, None], cache, counted=counted)[:, 0]
 
     @_checked_new
     # region: extend
-    def extend(self, ids, cache):
+    def extend(self, ids, cache, *, counted=True):
         """Logits (batch_size, num_new, vocab_size) of a few new tokens a row, ids (batch_size, num_new)."""
         batch_size, num_new = ids.shape
         longest, positions = cache.grow(num_new), cache.next_positions(num_new)
@@ -153,7 +155,8 @@ class Transformer:
 
         x = self._layers(ids, positions.flatten(), attend, lambda layer: (cache.k[layer], cache.v[layer], slots))
         logits = self._head(*x)
-        cache.advance(num_new)
+        if counted:
+            cache.advance(num_new)
         return logits.unflatten(0, (batch_size, num_new))
 
     # endregion

@@ -5,11 +5,13 @@
 // Contract  logits (num_rows, num_cols) ELEMENT, rows contiguous and stride_logits apart; -inf never comes; no NaN, a row has
 //           a finite logit · temperature, noise (num_rows,) float, noise in [0, 1) · tokens (num_rows,) int64
 //           top_k (num_rows,) int or null, 0 or less for all · top_p, min_p (num_rows,) float or null
-//           temperature below 1e-5: the first of the largest logits. Otherwise weights exp((x - max) / temperature); kept are
+//           temperature below 1e-5, or null: the first of the largest logits. Otherwise weights exp((x - max) / temperature); kept are
 //           the top_k largest; of these the fewest whose weights sum to top_p of their total; of these those of min_p of the
 //           largest weight at least. Equal logits stay or go together; a sum within 1e-6 of top_p is enough.
 //           tokens = the first token, in their order, at which the running sum of kept weights exceeds noise * its total
 //           a row's token does not depend on the other rows, nor on their number; the same bits in every run
+//           counts (6 num_rows words) and history (num_steps, num_rows) int64, or both null: int (2, num_rows), then int64
+//           (2, num_rows), all of which grow by one; then history = the tokens, in the row that the last of a token's counts names
 //           any num_rows, num_cols >= 1; VEC divides num_cols and the stride, every row starts at a multiple of VEC numbers
 // Launch    grid num_rows · block NUM_WARPS * 32 · no dynamic shared memory, static COLUMN_BYTES a thread and 1 KB
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
@@ -25,6 +27,7 @@
 #define THREADS_PER_ROW (NUM_WARPS * WARP_SIZE)
 #define ROWS_PER_BLOCK 1
 #define CHUNKS 8  // accesses of a thread that are under way
+#include "common/dependent_launch.cuh"
 #include "common/fast_exp2.cuh"
 #include "common/row_kernel.cuh"  // RowChunk
 #include "common/warp_reduce.cuh"
@@ -429,9 +432,24 @@ __device__ __forceinline__ int owner_of(float& before, const float* mass_smem, f
 }
 // endregion
 
+// region: keep
+// By one thread of a row: its token, and where a decoder counts and keeps them, that too.
+__device__ __forceinline__ void keep(long long* tokens, int* counts, long long* history, int token) {
+    const int row = blockIdx.x, num_rows = gridDim.x;
+    tokens[row] = token;
+    if (counts == nullptr) return;
+    long long* wide_counts = reinterpret_cast<long long*>(counts + 2 * num_rows);
+    for (int i = 0; i < 2; ++i) {
+        counts[i * num_rows + row] += 1;
+        wide_counts[i * num_rows + row] += 1;
+    }
+    history[wide_counts[num_rows + row] * num_rows + row] = token;
+}
+// endregion
+
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
 sample_kernel(const ELEMENT* logits, const float* temperature, const int* top_k, const float* top_p, const float* min_p,
-              const float* noise, long long* tokens, int num_cols, long long stride_logits) {
+              const float* noise, long long* tokens, int* counts, long long* history, int num_cols, long long stride_logits) {
     __shared__ ELEMENT near_smem[DEPTH * NUM_THREADS];   // (DEPTH, NUM_THREADS)
     __shared__ float reduce_smem[NUM_WARPS * NUM_SUMS];  // (NUM_WARPS, NUM_SUMS)
     __shared__ float mass_smem[NUM_WARPS];
@@ -440,11 +458,12 @@ sample_kernel(const ELEMENT* logits, const float* temperature, const int* top_k,
     const int num_chunks = num_cols / VEC;
     Part part = {logits + row * stride_logits};
     int share = divide(part, 0, num_chunks);
+    griddepcontrol_wait();  // the logits are written by the kernel before
 
     // region: greedy
-    if (temperature[row] < GREEDY_TEMPERATURE) {
+    if (temperature == nullptr || temperature[row] < GREEDY_TEMPERATURE) {
         const int greedy = argmax(part, mass_smem, token_smem);
-        if (threadIdx.x == 0) tokens[row] = greedy;
+        if (threadIdx.x == 0) keep(tokens, counts, history, greedy);
         return;
     }
     part.scale_log2 = LOG2_E / temperature[row];
@@ -484,7 +503,7 @@ sample_kernel(const ELEMENT* logits, const float* temperature, const int* top_k,
     }
     if (warp == owner) {
         const int token = draw(part, threshold, least, before, target);
-        if (lane == 0) tokens[row] = token;
+        if (lane == 0) keep(tokens, counts, history, token);
     }
     // endregion
 }

@@ -253,7 +253,7 @@ def test_a_cache_counts_what_follows_from_its_lengths(model):
     ]
     for change, lengths, count in steps:
         change()
-        assert cache.lengths.tolist() == lengths and cache.steps.tolist() == [count]
+        assert cache.lengths.tolist() == lengths and cache.steps.tolist() == [count] * 3
         assert cache.next_lengths.tolist() == [length + 1 for length in lengths]
         assert cache.next_slots.tolist() == [100 * row + length for row, length in enumerate(lengths)]
     assert cache.next_slots.dtype == torch.int64 and cache.next_lengths.is_contiguous()

@@ -5,7 +5,8 @@ import torch
 
 from course_lib.errors import UnsupportedError
 from course_lib.measure.dispatch import OperatorNames
-from course_lib.model import Kernels, ModelConfig, Transformer, few_tokens
+from course_lib.model import Kernels, ModelConfig, Sampling, Transformer, few_tokens, generate
+from course_lib.model.generate import Decoder
 from course_lib.model.packed import pack
 from course_lib.model.yours import work_kernels
 from course_lib.ops._foundation.launch import watched
@@ -93,6 +94,25 @@ def test_choosing_tokens_equals_torchs():
         noise, temperature = torch.full((3,), draw), torch.tensor([1.0, 0.0, 1.7])
         ours_now = ours.sample(logits, temperature, noise, **options)
         assert torch.equal(ours_now, theirs.sample(logits, temperature, noise, **options))
+
+
+@pytest.mark.parametrize("rows", [None, [Sampling(0.8, seed=2), Sampling(1.1, top_p=0.9, seed=3)]])
+def test_a_step_is_counted_in_the_launch_that_chooses(rows, monkeypatch):
+    """The same tokens and counts come of a choice that counts nothing, with launches of its own for that."""
+    model = Transformer.random(SIZES["llama"], seed=2).use("torch", greedy="course", sample="course")
+    prompts = [[3, 1, 28], [5]]
+
+    def generated():
+        decoder = Decoder(model, 2, 12, 7)
+        with OperatorNames() as names:
+            tokens = generate(model, prompts, max_new_tokens=7, sampling=rows, decoder=decoder)
+        assert decoder.tokens.T.tolist() == tokens
+        return tokens, decoder.cache.counts.tolist(), sum(name.startswith("index_copy_") for name in names.names)
+
+    tokens, counts, copies = generated()
+    monkeypatch.setattr(Kernels, "counts", lambda self, operation: False)
+    assert generated() == (tokens, counts, 7) and copies == 1  # the first token's, which no step chooses
+    assert counts[:4] == [3 + 6, 1 + 6, 3 + 7, 1 + 7] and counts[-4:] == [6, 0, 6, 0]
 
 
 def test_four_bits(weights):

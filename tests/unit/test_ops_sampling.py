@@ -118,6 +118,31 @@ def test_drawn_as_often_as_probable():
     assert ((torch.bincount(tokens, minlength=7) - want) ** 2 / want).sum() < 22.5
 
 
+def test_without_a_temperature_every_row_is_greedy():
+    (logits, _, _), _ = mixed(5, 1000, torch.bfloat16)
+    out = torch.full((5,), -7, device=WHERE)
+    assert ops.sample(logits, out=out) is out and out.equal(logits.argmax(-1))
+
+
+@pytest.mark.parametrize("draws", [True, False])
+def test_a_row_is_counted_and_kept_with_its_token(draws):
+    (logits, temperature, noise), filters = mixed(3, 33, torch.float32)
+    counts = torch.zeros(18, dtype=torch.int32, device=WHERE)
+    narrow, wide = counts[:6].view(2, 3), counts[6:].view(torch.int64).view(2, 3)
+    narrow.copy_(torch.tensor([[7, 8, 9], [0, -1, 5]]))
+    wide.copy_(torch.tensor([[2**32 - 1, 2**40, 3], [-1, 2, 0]]))
+    before = narrow.clone(), wide.clone()
+    history = torch.full((4, 3), -7, device=WHERE)
+    chance = {"temperature": temperature, "noise": noise, **filters} if draws else {}
+    tokens = ops.sample(logits, counts=counts, history=history, **chance)
+    assert tokens.equal(ops.sample(logits, **chance))
+    assert narrow.equal(before[0] + 1) and wide.equal(before[1] + 1)
+    want = torch.full_like(history, -7)
+    for row, step in enumerate((0, 3, 1)):
+        want[step, row] = tokens[row]
+    assert history.equal(want)
+
+
 def test_without_filters_a_row_is_read_once():
     """And once more in one warp's part, up to the token."""
     logits = torch.randn(2, 4096).half()
@@ -125,6 +150,11 @@ def test_without_filters_a_row_is_read_once():
     greedy = ops.plan(logits, torch.zeros(2), torch.zeros(2)).traffic()
     numbers_read = 2 * 4 * 512  # each thread of 512 chunks reads the temperature
     assert greedy == (2 * row + numbers_read, 2 * 8)
+    assert ops.plan(logits).traffic() == (2 * row, 2 * 8)
+    counts, history = torch.zeros(12, dtype=torch.int32), torch.zeros(2, 2, dtype=torch.int64)
+    counted = 2 * 2 * (4 + 8)  # of each row two numbers of each size, and the last once more
+    both = ops.plan(logits, counts=counts, history=history).traffic()
+    assert both == (2 * row + counted + 2 * 8, 2 * 8 + counted + 2 * 8)
     read, _ = ops.plan(logits, torch.ones(2), torch.full((2,), 0.999)).traffic()
     assert 2 * row < read <= 2 * row + 2 * row // 16 + 3 * numbers_read
 
@@ -139,18 +169,27 @@ def test_no_finding(schedule):
 
 def test_what_does_not_fit_is_refused_in_words():
     (logits, temperature, noise), filters = mixed(3, 8, torch.float32)
+    counts = torch.zeros(18, dtype=torch.int32, device=WHERE)
+    history = torch.zeros(1, 3, dtype=torch.int64, device=WHERE)
     for wrong, sentence in (
         (lambda: ops.sample(logits[0], temperature, noise), r"expected \(num_rows, num_cols\)"),
         (lambda: ops.sample(logits, temperature[:2], noise), r"temperature is torch.float32 \(2,\)"),
         (lambda: ops.sample(logits, temperature, noise.double()), "noise is torch.float64"),
         (lambda: ops.sample(logits, temperature, noise, top_k=filters["top_k"].long()), "torch.int32"),
         (lambda: ops.sample(logits.long(), temperature, noise), "float32, float16 or bfloat16"),
+        (lambda: ops.sample(logits, temperature), "temperature and noise belong together"),
+        (lambda: ops.sample(logits, counts=counts), "counts and history; one of them is None"),
+        (lambda: ops.sample(logits, counts=counts, history=history[:, :2]), "history is .* expected 18 numbers"),
+        (lambda: ops.sample(logits, counts=counts[:12], history=history), "counts are 12 numbers"),
+        (lambda: ops.sample(logits, counts=counts.long(), history=history), "counts"),
     ):
         with pytest.raises(ShapeError, match=sentence):
             wrong()
     if WHERE == "cpu":
         with pytest.raises(ShapeError, match="expected 0 to below 1"):
             ops.sample(logits, temperature, noise + 1.0)
+        with pytest.raises(ShapeError, match="no row of a history of 1"):
+            ops.sample(logits, counts=counts, history=history)
         with pytest.raises(ShapeError, match="at least 0"):
             ops.sample(logits, temperature - 5.0, noise)
         with pytest.raises(ShapeError, match="no token to take"):

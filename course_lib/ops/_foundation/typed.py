@@ -24,7 +24,7 @@ _TENSORS = set(
     "q k v x y a b w out lse d_out logits targets ids table positions position_table gate up weight bias residual "
     "d_residual d_loss k_pages v_pages block_table seq_lens seq_lens_kv cu_seqlens_q slot_mapping copies k_scales "
     "v_scales cos_sin temperature noise top_p min_p packed scales zeros w_up w_down router_logits experts scores "
-    "places weights counters norm_weight norm_bias k_cache v_cache slots".split()
+    "places weights counters norm_weight norm_bias k_cache v_cache slots counts history".split()
 )
 _MOST_THREADS = 1024
 

@@ -1,4 +1,4 @@
-"""Four rows, one greedy, one with every filter: 5 tokens, 1000 in bfloat16, 9001 in float16."""
+"""Four rows, one greedy, one with every filter: 5 tokens, 1000 in bfloat16, 9001 in float16; all greedy and counted."""
 
 from functools import partial
 
@@ -20,3 +20,7 @@ def examples(device):
         }
         case = "" if num_cols == 5 else f"{num_cols} tokens"
         yield Example("sampling/01_pivots", "cuda", partial(ops.plan, logits, temperature, noise, **filters), case)
+    counts = torch.zeros(24, dtype=torch.int32, device=device)
+    history = torch.zeros(2, 4, dtype=torch.int64, device=device)
+    counted = partial(ops.plan, random(device, 4, 1000), counts=counts, history=history)
+    yield Example("sampling/01_pivots", "cuda", counted, "counted")
