@@ -21,7 +21,7 @@ from ..ops.flash_attention_2 import flash_attention_2, flash_attention_lse
 from ..ops.matmul import matmul
 
 MOST_PACKED = 32  # tokens of `packed_linear` without wgmma: with more, w4a16/02_gemm is slower than a dense product
-UNSPLIT = 384  # keys up to which a step of an H200 gains nothing from a second block for them, and pays for the merge
+UNSPLIT = 640  # keys up to which a step of an H200 gains nothing from a second block for them, and pays for the merge
 _counters = {}  # (device, rows, heads) -> zeros, which every launch of `decode` leaves as zeros
 _transposed = WeakIdKeyDictionary()  # weight (out, in) -> (in, out), which the matmul kernels read
 

@@ -21,7 +21,8 @@ VARIANTS = names("decode")
 BLOCKS_PER_SM = 8  # 02 and 03: blocks of a multiprocessor that together keep enough loads under way
 GROUPED_BLOCKS_PER_SM = 1  # 04: one block keeps two tiles a warp under way, which is enough
 GROUPED = {"TILE_KEYS": 16, "NUM_STAGES": 3, "NUM_WARPS": 4, "BLOCKS_PER_SM": 2}  # 04: the ring of each warp; two fit
-DEPENDENT = {64: {"NUM_WARPS": 6}}  # 04 as a dependent, by head_dim: few blocks, which wait for each other's results
+DEPENDENT = {64: {"NUM_WARPS": 8}}  # 04 as a dependent, by head_dim: few blocks, which wait for each other's results
+DEPENDENT_SPLITS = 8  # of a sequence at most, then: the merge of more takes longer than they save, up to 4,056 keys
 _NUM_THREADS = 128
 
 
@@ -38,7 +39,7 @@ def decode_attention(
     seq_lens : tensor, (batch_size,), int32: valid tokens of each sequence, 0 to capacity
     softmax_scale : float above 0, dimensionless; default ``head_dim**-0.5``
     variant : one of VARIANTS
-    num_splits : int or None, blocks a sequence; default `choose_num_splits`. 01 has no splits
+    num_splits : int or None, blocks a sequence; default `choose_num_splits`, of a dependent at most 8. 01 has no splits
     max_seq_len : int or None, not below any of `seq_lens`; default capacity. A tight one saves idle blocks
     counters : tensor, (batch_size, num_kv_heads), int32, contiguous, zeros before and after, for 04 in CUDA; launches
         that share it run one after the other. None: a new one, filled by a launch of its own
@@ -91,8 +92,7 @@ def plan(
     if language == "triton":
         return triton_launches.plan(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
     if variant == "04_grouped_heads":
-        tuning = {"DEPENDENT": 1} | DEPENDENT.get(q.shape[-1], {}) if dependent else None
-        return _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tuning, counters)
+        return _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, counters, dependent)
     return _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_splits)
 
 
@@ -120,13 +120,14 @@ def _plan_by_head(inputs, num_kv_heads, strides, scale, variant, longest, num_sp
     return Launches((first, last), (out, lse))
 
 
-def _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, tuning=None, counters=None):
-    """04; `tuning` replaces macros of the kernel."""
+def _plan_grouped(inputs, num_kv_heads, strides, scale, longest, num_splits, counters, dependent):
+    """04."""
     q = inputs[0]
     batch_size, num_heads, head_dim = q.shape
-    shape = GROUPED | (tuning or {})
+    shape = GROUPED | ({"DEPENDENT": 1} | DEPENDENT.get(head_dim, {}) if dependent else {})
     if num_splits is None:
         num_splits = choose_num_splits(batch_size * num_kv_heads, longest, slots(q, GROUPED_BLOCKS_PER_SM))
+        num_splits = min(num_splits, DEPENDENT_SPLITS) if dependent else num_splits
     defines = {"HEAD_DIM": head_dim, "ELEMENT": ELEMENTS[q.dtype], "NUM_Q_PER_KV": num_heads // num_kv_heads}
     out, lse = attention_outputs(q)
     arguments = (

@@ -145,6 +145,14 @@ def test_a_dependent_has_the_same_bits(head_dim, dtype, num_splits, monkeypatch)
         assert report.ok, str(report)
 
 
+def test_a_dependent_has_few_splits():
+    """On a card of 132 multiprocessors, unless a number is asked for."""
+    inputs = cache([2000], heads=8, kv_heads=2)
+    blocks = [ops.plan(*inputs, **options).grid for options in ({}, {"dependent": True})]
+    assert blocks == [(16 * 2,), (8 * 2,)]
+    assert ops.plan(*inputs, dependent=True, num_splits=12).grid == (12 * 2,)
+
+
 @pytest.mark.parametrize(
     ("variant", "line"),
     [
