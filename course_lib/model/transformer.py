@@ -6,8 +6,6 @@ May import: errors, expect, ops.rope, model.checked, model.config, model.weights
 model.few_tokens, model.cache, torch.
 """
 
-import functools
-
 import torch
 
 from .. import expect
@@ -22,17 +20,6 @@ from .packed import Packed, quantise
 from .weights import Weights, load, random_weights
 
 WHOLE = (torch.int64, torch.int32)
-
-
-def _checked_new(function):
-    """Decorate what takes new tokens of a cache."""
-
-    @functools.wraps(function)
-    def checked(self, ids, cache, **options):
-        self.check_new(ids, cache)
-        return function(self, ids, cache, **options)
-
-    return checked
 
 
 class Transformer:
@@ -138,12 +125,22 @@ class Transformer:
         Nothing here makes the host wait: the lengths stay on the device, so a CUDA graph can record the step.
         """
         require_tensor("ids", ids, 1, WHOLE, "whole numbers (batch_size,)")
-        return self.extend(ids[:, None], cache, counted=counted)[:, 0]
+        self.check_new(ids[:, None], cache)
+        logits = self._extend(ids[:, None], cache)[:, 0]
+        if counted:
+            cache.advance(1)
+        return logits
 
-    @_checked_new
-    # region: extend
-    def extend(self, ids, cache, *, counted=True):
+    def extend(self, ids, cache):
         """Logits (batch_size, num_new, vocab_size) of a few new tokens a row, ids (batch_size, num_new)."""
+        self.check_new(ids, cache)
+        logits = self._extend(ids, cache)
+        cache.advance(ids.shape[1])
+        return logits
+
+    # region: extend
+    def _extend(self, ids, cache):
+        """`extend`, but for the count of the tokens, which follows it."""
         batch_size, num_new = ids.shape
         longest, positions = cache.grow(num_new), cache.next_positions(num_new)
         slots, seq_lens = cache.places(positions)
@@ -154,10 +151,7 @@ class Transformer:
             return self._decode(q, *cache.rows(layer), seq_lens, longest)
 
         x = self._layers(ids, positions.flatten(), attend, lambda layer: (cache.k[layer], cache.v[layer], slots))
-        logits = self._head(*x)
-        if counted:
-            cache.advance(num_new)
-        return logits.unflatten(0, (batch_size, num_new))
+        return self._head(*x).unflatten(0, (batch_size, num_new))
 
     # endregion
 
