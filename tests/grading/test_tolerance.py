@@ -68,6 +68,16 @@ def test_a_half_precision_task_accepts_half_precision_and_not_bfloat16():
     assert not judged(torch.softmax(x.bfloat16(), dim=-1).half(), ref, base).passed
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("count", [1, 15, 16])
+def test_a_lucky_baseline_of_few_numbers_allows_a_rounding(dtype, count):
+    """Its neighbours in the dtype pass, as they do beside a baseline that was not lucky; of more numbers none is."""
+    ref = torch.full((count,), 1.3).to(dtype).double()
+    ulp = 2 * {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}[dtype]
+    assert judged((ref + ulp).to(dtype), ref, ref.to(dtype)).passed == (count < 16)
+    assert not judged((ref + 2 * ulp).to(dtype), ref, ref.to(dtype)).passed
+
+
 def test_one_inexact_element_of_the_baseline_does_not_excuse_all():
     ref = torch.linspace(1.0, 2.0, 1000, dtype=torch.float64)
     base = ref.float()
