@@ -5,13 +5,13 @@
 // Contract  logits (num_rows, num_cols) ELEMENT, rows contiguous and stride_logits apart; -inf never comes; no NaN, a row has
 //           a finite logit · temperature, noise (num_rows,) float, noise in [0, 1) · tokens (num_rows,) int64
 //           top_k (num_rows,) int or null, 0 or less for all · top_p, min_p (num_rows,) float or null
-//           temperature below 1e-5, or null: the first of the largest logits. Otherwise weights exp((x - max) / temperature); kept are
-//           the top_k largest; of these the fewest whose weights sum to top_p of their total; of these those of min_p of the
-//           largest weight at least. Equal logits stay or go together; a sum within 1e-6 of top_p is enough.
+//           temperature below 1e-5, or null: the first of the largest logits. Otherwise weights exp((x - max) / temperature);
+//           kept are the top_k largest; of these the fewest whose weights sum to top_p of their total; of these those of min_p
+//           of the largest weight at least. Equal logits stay or go together; a sum within 1e-6 of top_p is enough.
 //           tokens = the first token, in their order, at which the running sum of kept weights exceeds noise * its total
 //           a row's token does not depend on the other rows, nor on their number; the same bits in every run
-//           counts (6 num_rows words) and history (num_steps, num_rows) int64, or both null: int (2, num_rows), then int64
-//           (2, num_rows), all of which grow by one; then history = the tokens, in the row that the last of a token's counts names
+//           counts (6 * num_rows) int and history (num_steps, num_rows) int64, or both null: counts is int (2, num_rows), then
+//           int64 (2, num_rows); all of them grow by one, and then history[last count of a row][row] = the row's token
 //           any num_rows, num_cols >= 1; VEC divides num_cols and the stride, every row starts at a multiple of VEC numbers
 // Launch    grid num_rows · block NUM_WARPS * 32 · no dynamic shared memory, static COLUMN_BYTES a thread and 1 KB
 // Needs     any compute capability · compiled by NVRTC: device code only, no host headers
