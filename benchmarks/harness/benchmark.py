@@ -19,7 +19,7 @@ import torch
 from benchmarks import ROOT
 
 from .about import commit, module_of, versions
-from .rows import in_words, stored
+from .rows import in_words, read, stored
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,12 @@ def main(benchmark, arguments=None):
     head = [f"{benchmark.method}; python3 -m {module_of(benchmark.file)}"]
     head += benchmark.head() if benchmark.head else []
     began, wrong = time.perf_counter(), 0
-    with stored(options.out, head, [*benchmark.keys, *benchmark.values, *about]) as write:
-        for load in chosen(benchmark, options):
+    columns, loads = [*benchmark.keys, *benchmark.values, *about], chosen(benchmark, options)
+    others = rows_of_others(options, loads, columns)
+    with stored(options.out, head, columns) as write:
+        for row in others:
+            write(row)
+        for load in loads:
             spent = time.perf_counter() - began
             if spent > options.seconds:
                 print(f"{in_words(load)}: not begun, {options.seconds:g} s are over", flush=True)
@@ -106,7 +110,7 @@ def parsed(benchmark, arguments=None):
     parser.add_argument("--runs", type=int, default=benchmark.runs, help="timed runs of each variant")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no load is begun after this time")
     parser.add_argument("--only", nargs="+", type=_condition, default=[], metavar="COLUMN=VALUE[,VALUE]",
-                        help="only the loads with these values")  # fmt: skip
+                        help="only the loads with these values; the file's rows of others stay")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="only a few loads")
     parser.add_argument("--also", help="a folder of installed packages, searched last: where the peers are")
     parser.add_argument("--dry", action="store_true", help="tiny sizes on the CPU; the rows are not measurements")
@@ -147,6 +151,17 @@ def chosen(benchmark, options):
         sys.exit(f"--only {', '.join(sorted(unknown))}: no such column; a load has {', '.join(loads[0])}")
     wanted = {name: {str(value) for value in values} for name, values in options.only.items()}
     return [load for load in loads if all(str(load.get(name)) in values for name, values in wanted.items())]
+
+
+def rows_of_others(options, loads, columns):
+    """With --only or --quick, the rows of other loads in the file to be written: they stay, before the new ones."""
+    if options.out is None or not options.only:
+        return []
+    names = [{name: "" if value is None else str(value) for name, value in load.items()} for load in loads]
+    rows = [row for row in read(options.out) if not any(load.items() <= row.items() for load in names)]
+    if rows and [*rows[0]] != columns:
+        sys.exit(f"{options.out} has rows of other loads with other columns; give --out another file, or no --only.")
+    return rows
 
 
 def line(benchmark, load, row):

@@ -66,6 +66,19 @@ def test_only_and_the_time_budget_choose_the_loads(tmp_path, capsys):
     assert capsys.readouterr().out.count("not begun, -1 s are over") == 3
 
 
+def test_only_leaves_the_rows_of_other_loads(tmp_path):
+    out = ["--dry", "--out", str(tmp_path / "rows.csv")]
+    main(toy(), [*out, "--commit", "abc"])
+    main(toy(), [*out, "--commit", "def", "--only", "n=1,2"])
+    found = [(row["variant"], row["n"], row["commit"]) for row in read(tmp_path / "rows.csv")[1]]
+    assert found == [("right", "3", "abc"), ("right", "1", "def"), ("right", "2", "def"), ("wrong", "2", "def")]
+    with pytest.raises(SystemExit, match="rows of other loads with other columns"):
+        main(toy(values=("median_us", "note")), [*out, "--only", "n=3"])
+    assert len(read(tmp_path / "rows.csv")[1]) == 4
+    main(toy(), [*out, "--commit", "ghi"])
+    assert {row["commit"] for row in read(tmp_path / "rows.csv")[1]} == {"ghi"}
+
+
 def test_a_dry_run_does_not_write_among_the_stored_rows(root, capsys):
     with pytest.raises(SystemExit):
         main(toy(), ["--dry", "--out", str(root / "benchmarks" / "results" / "h200" / "x.csv")])
