@@ -157,8 +157,8 @@ def rows_of_others(options, loads, columns):
     """With --only or --quick, the rows of other loads in the file to be written: they stay, before the new ones."""
     if options.out is None or not options.only:
         return []
-    names = [{name: "" if value is None else str(value) for name, value in load.items()} for load in loads]
-    rows = [row for row in read(options.out) if not any(load.items() <= row.items() for load in names)]
+    texts = [{name: "" if value is None else str(value) for name, value in load.items()} for load in loads]
+    rows = [row for row in read(options.out) if not any(load.items() <= row.items() for load in texts)]
     if rows and [*rows[0]] != columns:
         sys.exit(f"{options.out} has rows of other loads with other columns; give --out another file, or no --only.")
     return rows

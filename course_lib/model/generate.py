@@ -188,22 +188,23 @@ class Decoder:
 
     @torch.no_grad()
     def _step(self):
-        counts = self.model.kernels.counts("sample" if self._used else "greedy")
-        logits = self.model.step(self.ids, self.cache, counted=not counts)
-        self._take(logits, {"counts": self.cache.counts, "history": self.tokens} if counts else {})
+        count = self.model.kernels.counts("sample" if self._used else "greedy")
+        self._take(self.model.step(self.ids, self.cache, counted=not count), count)
 
-    def _take(self, logits, counted=()):
+    def _take(self, logits, count=False):
         """Choose from logits (batch_size, vocab_size) and keep the tokens; nothing comes to the host.
 
-        counted : options of a choice that counts and keeps the token itself, in the same launch
+        count : bool; the launch that chooses counts a step and keeps its token
         """
-        kernels, options = self.model.kernels, {"out": self.ids, **dict(counted)}
+        kernels, options = self.model.kernels, {"out": self.ids}
+        if count:
+            options |= {"counts": self.cache.counts, "history": self.tokens}
         if self._used:
-            noise = (self.noise[1:] if counted else self.noise).index_select(0, self.index)[0]
+            noise = (self.noise[1:] if count else self.noise).index_select(0, self.index)[0]
             kernels.sample(logits, noise=noise, **{name: self.options[name] for name in self._used}, **options)
         else:
             kernels.greedy(logits, **options)
-        if not counted:
+        if not count:
             self.tokens.index_copy_(0, self.index, self.ids[None])
 
     def _choice(self, rows):
