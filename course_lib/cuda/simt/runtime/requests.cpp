@@ -19,9 +19,32 @@ constexpr size_t FLUSH_ENTRIES = 1 << 16;   // flush at a barrier above this: wh
 constexpr size_t FORCED_ENTRIES = 1 << 24;
 
 // An entry: its kind in the lower half of the top byte, an access's flags in the upper half. Below: the node of a basic
-// block; the code address of a call; for an access the bytes in bits 32-47 and the code address in bits 0-31, followed
-// by an entry that is the address.
+// block; the code address of a call; for an access the bytes in bits 32-47 and the code address in bits 0-31. Addresses are
+// lists of their own, one for each lane.
 enum EntryKind : uint8_t { ENTRY_BLOCK = 1, ENTRY_CALL = 2, ENTRY_RETURN = 3, ENTRY_ACCESS = 4 };
+
+// Lanes mostly do the same, so a path, a list of entries, is what several of them did: a lane follows one, and takes
+// another where it does something else. Only the first that comes to a point writes an entry down. Each list ends with 0,
+// which is no entry.
+struct WarpPaths {
+    std::vector<std::vector<uint64_t>> lists{{0}};  // the first `used` are in use; the others keep their memory
+    size_t used = 1;
+    Fiber* first = nullptr;
+    unsigned lanes = 0;
+
+    size_t done(const Recording& lane) const { return static_cast<size_t>(lane.next - lists[lane.path].data()); }
+    // All lanes are before the first entry of an empty path.
+    void clear() {
+        for (size_t i = 0; i < used; ++i) lists[i].assign(1, 0);
+        used = 1;
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+            Recording& recording = first[lane].recording;
+            recording.path = 0;
+            recording.next = lists[0].data();
+            recording.addresses.clear();
+        }
+    }
+};
 
 namespace {
 
@@ -42,10 +65,11 @@ struct LaneState {
 
 LoopFinder loops;
 std::unordered_map<uint64_t, Counters> counters;
-// While the lanes of a warp have all done the same, the state of the first one is that of all, and only that is kept.
+// Lanes that have done the same so far have one state, that of the first of them.
 struct BlockState {
-    std::vector<LaneState> lanes;
-    std::vector<char> uniform;  // by warp
+    std::vector<LaneState> lanes;  // by thread
+    std::vector<uint8_t> like;     // by thread: the lane that has its state
+    std::vector<WarpPaths> warps;
 };
 std::unordered_map<size_t, BlockState> block_states;  // by slot of the block
 std::unordered_map<uint64_t, size_t> request_of_key;  // of the warp being flushed
@@ -117,81 +141,105 @@ void add_to_request(uint64_t entry, uint64_t address, uint64_t key, unsigned lan
     }
 }
 
-// Walks through a lane's recording and, where they are to be grouped, adds its accesses to the requests of the warp.
-void replay(const Fiber& fiber, LaneState& lane, bool grouped) {
-    const std::vector<uint64_t>& entries = fiber.recording.entries;
-    size_t cursor = 0;
-    for (size_t i = 0; i < entries.size(); ++i) {
+// Lanes of a warp that have done the same, since the last flush and before.
+struct Group {
+    unsigned first, like;  // its first lane; the lane that has had its state
+    size_t path, done;  // entries of a path
+    unsigned lanes[LANES], size;
+};
+
+// The groups of a warp.
+std::vector<Group>& groups_of(const WarpPaths& paths, const uint8_t* like) {
+    static std::vector<Group> groups;  // reused: one worker in the checked build
+    groups.clear();
+    for (unsigned lane = 0; lane < paths.lanes; ++lane) {
+        size_t path = paths.first[lane].recording.path, done = paths.done(paths.first[lane].recording);
+        auto same = [&](const Group& group) { return group.like == like[lane] && group.path == path && group.done == done; };
+        auto group = std::find_if(groups.begin(), groups.end(), same);
+        if (group == groups.end()) group = groups.insert(group, {lane, like[lane], path, done, {}, 0});
+        group->lanes[group->size++] = lane;
+    }
+    return groups;
+}
+
+// Walks through the entries of a group and, with `addresses`, adds its accesses to the requests of the warp.
+void replay(const std::vector<uint64_t>& entries, const Group& group, LaneState& state, const uint64_t* const* addresses) {
+    size_t cursor = 0, access = 0;
+    for (size_t i = 0; i < group.done; ++i) {
         uint64_t entry = entries[i];
         switch (entry >> 56 & 0x0f) {
-            case ENTRY_BLOCK: enter_block(lane, static_cast<int>(entry)); break;
-            case ENTRY_CALL: lane.calls.push_back({mix(mix(context(lane), entry), 3), lane.levels.size()}); break;
+            case ENTRY_BLOCK: enter_block(state, static_cast<int>(entry)); break;
+            case ENTRY_CALL: state.calls.push_back({mix(mix(context(state), entry), 3), state.levels.size()}); break;
             case ENTRY_RETURN:
-                if (lane.calls.size() > 1) {  // the kernel itself returns without a recorded call
-                    lane.levels.resize(lane.calls.back().first_level);
-                    lane.calls.pop_back();
+                if (state.calls.size() > 1) {  // the kernel itself returns without a recorded call
+                    state.levels.resize(state.calls.back().first_level);
+                    state.calls.pop_back();
                 }
                 break;
             default:
-                add_to_share(lane, entry);
-                ++i;
-                if (grouped) add_to_request(entry, entries[i], mix(context(lane), entry), fiber.lane, cursor);
+                add_to_share(state, entry);
+                if (addresses) {
+                    uint64_t key = mix(context(state), entry);
+                    size_t next = cursor;
+                    for (unsigned n = 0; n < group.size; ++n) {
+                        unsigned lane = group.lanes[n];
+                        next = cursor;
+                        add_to_request(entry, addresses[lane][access], key, lane, next);
+                    }
+                    cursor = next;
+                }
+                ++access;
         }
     }
 }
 
-// True when all lanes of the warp took the same path and made the same accesses, each at its own addresses, no more than
-// 2 GB apart.
-bool is_uniform(const Block& block, const Warp& warp) {
-    const std::vector<uint64_t>& first = block.fibers[warp.first].recording.entries;
-    for (unsigned lane = 1; lane < warp.lanes; ++lane) {
-        const std::vector<uint64_t>& other = block.fibers[warp.first + lane].recording.entries;
-        if (other.size() != first.size()) return false;
-        for (size_t i = 0; i < first.size(); ++i) {
-            if (other[i] != first[i]) return false;
-            if ((first[i] >> 56 & 0x0f) != ENTRY_ACCESS) continue;
-            auto distance = static_cast<int64_t>(other[++i] - first[i]);
-            if (distance != static_cast<int32_t>(distance)) return false;
-        }
-    }
-    return true;
+// Whether no lane's address is more than 2 GB from that of the first one.
+bool are_near(const uint64_t* const* addresses, unsigned lanes, size_t count) {
+    uint64_t far = 0;  // bits of the distances above the 32 that a request has room for
+    for (unsigned lane = 1; lane < lanes; ++lane)
+        for (size_t i = 0; i < count; ++i) far |= (addresses[lane][i] - addresses[0][i] + (1ull << 31)) >> 32;
+    return far == 0;
 }
 
 // Where all lanes did the same, the n-th accesses of the lanes are the n-th request: what the keys would say.
-void count_uniform(const Block& block, const Warp& warp) {
-    const std::vector<uint64_t>& first = block.fibers[warp.first].recording.entries;
-    const std::vector<uint64_t>* entries[LANES];
-    for (unsigned lane = 0; lane < warp.lanes; ++lane) entries[lane] = &block.fibers[warp.first + lane].recording.entries;
+void count_uniform(const std::vector<uint64_t>& entries, const Warp& warp, const uint64_t* const* addresses) {
     Request request;
     request.lanes = warp.lanes == LANES ? ~0u : (1u << warp.lanes) - 1;
-    for (size_t i = 0; i < first.size(); ++i) {
-        if ((first[i] >> 56 & 0x0f) != ENTRY_ACCESS) continue;
-        request.describe(first[i], first[i + 1]);
-        ++i;
+    size_t access = 0;
+    for (uint64_t entry : entries) {
+        if ((entry >> 56 & 0x0f) != ENTRY_ACCESS) continue;
+        request.describe(entry, addresses[0][access]);
         for (unsigned lane = 0; lane < warp.lanes; ++lane)
-            request.offset[lane] = static_cast<int32_t>((*entries[lane])[i] - request.base);
+            request.offset[lane] = static_cast<int32_t>(addresses[lane][access] - request.base);
         count_request(request, counters[uint64_t(request.flags) << 56 | request.code]);
+        ++access;
     }
 }
 
-// Turns the recordings of a warp's lanes into counters. Lanes keep their LaneState: a loop may go on after a barrier.
+// Turns the recordings of a warp's lanes into counters. Groups keep their LaneState: a loop may go on after a barrier.
 void flush(Block& block, Warp& warp) {
     loops.update();  // before the replay: a recording may hold the first iterations of a new loop
     requests.clear();
     request_of_key.clear();
     BlockState& state = block_states[block.slot];
     LaneState* lanes = &state.lanes[warp.first];
-    char& uniform = state.uniform[warp.first / LANES];
-    bool was_uniform = uniform != 0;
-    uniform = was_uniform && is_uniform(block, warp);
-    if (was_uniform && !uniform) std::fill(lanes + 1, lanes + warp.lanes, lanes[0]);
-    if (uniform) count_uniform(block, warp);
+    WarpPaths& paths = state.warps[warp.first / LANES];
+    const uint64_t* addresses[LANES];
     for (unsigned lane = 0; lane < warp.lanes; ++lane) {
-        Fiber& fiber = block.fibers[warp.first + lane];
-        if (!uniform || lane == 0) replay(fiber, lanes[lane], !uniform);
-        recorded_entries -= fiber.recording.entries.size();
-        fiber.recording.entries.clear();
+        const Recording& recording = block.fibers[warp.first + lane].recording;
+        addresses[lane] = recording.addresses.data();
+        recorded_entries -= paths.done(recording) + recording.addresses.size();
     }
+    std::vector<Group>& groups = groups_of(paths, &state.like[warp.first]);
+    for (const Group& group : groups)  // before any state goes on
+        if (group.first != group.like) lanes[group.first] = lanes[group.like];
+    bool uniform = groups.size() == 1 && are_near(addresses, warp.lanes, block.fibers[warp.first].recording.addresses.size());
+    if (uniform) count_uniform(paths.lists[groups[0].path], warp, addresses);
+    for (const Group& group : groups) {
+        replay(paths.lists[group.path], group, lanes[group.first], uniform ? nullptr : addresses);
+        for (unsigned n = 0; n < group.size; ++n) state.like[warp.first + group.lanes[n]] = static_cast<uint8_t>(group.first);
+    }
+    paths.clear();
     for (const Request& request : requests)
         count_request(request, counters[uint64_t(request.flags) << 56 | request.code]);
 }
@@ -211,11 +259,19 @@ void reset_requests() {
 void start_block_recording(Block& block) {
     BlockState& state = block_states[block.slot];
     state.lanes.resize(block.fibers.size());
-    for (const Warp& warp : block.warps) state.lanes[warp.first] = LaneState{};
-    state.uniform.assign(block.warps.size(), 1);
+    state.like.assign(block.fibers.size(), 0);
+    state.warps.resize(block.warps.size());
     for (Fiber& fiber : block.fibers) {
-        fiber.recording.entries.clear();
-        fiber.recording.path.assign(1, LoopFinder::ROOT);
+        fiber.recording.warp = &state.warps[fiber.warp];
+        fiber.recording.node = LoopFinder::ROOT;
+        fiber.recording.callers.clear();
+    }
+    for (const Warp& warp : block.warps) {
+        WarpPaths& paths = state.warps[warp.first / LANES];
+        paths.first = &block.fibers[warp.first];
+        paths.lanes = warp.lanes;
+        paths.clear();
+        state.lanes[warp.first] = LaneState{};
     }
 }
 
@@ -247,43 +303,95 @@ bool counts_are_exact() { return exact; }
 
 const std::unordered_map<uint64_t, Counters>& all_counters() { return counters; }
 
-// Every entry passes here, so a kernel that never reaches a barrier is flushed in time as well.
-static void append(Fiber& self, uint64_t entry) {
-    self.recording.entries.push_back(entry);
-    if (++recorded_entries <= FORCED_ENTRIES) return;
+// A flush in time for a kernel that never reaches a barrier; it falls after an entry and its address.
+static void count_entries(Fiber& self, size_t more) {
+    if ((recorded_entries += more) <= FORCED_ENTRIES) return;
     exact = false;
     finish_block_recording(*self.block);
     recorded_entries = 0;
 }
 
+// The path that is this lane's so far and goes on, or may go on, with `entry`: another lane's, or a new one.
+static size_t turn_off(WarpPaths& paths, const Recording& lane, uint64_t entry) {
+    size_t done = paths.done(lane);
+    const uint64_t *begin = paths.lists[lane.path].data(), *end = lane.next;
+    for (size_t i = 0; i < paths.used; ++i) {
+        const std::vector<uint64_t>& other = paths.lists[i];
+        bool fits = other.size() > done && (other[done] == entry || other[done] == 0);
+        if (fits && std::equal(begin, end, other.begin())) return i;
+    }
+    std::vector<uint64_t> start(begin, end);
+    start.push_back(0);
+    if (paths.used == paths.lists.size()) paths.lists.emplace_back();
+    paths.lists[paths.used].swap(start);
+    return paths.used++;
+}
+
+// Entries in a place of their own, with room for more: the lanes that follow them go with them.
+static void lengthen(WarpPaths& paths, size_t path, uint64_t entry) {
+    std::vector<uint64_t>& entries = paths.lists[path];
+    const uint64_t* before = entries.data();
+    entries.back() = entry;
+    entries.push_back(0);
+    if (entries.data() == before) return;
+    for (unsigned lane = 0; lane < paths.lanes; ++lane) {
+        Recording& other = paths.first[lane].recording;
+        if (other.path == path) other.next = entries.data() + (other.next - before);
+    }
+}
+
+static __attribute__((noinline)) void append_new(Recording& lane, uint64_t entry) {
+    WarpPaths& paths = *lane.warp;
+    if (*lane.next) {  // another lane did something else here
+        size_t done = paths.done(lane), path = turn_off(paths, lane, entry);
+        lane.path = static_cast<unsigned>(path);
+        lane.next = paths.lists[path].data() + done;
+    }
+    if (!*lane.next) lengthen(paths, lane.path, entry);
+    ++lane.next;
+}
+
+static inline void append(Recording& lane, uint64_t entry) {
+    if (*lane.next == entry) ++lane.next;
+    else append_new(lane, entry);
+}
+
 static uint64_t tagged(uint8_t kind, uint64_t rest) { return uint64_t(kind) << 56 | rest; }
 
-// The path tells the edges of the control-flow graph; one entry for each function on the call stack.
+// `node` and `callers` tell the edges of the control-flow graph.
 void record_block(uintptr_t code) {
     Fiber& self = *current;
     int node = loops.node(static_cast<uint32_t>(code));
-    loops.edge(self.recording.path.back(), node);
-    self.recording.path.back() = node;
-    append(self, tagged(ENTRY_BLOCK, static_cast<uint64_t>(node)));
+    loops.edge(self.recording.node, node);
+    self.recording.node = node;
+    append(self.recording, tagged(ENTRY_BLOCK, static_cast<uint64_t>(node)));
+    count_entries(self, 1);
 }
 
 void record_call(uintptr_t code) {
-    current->recording.path.push_back(LoopFinder::ROOT);
-    append(*current, tagged(ENTRY_CALL, code & 0xffffffff));
+    Recording& recording = current->recording;
+    recording.callers.push_back(recording.node);
+    recording.node = LoopFinder::ROOT;
+    append(recording, tagged(ENTRY_CALL, code & 0xffffffff));
+    count_entries(*current, 1);
 }
 
 void record_return() {
     Recording& recording = current->recording;
-    if (recording.path.size() > 1) recording.path.pop_back();
-    append(*current, tagged(ENTRY_RETURN, 0));
+    if (!recording.callers.empty()) {  // the kernel itself returns without a recorded call
+        recording.node = recording.callers.back();
+        recording.callers.pop_back();
+    }
+    append(recording, tagged(ENTRY_RETURN, 0));
+    count_entries(*current, 1);
 }
 
 void record_access(uintptr_t code, uintptr_t address, unsigned bytes, uint8_t flags) {
-    auto kind = static_cast<uint8_t>(ENTRY_ACCESS | flags);
     Recording& recording = current->recording;
-    recording.entries.push_back(tagged(kind, uint64_t(bytes) << 32 | (code & 0xffffffff)));
-    ++recorded_entries;
-    append(*current, address);  // a flush falls after the pair, never between its entries
+    auto kind = static_cast<uint8_t>(ENTRY_ACCESS | flags);
+    append(recording, tagged(kind, uint64_t(bytes) << 32 | (code & 0xffffffff)));
+    recording.addresses.push_back(address);
+    count_entries(*current, 2);
 }
 
 }  // namespace simt

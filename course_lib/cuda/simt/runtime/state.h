@@ -79,10 +79,15 @@ struct Agent {
     uint16_t thread;  // that issued the last access
 };
 
+struct WarpPaths;  // requests.cpp
 // What one lane did since the last flush; requests.cpp defines the entries and turns them into warp requests.
 struct Recording {
-    std::vector<uint64_t> entries;
-    std::vector<int> path{0};  // the last basic block of each function on the call stack
+    const uint64_t* next = nullptr;    // the entry of its path that comes after those that the lane has done
+    int node = 0;                      // the last basic block of the function that runs
+    unsigned path = 0;                 // of the warp's
+    WarpPaths* warp = nullptr;
+    std::vector<uint64_t> addresses;   // of the accesses that it has done
+    std::vector<int> callers;          // the last basic block of each function below on the call stack
 };
 
 struct Stamp;  // shadow.h
@@ -103,17 +108,41 @@ struct AsyncCopy {
 };
 
 // A CUDA thread. start_block (block.cpp) resets what must not outlive a block; the rest is set before it is read.
-struct Fiber {
+struct alignas(64) Fiber {
+    // What every basic block and every access asks for comes first, in as few cache lines as it takes.
     void* stack_pointer = nullptr;  // saved at the last switch to the scheduler
     unsigned char* stack = nullptr; // lowest usable address of its STACK_BYTES
     Block* block = nullptr;
-    SimtIndex index{};    // threadIdx
-    uint16_t linear = 0;  // x + y * blockDim.x + z * blockDim.x * blockDim.y
-    uint8_t lane = 0;
-    uint8_t warp = 0;
+    uint64_t steps = 0;       // basic blocks executed (checked build); compared with the step limit
+    uintptr_t last_code = 0;  // the last code address seen: the line of a crash inside library code
     Wait wait = Wait::ready;
     bool spinning = false;  // yielded inside a loop of atomics or volatile reads: no progress
     uint8_t atomics_since_switch = 0;
+    uint8_t lane = 0;
+    uint8_t warp = 0;
+    uint16_t linear = 0;  // x + y * blockDim.x + z * blockDim.x * blockDim.y
+    // happens_before.h. The thread's own clock counts its releases: fences and __syncwarp.
+    uint32_t clock = 1;
+    unsigned num_recent_reads = 0;
+    Recording recording;
+    uint64_t same_reads = 0;  // plain reads of one address by one instruction, with no other access between: a poll
+    std::shared_ptr<WgmmaLane> wgmma;  // null until the thread's first wgmma, fence or commit
+    KnownPtr known;               // learned through mbarriers, named barriers and waits for asynchronous operations
+    Clocks clocks;
+
+    // A write that races with another thread's write. It is no race when the value turns out to be unchanged, which is
+    // known only after the write: the next hook of this thread decides (settle_pending_race).
+    struct {
+        bool open = false;
+        uintptr_t address = 0;
+        unsigned bytes = 0;
+        unsigned char before[16] = {};
+        size_t finding = 0;
+        uint32_t other_block = 0;  // of the other write
+        uint16_t other_linear = 0;
+    } pending_race;
+
+    SimtIndex index{};    // threadIdx
     uintptr_t polled_address = 0, polled_code = 0;  // the last volatile read; the same one again is polling
     uintptr_t misaligned_at = 0;  // where the compiler last met a misaligned reference (undefined.cpp)
     unsigned misaligned_for = 1;  // the alignment of its type
@@ -138,15 +167,6 @@ struct Fiber {
     uint32_t copy_group = 0;        // groups committed so far
     uint32_t bulk_group = 0;        // bulk groups committed so far (tma.cpp)
 
-    std::shared_ptr<WgmmaLane> wgmma;  // null until the thread's first wgmma, fence or commit
-
-    uint64_t steps = 0;       // basic blocks executed (checked build); compared with the step limit
-    uintptr_t last_code = 0;  // the last code address seen: the line of a crash inside library code
-
-    // happens_before.h. The thread's own clock counts its releases: fences and __syncwarp.
-    uint32_t clock = 1;
-    Clocks clocks;
-    KnownPtr known;               // learned through mbarriers, named barriers and waits for asynchronous operations
     std::vector<FenceMark> proxy_fences, init_fences;  // fence_proxy_async, fence_mbarrier_init; oldest first
 
     uint8_t issues_async = 0;  // 1 + AgentKind while the access being checked is of an operation that the thread starts
@@ -156,22 +176,6 @@ struct Fiber {
     struct {
         uintptr_t address = 0, code = 0;
     } recent_reads[RECENT_READS];
-    unsigned num_recent_reads = 0;
-    uint64_t same_reads = 0;  // plain reads of one address by one instruction, with no other access between: a poll
-
-    // A write that races with another thread's write. It is no race when the value turns out to be unchanged, which is
-    // known only after the write: the next hook of this thread decides (settle_pending_race).
-    struct {
-        bool open = false;
-        uintptr_t address = 0;
-        unsigned bytes = 0;
-        unsigned char before[16] = {};
-        size_t finding = 0;
-        uint32_t other_block = 0;  // of the other write
-        uint16_t other_linear = 0;
-    } pending_race;
-
-    Recording recording;
 };
 
 struct Warp {
