@@ -14,15 +14,7 @@
 namespace simt {
 
 // Entries of a block's recording, 8 bytes each.
-constexpr size_t FLUSH_ENTRIES = 1 << 16;   // flush at a barrier above this: what a cache holds
-// flush anywhere above this, to bound memory: requests cut in two count twice
-constexpr size_t FORCED_ENTRIES = 1 << 24;
-
-// An entry: its kind in the lower half of the top byte, an access's flags in the upper half. Below: the node of a basic
-// block; the code address of a call; for an access the bytes in bits 32-47 and the code address in bits 0-31. Addresses are
-// lists of their own, one for each lane.
-enum EntryKind : uint8_t { ENTRY_BLOCK = 1, ENTRY_CALL = 2, ENTRY_RETURN = 3, ENTRY_ACCESS = 4 };
-
+constexpr size_t FLUSH_ENTRIES = 1 << 16;  // flush at a barrier above this: what a cache holds
 // Lanes mostly do the same, so a path, a list of entries, is what several of them did: a lane follows one, and takes
 // another where it does something else. Only the first that comes to a point writes an entry down. Each list ends with 0,
 // which is no entry.
@@ -45,6 +37,8 @@ struct WarpPaths {
         }
     }
 };
+
+size_t recorded_entries = 0;
 
 namespace {
 
@@ -74,7 +68,6 @@ struct BlockState {
 std::unordered_map<size_t, BlockState> block_states;  // by slot of the block
 std::unordered_map<uint64_t, size_t> request_of_key;  // of the warp being flushed
 std::vector<Request> requests;
-size_t recorded_entries = 0;  // of all lanes, not yet flushed
 uint64_t largest[SHARES] = {};
 uint64_t products[MMA_KINDS] = {};
 bool exact = true;
@@ -168,7 +161,7 @@ void replay(const std::vector<uint64_t>& entries, const Group& group, LaneState&
     for (size_t i = 0; i < group.done; ++i) {
         uint64_t entry = entries[i];
         switch (entry >> 56 & 0x0f) {
-            case ENTRY_BLOCK: enter_block(state, static_cast<int>(entry)); break;
+            case ENTRY_BLOCK: enter_block(state, loops.node(entry & CODE_MASK)); break;
             case ENTRY_CALL: state.calls.push_back({mix(mix(context(state), entry), 3), state.levels.size()}); break;
             case ENTRY_RETURN:
                 if (state.calls.size() > 1) {  // the kernel itself returns without a recorded call
@@ -263,7 +256,7 @@ void start_block_recording(Block& block) {
     state.warps.resize(block.warps.size());
     for (Fiber& fiber : block.fibers) {
         fiber.recording.warp = &state.warps[fiber.warp];
-        fiber.recording.node = LoopFinder::ROOT;
+        fiber.recording.code = 0;
         fiber.recording.callers.clear();
     }
     for (const Warp& warp : block.warps) {
@@ -303,11 +296,9 @@ bool counts_are_exact() { return exact; }
 
 const std::unordered_map<uint64_t, Counters>& all_counters() { return counters; }
 
-// A flush in time for a kernel that never reaches a barrier; it falls after an entry and its address.
-static void count_entries(Fiber& self, size_t more) {
-    if ((recorded_entries += more) <= FORCED_ENTRIES) return;
+void flush_by_force() {
     exact = false;
-    finish_block_recording(*self.block);
+    finish_block_recording(*current->block);
     recorded_entries = 0;
 }
 
@@ -340,58 +331,38 @@ static void lengthen(WarpPaths& paths, size_t path, uint64_t entry) {
     }
 }
 
-static __attribute__((noinline)) void append_new(Recording& lane, uint64_t entry) {
+// The only place where a basic block comes into a list, and so the only one that has to tell the loops of its edge.
+void append_new(Recording& lane, uint64_t entry) {
     WarpPaths& paths = *lane.warp;
     if (*lane.next) {  // another lane did something else here
         size_t done = paths.done(lane), path = turn_off(paths, lane, entry);
         lane.path = static_cast<unsigned>(path);
         lane.next = paths.lists[path].data() + done;
     }
-    if (!*lane.next) lengthen(paths, lane.path, entry);
+    if (!*lane.next) {
+        lengthen(paths, lane.path, entry);
+        if ((entry >> 56) == ENTRY_BLOCK) {
+            uint32_t from = entry >> CODE_BITS & CODE_MASK;
+            loops.edge(from ? loops.node(from) : LoopFinder::ROOT, loops.node(entry & CODE_MASK));
+        }
+    }
     ++lane.next;
-}
-
-static inline void append(Recording& lane, uint64_t entry) {
-    if (*lane.next == entry) ++lane.next;
-    else append_new(lane, entry);
-}
-
-static uint64_t tagged(uint8_t kind, uint64_t rest) { return uint64_t(kind) << 56 | rest; }
-
-// `node` and `callers` tell the edges of the control-flow graph.
-void record_block(uintptr_t code) {
-    Fiber& self = *current;
-    int node = loops.node(static_cast<uint32_t>(code));
-    loops.edge(self.recording.node, node);
-    self.recording.node = node;
-    append(self.recording, tagged(ENTRY_BLOCK, static_cast<uint64_t>(node)));
-    count_entries(self, 1);
 }
 
 void record_call(uintptr_t code) {
     Recording& recording = current->recording;
-    recording.callers.push_back(recording.node);
-    recording.node = LoopFinder::ROOT;
-    append(recording, tagged(ENTRY_CALL, code & 0xffffffff));
-    count_entries(*current, 1);
+    recording.callers.push_back(recording.code);
+    recording.code = 0;
+    record(recording, ENTRY_CALL, code & CODE_MASK);
 }
 
 void record_return() {
     Recording& recording = current->recording;
     if (!recording.callers.empty()) {  // the kernel itself returns without a recorded call
-        recording.node = recording.callers.back();
+        recording.code = recording.callers.back();
         recording.callers.pop_back();
     }
-    append(recording, tagged(ENTRY_RETURN, 0));
-    count_entries(*current, 1);
-}
-
-void record_access(uintptr_t code, uintptr_t address, unsigned bytes, uint8_t flags) {
-    Recording& recording = current->recording;
-    auto kind = static_cast<uint8_t>(ENTRY_ACCESS | flags);
-    append(recording, tagged(kind, uint64_t(bytes) << 32 | (code & 0xffffffff)));
-    recording.addresses.push_back(address);
-    count_entries(*current, 2);
+    record(recording, ENTRY_RETURN, 0);
 }
 
 }  // namespace simt

@@ -83,11 +83,11 @@ struct WarpPaths;  // requests.cpp
 // What one lane did since the last flush; requests.cpp defines the entries and turns them into warp requests.
 struct Recording {
     const uint64_t* next = nullptr;    // the entry of its path that comes after those that the lane has done
-    int node = 0;                      // the last basic block of the function that runs
+    uint32_t code = 0;                 // of the last basic block of the function that runs; 0: none yet
     unsigned path = 0;                 // of the warp's
     WarpPaths* warp = nullptr;
     std::vector<uint64_t> addresses;   // of the accesses that it has done
-    std::vector<int> callers;          // the last basic block of each function below on the call stack
+    std::vector<uint32_t> callers;     // `code` of each function below on the call stack
 };
 
 struct Stamp;  // shadow.h
