@@ -66,8 +66,8 @@ struct BlockState {
     std::vector<WarpPaths> warps;
 };
 std::unordered_map<size_t, BlockState> block_states;  // by slot of the block
-std::unordered_map<uint64_t, size_t> request_of_key;  // of the warp being flushed
-std::vector<Request> requests;
+std::vector<Request> requests;  // of the warp being flushed
+std::vector<uint32_t> slots;    // 1 + number of a request, at its key or behind; 0: empty. Empty from flush to flush
 uint64_t largest[SHARES] = {};
 uint64_t products[MMA_KINDS] = {};
 bool exact = true;
@@ -110,18 +110,40 @@ void enter_block(LaneState& lane, int node) {
     lane.levels.push_back({loop, iteration, mix(mix(context(lane), static_cast<uint64_t>(loop)), iteration)});
 }
 
+// The slot of the request with this key, or the empty one where it belongs. A power of two of them, half empty or more.
+uint32_t& slot_of(uint64_t key) {
+    if (requests.size() * 2 >= slots.size()) {
+        slots.assign(std::max<size_t>(64, slots.size() * 2), 0);
+        for (size_t i = 0; i < requests.size(); ++i) slot_of(requests[i].key) = static_cast<uint32_t>(i + 1);
+    }
+    for (size_t i = key;; ++i) {
+        uint32_t& slot = slots[i & (slots.size() - 1)];
+        if (!slot || requests[slot - 1].key == key) return slot;
+    }
+}
+
+void clear_requests() {
+    for (size_t i = 0; i < requests.size(); ++i) {
+        size_t at = requests[i].key;
+        while (slots[at & (slots.size() - 1)] != i + 1) ++at;
+        slots[at & (slots.size() - 1)] = 0;
+    }
+    requests.clear();
+}
+
 // Adds a lane's access to the request with this key. `cursor`: where the previous access of this lane went; lanes
 // mostly repeat the order of the first one, so the next request is tried before the hash table.
 void add_to_request(uint64_t entry, uint64_t address, uint64_t key, unsigned lane, size_t& cursor) {
     for (;;) {
         if (cursor >= requests.size() || requests[cursor].key != key) {
-            auto [position, is_new] = request_of_key.try_emplace(key, requests.size());
-            if (is_new) {
+            uint32_t& slot = slot_of(key);
+            if (!slot) {
                 requests.emplace_back();
                 requests.back().key = key;
                 requests.back().describe(entry, address);
+                slot = static_cast<uint32_t>(requests.size());
             }
-            cursor = position->second;
+            cursor = slot - 1;
         }
         Request& request = requests[cursor++];
         auto distance = static_cast<int64_t>(address - request.base);
@@ -212,8 +234,6 @@ void count_uniform(const std::vector<uint64_t>& entries, const Warp& warp, const
 // Turns the recordings of a warp's lanes into counters. Groups keep their LaneState: a loop may go on after a barrier.
 void flush(Block& block, Warp& warp) {
     loops.update();  // before the replay: a recording may hold the first iterations of a new loop
-    requests.clear();
-    request_of_key.clear();
     BlockState& state = block_states[block.slot];
     LaneState* lanes = &state.lanes[warp.first];
     WarpPaths& paths = state.warps[warp.first / LANES];
@@ -235,6 +255,7 @@ void flush(Block& block, Warp& warp) {
     paths.clear();
     for (const Request& request : requests)
         count_request(request, counters[uint64_t(request.flags) << 56 | request.code]);
+    clear_requests();
 }
 
 }  // namespace
@@ -243,6 +264,8 @@ void reset_requests() {
     loops.clear();
     counters.clear();
     block_states.clear();
+    requests.clear();  // a launch that was stopped may have left some
+    slots.clear();
     recorded_entries = 0;
     std::fill(largest, largest + SHARES, 0);
     std::fill(products, products + MMA_KINDS, 0);
