@@ -31,7 +31,7 @@ def sample_calls(logits, temperatures, seeds, steps, calls):
         batch = (logits, temperatures, seeds, steps)
         if rows:
             batch = [tensor[rows] for tensor in batch]
-        torch.manual_seed(number)
+        torch.default_generator.manual_seed(number)
         before = torch.get_rng_state()
         tokens.append(sample_batch(*batch))
         changed.append(not torch.equal(before, torch.get_rng_state()))

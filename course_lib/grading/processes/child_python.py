@@ -3,7 +3,6 @@
 May import: answer.loading, faults, forbidden, gloo, ranks, tensors, watch, wire, numpy, torch.
 """
 
-import contextlib
 import inspect
 import types
 from dataclasses import replace
@@ -48,7 +47,7 @@ class Runner:
         check_signature(self.function, bound.arguments, run.constants, self.task.entry)
         watch = Watch() if self.task.watched else None
         try:
-            with self.off.operators(), watch or contextlib.nullcontext():
+            with self.off.operators(watch):
                 returned = self.function(*bound.arguments, **run.constants)
         except BaseException as error:
             result.fault = fault_of(error)

@@ -39,17 +39,32 @@ class Off:
                 self._replace(name)
 
     @contextlib.contextmanager
-    def operators(self):
-        """A context in which the operators raise, in threads that are started in it as well."""
+    def operators(self, watch=None):
+        """A context in which the operators raise, in threads that are started in it as well.
+
+        watch : Watch or None; it sees the operators too, and has them looked at: a second mode would cost each of them
+            half as much time again
+        """
         if not self.patterns:
-            yield
+            with watch or contextlib.nullcontext():
+                yield
             return
+        if watch is not None:
+            watch.look_first = self.look
         self.here.refusing = True
         try:
-            with _Refusing(self):
+            with watch or _Refusing(self):
                 yield
         finally:
             self.here.refusing = False
+
+    def look(self, func, args):
+        """Raise if `func`, an operator that is about to run with `args`, is one of them."""
+        name = func.overloadpacket.__name__
+        if "index" in name and len(args) > 1 and isinstance(args[1], list | tuple) and any(map(_is_mask, args[1])):
+            name = "index_by_mask"  # how many numbers it takes depends on values
+        if self.refuses(name):
+            self.refuse(f"torch's {name.strip('_')} (operator {_OPERATORS}{name})")
 
     def _refuses(self, name):
         """Whether a pattern names this operator."""
@@ -96,9 +111,5 @@ class _Refusing(TorchDispatchMode):
         return False  # else the first operator imports torch.compile's machinery, which takes more than a second
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func.overloadpacket.__name__
-        if "index" in name and len(args) > 1 and isinstance(args[1], list | tuple) and any(map(_is_mask, args[1])):
-            name = "index_by_mask"  # how many numbers it takes depends on values
-        if self.off.refuses(name):
-            self.off.refuse(f"torch's {name.strip('_')} (operator {_OPERATORS}{name})")
+        self.off.look(func, args)
         return func(*args, **(kwargs or {}))

@@ -41,10 +41,12 @@ class Watch(TorchDispatchMode):
     tensor_bytes : most bytes that tensors made by operators held at one time
     object_bytes : the same of Python objects and numpy arrays, from the first number on that left torch: counting them
         makes every operator three times as slow
+    look_first : function (operator, arguments) that is called before each operator, or None
     """
 
     def __init__(self):
         super().__init__()
+        self.look_first = None
         self.exponentials, self.longest, self.terms, self.multiply_adds = 0, 0, 0, 0
         self.added, self.doubles = 0, 0
         self.multiplied, self.left = 0, 0
@@ -72,8 +74,9 @@ class Watch(TorchDispatchMode):
             setattr(Tensor, name, door)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        for tensor in _tensors(args):
-            self._know(tensor, counts=False)
+        self._know_all(args, counts=False)
+        if self.look_first is not None:
+            self.look_first(func, args)
         full_name = func.overloadpacket.__name__
         name = full_name.rstrip("_")
         if name == "_local_scalar_dense":
@@ -83,8 +86,7 @@ class Watch(TorchDispatchMode):
             # torch makes a new str for each look at an attribute, and Python's cache of attributes keeps up to 4,096 of
             # them: not the answer's memory
             sys._clear_type_cache()
-        for tensor in _tensors((made,)):
-            self._know(tensor, counts=True)
+        self._know_all((made,), counts=True)
         if name in _EXPONENTIALS and isinstance(made, Tensor):
             self.exponentials = max(self.exponentials, math.prod(made.shape))
             self.longest = max(self.longest, *made.shape, 1)
@@ -122,9 +124,17 @@ class Watch(TorchDispatchMode):
         self._written[key] = self._written.get(key, 0) + tensor.numel()
         self.overwritten[size] = max(self.overwritten.get(size, 0), self._written[key])
 
-    def _know(self, tensor, *, counts):
+    def _know_all(self, values, *, counts):
+        """`_know` for the tensors among the arguments or results of an operator, those in its lists too."""
+        for value in values:
+            if isinstance(value, Tensor):
+                self._know(value, counts)
+            elif isinstance(value, tuple | list):
+                self._know_all(value, counts=counts)
+
+    def _know(self, tensor, counts):
         """Count the memory of a tensor that an operator made; what no operator made is an input."""
-        if tensor.layout != torch.strided:
+        if tensor.layout is not torch.strided:
             return
         storage = tensor.untyped_storage()
         key = id(storage)
@@ -144,12 +154,3 @@ class Watch(TorchDispatchMode):
         counts = ("exponentials", "longest", "terms", "multiply_adds", "multiplied", "left", "added", "doubles")
         found = {name: getattr(self, name) for name in (*counts, "tensor_bytes", "object_bytes")}
         return found | {"overwritten": {str(size): written for size, written in self.overwritten.items()}}
-
-
-def _tensors(values):
-    """The tensors among the arguments or results of an operator, those in its lists too."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, tuple | list):
-            yield from _tensors(value)
