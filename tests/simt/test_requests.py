@@ -101,6 +101,31 @@ def test_requests_follow_the_iterations_of_every_loop(profile, name, loads, stor
     assert report.ok and report.exact
 
 
+PARTED = r"""
+extern "C" __global__ void parted(const float* a, float* o, int rounds) {
+    int t = threadIdx.x;
+    float s = 0;
+    for (int round = 0; round < rounds; round++) {
+        if (round >= rounds / 2 && t % 3)
+            for (int j = 0; j < t % 3; j++) s += a[t];
+        s += a[64 + t];
+        __syncthreads();
+    }
+    o[t] = s;
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "random"])
+@pytest.mark.parametrize("rounds", [2, 1500])
+def test_lanes_that_part_in_a_round_meet_again_in_it(profile, rounds, schedule):
+    """Those of 1,500 rounds part after flushes at barriers, and there are more to come."""
+    report = profile(PARTED, "parted", 1, 64, torch.rand(128), torch.zeros(64), rounds, schedule=schedule)
+    by_warp = rounds // 2 * 1 + rounds // 2 * (2 + 1)
+    assert (report.global_load.requests, report.global_store.requests) == (2 * by_warp, 2)
+    assert report.ok and report.exact
+
+
 ACCESS = r"""
 extern "C" {
 __global__ void strided(const float* a, float* o, int stride) { o[threadIdx.x] = a[threadIdx.x * stride]; }

@@ -13,11 +13,11 @@
 
 namespace simt {
 
-// Entries of a block's recording, 8 bytes each.
-constexpr size_t FLUSH_ENTRIES = 1 << 16;  // flush at a barrier above this: what a cache holds
-// Lanes mostly do the same, so a path, a list of entries, is what several of them did: a lane follows one, and takes
-// another where it does something else. Only the first that comes to a point writes an entry down. Each list ends with 0,
-// which is no entry.
+constexpr size_t FLUSH_ENTRIES = 1 << 16;  // recorded entries above which a barrier flushes
+
+// The lanes of a warp mostly do the same, so they share their records. A path is a list of entries: a lane follows one as
+// long as its own entries are the same, and only the first lane that comes to a point writes the entry. A lane that does
+// something else there takes another path with the same beginning. Each list ends with 0, which is no entry.
 struct WarpPaths {
     std::vector<std::vector<uint64_t>> lists{{0}};  // the first `used` are in use; the others keep their memory
     size_t used = 1;
@@ -25,8 +25,7 @@ struct WarpPaths {
     unsigned lanes = 0;
 
     size_t done(const Recording& lane) const { return static_cast<size_t>(lane.next - lists[lane.path].data()); }
-    // All lanes are before the first entry of an empty path.
-    void clear() {
+    void clear() {  // one empty path, of all lanes
         for (size_t i = 0; i < used; ++i) lists[i].assign(1, 0);
         used = 1;
         for (unsigned lane = 0; lane < lanes; ++lane) {
@@ -131,8 +130,8 @@ void clear_requests() {
     requests.clear();
 }
 
-// Adds a lane's access to the request with this key. `cursor`: where the previous access of this lane went; lanes
-// mostly repeat the order of the first one, so the next request is tried before the hash table.
+// Adds a lane's access to the request with this key. `cursor`: behind the request of the lane's previous access; lanes
+// mostly repeat the order of the first one, so this request is tried before the hash table.
 void add_to_request(uint64_t entry, uint64_t address, uint64_t key, unsigned lane, size_t& cursor) {
     for (;;) {
         if (cursor >= requests.size() || requests[cursor].key != key) {
@@ -159,7 +158,7 @@ void add_to_request(uint64_t entry, uint64_t address, uint64_t key, unsigned lan
 // Lanes of a warp that have done the same, since the last flush and before.
 struct Group {
     unsigned first, like;  // its first lane; the lane that has had its state
-    size_t path, done;  // entries of a path
+    size_t path, done;     // their path and how many of its entries they have done
     unsigned lanes[LANES], size;
 };
 
@@ -195,13 +194,12 @@ void replay(const std::vector<uint64_t>& entries, const Group& group, LaneState&
                 add_to_share(state, entry);
                 if (addresses) {
                     uint64_t key = mix(context(state), entry);
-                    size_t next = cursor;
+                    size_t start = cursor;
                     for (unsigned n = 0; n < group.size; ++n) {
                         unsigned lane = group.lanes[n];
-                        next = cursor;
-                        add_to_request(entry, addresses[lane][access], key, lane, next);
+                        cursor = start;
+                        add_to_request(entry, addresses[lane][access], key, lane, cursor);
                     }
-                    cursor = next;
                 }
                 ++access;
         }
@@ -325,7 +323,8 @@ void flush_by_force() {
     recorded_entries = 0;
 }
 
-// The path that is this lane's so far and goes on, or may go on, with `entry`: another lane's, or a new one.
+// The path that a lane takes which does something else than its own says next: one that begins with the same entries and
+// goes on with `entry`, or ends there; else a new one.
 static size_t turn_off(WarpPaths& paths, const Recording& lane, uint64_t entry) {
     size_t done = paths.done(lane);
     const uint64_t *begin = paths.lists[lane.path].data(), *end = lane.next;
@@ -341,7 +340,7 @@ static size_t turn_off(WarpPaths& paths, const Recording& lane, uint64_t entry) 
     return paths.used++;
 }
 
-// Entries in a place of their own, with room for more: the lanes that follow them go with them.
+// Writes an entry at the end of a path. Where that moves the list, the lanes on it have to point into the new one.
 static void lengthen(WarpPaths& paths, size_t path, uint64_t entry) {
     std::vector<uint64_t>& entries = paths.lists[path];
     const uint64_t* before = entries.data();
@@ -354,7 +353,8 @@ static void lengthen(WarpPaths& paths, size_t path, uint64_t entry) {
     }
 }
 
-// The only place where a basic block comes into a list, and so the only one that has to tell the loops of its edge.
+// A block's entry names the one before it, so equal entries are the same edge of the control-flow graph: it is added once,
+// where the entry is written.
 void append_new(Recording& lane, uint64_t entry) {
     WarpPaths& paths = *lane.warp;
     if (*lane.next) {  // another lane did something else here

@@ -1,8 +1,9 @@
 // From single accesses of single lanes to what a GPU would count: warp requests, sectors, wavefronts.
 //
-// Each lane records its accesses and its path (basic blocks, calls). When a block has finished, or at a barrier when
-// the recording is long, requests.cpp replays the lanes of a warp side by side: accesses of the same instruction in the
-// same iteration of every enclosing loop are one request. traffic.cpp counts the request's sectors or wavefronts.
+// Each lane records its accesses and its path (basic blocks, calls); lanes of a warp that do the same share a path. When a
+// block has finished, or at a barrier when the recording is long, requests.cpp replays the lanes of a warp side by side:
+// accesses of the same instruction in the same iteration of every enclosing loop are one request. traffic.cpp counts the
+// request's sectors or wavefronts.
 #pragma once
 #include <unordered_map>
 
