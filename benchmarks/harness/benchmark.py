@@ -154,7 +154,7 @@ def chosen(benchmark, options):
 
 
 def rows_of_others(options, loads, columns):
-    """With --only or --quick, the rows of other loads in the file to be written: they stay, before the new ones."""
+    """With --only, the rows of other loads in the file to be written: they stay, before the new ones."""
     if options.out is None or not options.only:
         return []
     texts = [{name: "" if value is None else str(value) for name, value in load.items()} for load in loads]

@@ -325,7 +325,7 @@ void flush_by_force() {
 
 // The path that a lane takes which does something else than its own says next: one that begins with the same entries and
 // goes on with `entry`, or ends there; else a new one.
-static size_t turn_off(WarpPaths& paths, const Recording& lane, uint64_t entry) {
+static size_t branch_off(WarpPaths& paths, const Recording& lane, uint64_t entry) {
     size_t done = paths.done(lane);
     const uint64_t *begin = paths.lists[lane.path].data(), *end = lane.next;
     for (size_t i = 0; i < paths.used; ++i) {
@@ -358,7 +358,7 @@ static void lengthen(WarpPaths& paths, size_t path, uint64_t entry) {
 void append_new(Recording& lane, uint64_t entry) {
     WarpPaths& paths = *lane.warp;
     if (*lane.next) {  // another lane did something else here
-        size_t done = paths.done(lane), path = turn_off(paths, lane, entry);
+        size_t done = paths.done(lane), path = branch_off(paths, lane, entry);
         lane.path = static_cast<unsigned>(path);
         lane.next = paths.lists[path].data() + done;
     }
