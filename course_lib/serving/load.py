@@ -241,11 +241,18 @@ def sample(engine, now, num_tokens):
 
 def percentile(values, percent):
     """The value that `percent` of 100 of the values do not exceed, by nearest rank; None where there is none."""
-    percent = expect.real("percent", percent, 0, 100)
+    return _ranked(_in_order(values), expect.real("percent", percent, 0, 100))
+
+
+def _in_order(values):
     try:
-        ordered = sorted(expect.real("a value", value) for value in values)
+        return sorted(expect.real("a value", value) for value in values)
     except TypeError:
         raise ArgumentError(f"values is {expect.shown(values)}; expected a list of numbers.") from None
+
+
+def _ranked(ordered, percent):
+    """The percentile of values in their order."""
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)] if ordered else None
 
 
@@ -263,8 +270,9 @@ def summary(run):
     row = {"requests": len(run.timelines), "errors": len(run.timelines) - len(ended), "seconds": run.seconds}
     row |= {"output_tokens": num_tokens, "tokens_per_s": num_tokens / run.seconds if run.seconds else 0.0}
     for name, seconds in values.items():
+        ordered = _in_order(seconds)
         for percent in PERCENTILES:
-            value = percentile(seconds, percent)
+            value = _ranked(ordered, percent)
             row[f"{name}_p{percent}_ms"] = None if value is None else 1e3 * value
     row["kv_peak"] = max((item.kv_use for item in run.samples), default=None)
     row["hit_rate"] = _hit_rate(run)
