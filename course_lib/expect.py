@@ -37,9 +37,8 @@ def whole(name, value, least=None, most=MOST, *, error=ArgumentError):
 
 def real(name, value, least=None, most=None, *, above=None, error=ArgumentError):
     """A finite number from `least` to `most`, greater than `above`; a bool is none."""
-    if type(value) is not int and (  # a float needs no slower question
-        not (type(value) is float or (isinstance(value, numbers.Real) and not isinstance(value, bool)))
-        or not math.isfinite(value)
+    if type(value) is not int and (  # float by name: asking numbers.Real is slow
+        isinstance(value, bool) or not isinstance(value, (float, numbers.Real)) or not math.isfinite(value)
     ):
         raise error(f"{name} is {shown(value)}; expected a finite number.")
     if least is not None and value < least:

@@ -241,19 +241,16 @@ def sample(engine, now, num_tokens):
 
 def percentile(values, percent):
     """The value that `percent` of 100 of the values do not exceed, by nearest rank; None where there is none."""
-    return _ranked(_in_order(values), expect.real("percent", percent, 0, 100))
+    return _percentiles(values, [expect.real("percent", percent, 0, 100)])[0]
 
 
-def _in_order(values):
+def _percentiles(values, percents):
+    """`percentile` for each of `percents`; the values are checked and sorted once."""
     try:
-        return sorted(expect.real("a value", value) for value in values)
+        ordered = sorted(expect.real("a value", value) for value in values)
     except TypeError:
         raise ArgumentError(f"values is {expect.shown(values)}; expected a list of numbers.") from None
-
-
-def _ranked(ordered, percent):
-    """The percentile of values in their order."""
-    return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)] if ordered else None
+    return [ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)] if ordered else None for percent in percents]
 
 
 def summary(run):
@@ -270,9 +267,7 @@ def summary(run):
     row = {"requests": len(run.timelines), "errors": len(run.timelines) - len(ended), "seconds": run.seconds}
     row |= {"output_tokens": num_tokens, "tokens_per_s": num_tokens / run.seconds if run.seconds else 0.0}
     for name, seconds in values.items():
-        ordered = _in_order(seconds)
-        for percent in PERCENTILES:
-            value = _ranked(ordered, percent)
+        for percent, value in zip(PERCENTILES, _percentiles(seconds, PERCENTILES), strict=True):
             row[f"{name}_p{percent}_ms"] = None if value is None else 1e3 * value
     row["kv_peak"] = max((item.kv_use for item in run.samples), default=None)
     row["hit_rate"] = _hit_rate(run)
