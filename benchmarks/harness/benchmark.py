@@ -85,7 +85,7 @@ def main(benchmark, arguments=None):
     head += benchmark.head() if benchmark.head else []
     began, wrong = time.perf_counter(), 0
     columns, loads = [*benchmark.keys, *benchmark.values, *about], chosen(benchmark, options)
-    others = rows_of_others(options, loads, columns)
+    others, earlier = earlier_rows(options, loads, columns)
     with stored(options.out, head, columns) as write:
         for row in others:
             write(row)
@@ -93,6 +93,9 @@ def main(benchmark, arguments=None):
             spent = time.perf_counter() - began
             if spent > options.seconds:
                 print(f"{in_words(load)}: not begun, {options.seconds:g} s are over", flush=True)
+                for row in earlier:
+                    if _is_of(row, load):
+                        write(row)
                 continue
             print(f"{spent:6.1f} s  {in_words(load)}", flush=True)
             for row in benchmark.rows(load, options):
@@ -108,7 +111,7 @@ def parsed(benchmark, arguments=None):
     parser.add_argument("--out", type=Path, help="the CSV file to write; may be left out in a dry run")
     parser.add_argument("--commit", default=None, help="whose code is measured; default: $COMMIT, or git's HEAD")
     parser.add_argument("--runs", type=int, default=benchmark.runs, help="timed runs of each variant")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="no load is begun after this time")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no load is begun after this time; the file keeps its rows")
     parser.add_argument("--only", nargs="+", type=_condition, default=[], metavar="COLUMN=VALUE[,VALUE]",
                         help="only the loads with these values; the file's rows of others stay")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="only a few loads")
@@ -153,15 +156,21 @@ def chosen(benchmark, options):
     return [load for load in loads if all(str(load.get(name)) in values for name, values in wanted.items())]
 
 
-def rows_of_others(options, loads, columns):
-    """With --only, the rows of other loads in the file to be written: they stay, before the new ones."""
-    if options.out is None or not options.only:
-        return []
-    texts = [{name: "" if value is None else str(value) for name, value in load.items()} for load in loads]
-    rows = [row for row in read(options.out) if not any(load.items() <= row.items() for load in texts)]
-    if rows and [*rows[0]] != columns:
+def earlier_rows(options, loads, columns):
+    """(others, own): rows of the file to be written. The others, of loads that --only leaves out, stay; so do those of
+    a load that is not begun.
+    """
+    rows = read(options.out) if options.out else []
+    own = [row for row in rows if any(_is_of(row, load) for load in loads)]
+    others = [row for row in rows if row not in own] if options.only else []
+    if others and [*others[0]] != columns:
         sys.exit(f"{options.out} has rows of other loads with other columns; give --out another file, or no --only.")
-    return rows
+    return others, own if own and [*own[0]] == columns else []
+
+
+def _is_of(row, load):
+    """Whether a row that was read is one of this load."""
+    return all(row.get(name) == ("" if value is None else str(value)) for name, value in load.items())
 
 
 def line(benchmark, load, row):

@@ -79,6 +79,16 @@ def test_only_leaves_the_rows_of_other_loads(tmp_path):
     assert {row["commit"] for row in read(tmp_path / "rows.csv")[1]} == {"ghi"}
 
 
+def test_a_load_that_is_not_begun_keeps_its_rows(tmp_path):
+    out = ["--dry", "--out", str(tmp_path / "rows.csv")]
+    main(toy(), [*out, "--commit", "abc"])
+    before = read(tmp_path / "rows.csv")[1]
+    main(toy(), [*out, "--commit", "def", "--seconds", "-1"])
+    assert read(tmp_path / "rows.csv")[1] == before
+    main(toy(values=("median_us", "note")), [*out, "--seconds", "-1"])  # other columns: nothing can stay
+    assert not read(tmp_path / "rows.csv")[1]
+
+
 def test_a_dry_run_does_not_write_among_the_stored_rows(root, capsys):
     with pytest.raises(SystemExit):
         main(toy(), ["--dry", "--out", str(root / "benchmarks" / "results" / "h200" / "x.csv")])
