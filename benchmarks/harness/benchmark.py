@@ -111,7 +111,9 @@ def parsed(benchmark, arguments=None):
     parser.add_argument("--out", type=Path, help="the CSV file to write; may be left out in a dry run")
     parser.add_argument("--commit", default=None, help="whose code is measured; default: $COMMIT, or git's HEAD")
     parser.add_argument("--runs", type=int, default=benchmark.runs, help="timed runs of each variant")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="no load is begun after this time; the file keeps its rows")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="no load is begun after this time; the file keeps its rows"
+    )
     parser.add_argument("--only", nargs="+", type=_condition, default=[], metavar="COLUMN=VALUE[,VALUE]",
                         help="only the loads with these values; the file's rows of others stay")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="only a few loads")
