@@ -8,8 +8,12 @@ CHUNK = 8
 
 
 def _request(rng, num_tokens, num_prompt, num_computed, num_new, page_size):
-    """(tokens, num_prompt, num_computed, num_new, pages): ids and pages in no order, sometimes a page to spare."""
-    tokens = [rng.randrange(50_000) for _ in range(num_tokens)]
+    """(tokens, num_prompt, num_computed, num_new, pages): ids and pages in no order, sometimes a page to spare.
+
+    Half of the texts repeat three ids.
+    """
+    ids = rng.choice((3, 50_000))
+    tokens = [rng.randrange(ids) for _ in range(num_tokens)]
     pages = -(-num_tokens // page_size) + rng.randint(0, 1)
     return tokens, num_prompt, num_computed, num_new, rng.sample(range(4 * pages + 9), pages)
 

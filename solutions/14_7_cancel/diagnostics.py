@@ -11,18 +11,19 @@ NAMES = ("requests", "waiting", "running", "in_flight", "cancelled", "refs", "se
 class Engine:
     """Right, but for its options, each of which is one mistake.
 
-    `in_flight`: what cancel does to one in flight: "marked", "ended", "ignored" or "marked and told";
+    `in_flight`: what cancel does to one in flight: "marked", "ended", "ignored", "marked and told", or "marked with all
+    that run";
     `waiting`, `running`: whether cancel ends such requests; `unknown`: "ignored" or "marked"; `cleared`: marks go with
     the step; `landed`: the step is over when it is finished; `drops`: a marked request's token is not sent; `ends`: a
     marked request ends with the step; `first`: "abort" or "length" where both are true; `freed`: page counts after an
     end; `forgotten`: ended requests leave `requests`; `queues`: those that an end looks into; `says`: whether an
-    abort is told; `most`: tokens of a request
+    abort is told; `most`: tokens of a request; `zero`: 0 is a token
     """
 
     def __init__(
         self, num_pages, *, in_flight="marked", waiting=True, running=True, unknown="ignored", cleared=True,
         landed=True, drops=True, ends=True, first="abort", freed=lambda count: count - 1, forgotten=True,
-        queues=("waiting", "running"), says=True, most=lambda request: request["max"],
+        queues=("waiting", "running"), says=True, most=lambda request: request["max"], zero=True,
     ):  # fmt: skip
         self.how = {name: value for name, value in locals().items() if name not in ("self", "num_pages")}
         self.requests, self.waiting, self.running, self.in_flight, self.cancelled = {}, [], [], [], set()
@@ -41,7 +42,8 @@ class Engine:
 
     def cancel(self, number):
         flying = self.how["in_flight"]
-        if number in self.in_flight and flying != "ended":
+        together = flying == "marked with all that run" and self.in_flight and number in self.running
+        if together or number in self.in_flight and flying != "ended":
             if flying == "marked and told" and number not in self.cancelled:
                 self.ended.append((number, "abort"))
             if flying != "ignored":
@@ -58,8 +60,9 @@ class Engine:
             if number not in self.requests:
                 continue
             marked, request = number in self.cancelled, self.requests[number]
-            last = number in tokens and len(request["output"]) + 1 >= self.how["most"](request)
-            if number in tokens and not (marked and self.how["drops"] and not (last and self.how["first"] == "length")):
+            sampled = number in tokens and (self.how["zero"] or tokens[number] != 0)
+            last = sampled and len(request["output"]) + 1 >= self.how["most"](request)
+            if sampled and not (marked and self.how["drops"] and not (last and self.how["first"] == "length")):
                 request["output"].append(tokens[number])
                 self.sent.append((number, tokens[number]))
             if marked and self.how["ends"] and not (last and self.how["first"] == "length"):
@@ -123,6 +126,10 @@ MISTAKES = (
      "them now has its keys overwritten. Mark it, and end it with the step", {"in_flight": "ended"}),
     ("in_flight_ignored", "a request in flight is not cancelled. It runs on to its last token without a client",
      {"in_flight": "ignored"}),
+    ("marked_beside_step", "a running request that is not in the step is marked while that step is in flight. It has no "
+     "part in it and ends at once", {"in_flight": "marked with all that run"}),
+    ("zero_dropped", "the token 0 counts as no token. A request without one is not in `tokens` at all",
+     {"zero": False}),
     ("waiting_ignored", "only running requests can be cancelled. One that waits is computed in full later on",
      {"waiting": False}),
     ("running_ignored", "only waiting requests can be cancelled", {"running": False, "in_flight": "ignored"}),

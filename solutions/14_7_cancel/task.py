@@ -35,6 +35,7 @@ STATES = [
     [*TWO, _preempt(1), _cancel(1), LAUNCH, _finish(r2=61)],
     [*TWO, LAUNCH, _finish(r1=51, r2=61), _cancel(2), LAUNCH, _finish(r1=52), _cancel(1)],
     [_add(1, 1), _start(1, 3), LAUNCH, _finish(r1=5), _cancel(7)],
+    [_add(1, 2), _start(1, 3), LAUNCH, _finish(r1=0), LAUNCH, _finish(r1=0)],
 ]
 FLIGHT = [
     [*TWO, LAUNCH, _cancel(1), _finish(r1=51, r2=61), LAUNCH],
@@ -42,6 +43,7 @@ FLIGHT = [
     [*TWO, LAUNCH, _cancel(1), _cancel(2), _finish(r1=51, r2=61), LAUNCH, _finish()],
     [*TWO, LAUNCH, _add(3, 2), _cancel(3), _cancel(1), _finish(r1=51, r2=61)],
     [*TWO, LAUNCH, _cancel(1), _finish(r2=61)],
+    [*TWO, LAUNCH, _add(3, 2), _start(3, 1), _cancel(3), _finish(r1=51, r2=61), LAUNCH, _finish(r1=52)],
 ]
 AGAIN = [  # twice, after the end, and an id that comes back
     [_add(1, 3), _cancel(1), _cancel(1), _add(1, 2), _start(1, 2), LAUNCH, _finish(r1=8), LAUNCH, _finish(r1=9)],

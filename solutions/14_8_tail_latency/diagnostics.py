@@ -31,14 +31,14 @@ def _within(first, gaps, first_limit, gap_limit):
 def report(
     requests, warm_up, percents, first_limit, gap_limit, *, start=lambda due, sent: due, failed="late",
     kept=lambda one, warm_up: one[0] >= warm_up, gaps=_gaps, rank=_nearest_rank, duration=_duration, within=_within,
-    first=0, per_request=None, tokens_of="counted", num=len, whole=True,
+    first=0, per_request=None, tokens_of="counted", num=len, whole=True, order=list,
 ):  # fmt: skip
     """(first tokens, gaps, tokens a second, requests within the limits); each option is one mistake.
 
     `start`: where the time to the first token begins; `kept`: which requests count; `failed`: "late", "dropped" or "0";
     `rank`: a percentile; `duration`: of the run; `within`: whether a request keeps the limits; `first`: which token is
     the first; `per_request`: what the gaps of one request become; `tokens_of`: "counted" or "all"; `num`: what of its
-    tokens a request adds to the rate; `whole`: the rate is rounded down
+    tokens a request adds to the rate; `whole`: the rate is rounded down; `order`: what becomes of the percents
     """
     counted = [one for one in requests if kept(one, warm_up)]
     if failed == "dropped":
@@ -53,7 +53,7 @@ def report(
         chosen = counted if tokens_of == "counted" else requests
         rate = sum(num(tokens) for _, _, tokens in chosen) * 1_000_000 / duration(counted, warm_up, requests)
         rate = floor(rate) if whole else rate
-    return _ranked(firsts, percents, rank), _ranked(pooled, percents, rank), rate, good
+    return _ranked(firsts, order(percents), rank), _ranked(pooled, order(percents), rank), rate, good
 
 
 def _ranked(values, percents, rank):
@@ -117,12 +117,17 @@ MISTAKES = (
      {"rank": lambda values, percent: values[-(-percent * len(values) // 100) - 1]}),
     ("from_the_top", "the percentiles are counted from the largest value down",
      {"rank": lambda values, percent: sorted(values, reverse=True)[-(-percent * len(values) // 100) - 1]}),
+    ("percents_sorted", "the percentiles are sorted, or each is given once. A value for each is wanted, in their order",
+     {"order": lambda percents: sorted(set(percents))}),
+    ("percents_sorted", "the percentiles are sorted. A value for each is wanted, in their order", {"order": sorted}),
     ("rate_from_zero", "the duration begins with the run. The warm-up's tokens do not count, so its time must not",
      {"duration": _rate_since(lambda counted, warm_up, requests: 0)}),
     ("rate_from_first_token", "the duration begins with the first token. The wait for it is part of the run",
      {"duration": _rate_since(lambda counted, warm_up, requests: min(t[0] for _, _, t in counted if t))}),
     ("rate_of_arrivals", "the duration ends when the last request is due. Its tokens come later",
      {"duration": lambda counted, warm_up, requests: max(max(due for due, _, _ in counted) - warm_up, 1)}),
+    ("rate_to_warm_up", "the duration ends with the last token of all requests, those of the warm-up too",
+     {"duration": lambda counted, warm_up, requests: max(t[-1] for _, _, t in requests if t) - warm_up}),
     ("rate_of_all", "the tokens of the warm-up's requests are in the rate", {"tokens_of": "all"}),
     ("rate_of_requests", "the rate counts requests", {"num": lambda tokens: int(bool(tokens))}),
     ("rate_not_whole", "the rate is not rounded down to a whole number", {"whole": False}),

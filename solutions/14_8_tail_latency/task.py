@@ -19,6 +19,7 @@ SMALL = [
     ([(3, 8, [17, 19]), (5, 5, [11, 12, 40]), (9, 9, [])], 5, (50, 90), 6, 27),
     ([(2, 9, [17, 19]), (5, 5, [11, 12, 40]), (9, 12, [20])], 5, (50, 90), 11, 28),
     ([(1, 1, [3, 4]), (2, 2, [5, 8]), (4, 4, [])], 4, (50,), 6, 6),
+    ([(1, 1, [3, 400]), (5, 5, [8, 12, 13])], 4, (99, 50, 99), 6, 6),  # one of the warm-up ends last
     ([(0, 0, [10_000 * token for token in range(1, 8)])], 0, (50,), 6, 6),  # 7 tokens in 0.07 seconds
 ]
 HUNDRED = ([(due, due, [2 * due + 1]) for due in range(100)], 0, (7, 14, 28, 55, 56, 57), 50, 9)  # no fractions of 100
@@ -59,7 +60,7 @@ def _call(rng, num_requests):
             tokens.append(now)
         requests.append((due, sent, tokens))
     warm_up = rng.choice((0, 20 * scale, 60 * scale))
-    percents = tuple(sorted(rng.sample((1, 25, 50, 75, 90, 95, 99, 100), rng.randint(1, 4))))
+    percents = tuple(rng.choices((1, 25, 50, 75, 90, 95, 99, 100), k=rng.randint(1, 4)))
     return requests, warm_up, percents, 3 * scale, rng.choice((scale, 10 * scale))
 
 
