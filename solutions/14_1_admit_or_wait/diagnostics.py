@@ -3,6 +3,8 @@
 May import: nothing of the course.
 """
 
+from itertools import takewhile
+
 
 def _to_compute(request, chunk, budget):
     _, num_tokens, num_computed = request
@@ -18,12 +20,12 @@ def _whole(request, page_size):
 def step(
     running, waiting, free_pages, preempted, limits, *, new=_to_compute, going=_to_compute, pages=_whole, cost=None,
     free=True, charged=True, new_ones="unless preempted", prefill_first=False, blocked="ends", seats=0, zeros=False,
-    fits=lambda left, watermark: left >= watermark, order=list, old=True, whole=False, counted=True,
+    fits=lambda left, watermark, cached, idle: left >= watermark, taken=None, order=list, old=True, whole=False, counted=True,
 ):  # fmt: skip
     """[(id, number of tokens), …]; each option is one mistake.
 
     `new`, `going`: tokens of a waiting and of a running request; `cost`: what so many tokens take from the budget;
-    `free`: pages of admitted requests are taken off; `charged`: running requests take from the budget; `seats`: how
+    `fits`: whether so many pages may be left; `free`: pages of admitted requests are taken off; `taken`: how many; `charged`: running requests take from the budget; `seats`: how
     many more than max_seqs; `old`: running requests count against max_seqs; `whole`: a prompt is never cut;
     `counted`: admitted requests take seats
     """
@@ -43,11 +45,13 @@ def step(
         need = pages(request, page_size) if pages is _whole else pages(request, page_size, chunk, left)
         num_new = new(request, chunk, left)
         too_long = whole and request[1] - request[2] > left
-        if left <= 0 or room <= 0 or not fits(free_pages - need, watermark) or too_long:
+        fitting = fits(free_pages - need, watermark, request[2] > 0, not running)
+        if left <= 0 or room <= 0 or not fitting or too_long:
             if blocked == "ends":
                 break
             continue
         admitted.append((request[0], num_new))
+        need = taken(request, page_size, chunk, left) if taken else need
         left, room, free_pages = left - cost(num_new), room - counted, free_pages - need * free
     if prefill_first and admitted:
         return admitted
@@ -99,11 +103,17 @@ MISTAKES = (
     ("one_seat_more", "one request more than max_seqs runs", {"seats": 1}),
     ("max_seqs_of_new", "only the new requests count against max_seqs. The running ones do too", {"old": False}),
     ("max_seqs_not_counted", "the requests that the step admits do not count against max_seqs", {"counted": False}),
-    ("pages_ignored", "pages limit nothing", {"fits": lambda left, watermark: True}),
+    ("pages_ignored", "pages limit nothing", {"fits": lambda left, watermark, cached, idle: True}),
     ("watermark_ignored", "the last free pages are given away. `watermark` of them stay free, for the requests that "
-     "run already and grow", {"fits": lambda left, watermark: left >= 0}),
+     "run already and grow", {"fits": lambda left, watermark, cached, idle: left >= 0}),
     ("watermark_off_by_one", "more than `watermark` pages must stay free. So many are enough",
-     {"fits": lambda left, watermark: left > watermark}),
+     {"fits": lambda left, watermark, cached, idle: left > watermark}),
+    ("watermark_when_idle", "the watermark is 0 while nothing runs. The admitted requests grow as well",
+     {"fits": lambda left, watermark, cached, idle: left >= watermark * (not idle)}),
+    ("watermark_of_cached", "a request with tokens from the prefix cache may take the pages of the watermark, too",
+     {"fits": lambda left, watermark, cached, idle: left >= watermark * (not cached)}),
+    ("pages_of_chunk_taken", "the free pages shrink by those of this step's tokens. The request will fill all that it "
+     "needs: they are its own from now on", {"taken": _of_chunk}),
     ("pages_not_taken", "the pages of an admitted request still count as free for the next one", {"free": False}),
     ("pages_of_chunk", "a new request is admitted with pages for this step's tokens alone. It then stops in the "
      "middle of its prompt and holds pages that others need", {"pages": _of_chunk}),
@@ -122,10 +132,14 @@ def say(call, got, right):
     """The facts of one wrong step."""
     running, waiting, free_pages, preempted, (budget, chunk, max_seqs, page_size, watermark) = call
     after = ", after a preemption" if preempted else ""
+    got, right = [tuple(pair) for pair in got], [tuple(pair) for pair in right]
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(got, right, strict=False)))
+    start = same if same > 4 else 0
+    where = f" from place {start} on" * (start > 0)
     return (
         f"Running {_queue(running)}; waiting {_queue(waiting)}; {free_pages} free pages of {page_size}, watermark "
-        f"{watermark}, budget {budget}, chunk {chunk}, max_seqs {max_seqs}{after}: the step is {_pairs(got)} and "
-        f"should be {_pairs(right)}."
+        f"{watermark}, budget {budget}, chunk {chunk}, max_seqs {max_seqs}{after}: the step is {_pairs(got[start:])}{where} "
+        f"and should be {_pairs(right[start:])}."
     )
 
 
@@ -136,4 +150,4 @@ def _queue(requests):
 
 
 def _pairs(pairs):
-    return repr([tuple(pair) for pair in pairs[:8]])[:-1] + ", …" * (len(pairs) > 8) + "]"
+    return repr(pairs[:8])[:-1] + ", …" * (len(pairs) > 8) + "]"

@@ -78,8 +78,8 @@ MISTAKES = (
      "first token", {"samples": lambda end, tokens, num_prompt: end == len(tokens) > num_prompt}),
     ("sampled_one_early", "a request is sampled when one of its tokens is still missing too",
      {"samples": lambda end, tokens, num_prompt: end >= len(tokens) - 1}),
-    ("sampled_by_value", "a request is sampled where the last token of its chunk has the id of its last known token. The "
-     "same id may stand earlier: the position decides",
+    ("sampled_by_value", "a request is sampled where the last token of its chunk has the id of its last known token. "
+     "The same id may stand earlier: the position decides",
      {"samples": lambda end, tokens, num_prompt: tokens[end - 1] == tokens[-1]}),
     ("never_sampled", "no request is sampled", {"samples": lambda end, tokens, num_prompt: False}),
     ("request_as_row", "sample_rows holds the number of the request. The step's tokens are in one list, and a request "

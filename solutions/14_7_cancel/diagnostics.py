@@ -126,8 +126,8 @@ MISTAKES = (
      "them now has its keys overwritten. Mark it, and end it with the step", {"in_flight": "ended"}),
     ("in_flight_ignored", "a request in flight is not cancelled. It runs on to its last token without a client",
      {"in_flight": "ignored"}),
-    ("marked_beside_step", "a running request that is not in the step is marked while that step is in flight. It has no "
-     "part in it and ends at once", {"in_flight": "marked with all that run"}),
+    ("marked_beside_step", "a running request that is not in the step is marked while that step is in flight. It has "
+     "no part in it and ends at once", {"in_flight": "marked with all that run"}),
     ("zero_dropped", "the token 0 counts as no token. A request without one is not in `tokens` at all",
      {"zero": False}),
     ("waiting_ignored", "only running requests can be cancelled. One that waits is computed in full later on",
