@@ -20,14 +20,15 @@ def _whole(request, page_size):
 def step(
     running, waiting, free_pages, preempted, limits, *, new=_to_compute, going=_to_compute, pages=_whole, cost=None,
     free=True, charged=True, new_ones="unless preempted", prefill_first=False, blocked="ends", seats=0, zeros=False,
-    fits=lambda left, watermark, cached, idle: left >= watermark, taken=None, order=list, old=True, whole=False, counted=True,
+    fits=lambda left, watermark, cached, idle: left >= watermark, taken=None, order=list, old=True, whole=False,
+    counted=True,
 ):  # fmt: skip
     """[(id, number of tokens), …]; each option is one mistake.
 
     `new`, `going`: tokens of a waiting and of a running request; `cost`: what so many tokens take from the budget;
-    `fits`: whether so many pages may be left; `free`: pages of admitted requests are taken off; `taken`: how many; `charged`: running requests take from the budget; `seats`: how
-    many more than max_seqs; `old`: running requests count against max_seqs; `whole`: a prompt is never cut;
-    `counted`: admitted requests take seats
+    `fits`: whether so many pages may be left; `free`: pages of admitted requests are taken off; `taken`: how many;
+    `charged`: running requests take from the budget; `seats`: how many more than max_seqs; `old`: running requests
+    count against max_seqs; `whole`: a prompt is never cut; `counted`: admitted requests take seats
     """
     budget, chunk, max_seqs, page_size, watermark = limits
     cost = cost or (lambda num_new: num_new)
@@ -138,8 +139,8 @@ def say(call, got, right):
     where = f" from place {start} on" * (start > 0)
     return (
         f"Running {_queue(running)}; waiting {_queue(waiting)}; {free_pages} free pages of {page_size}, watermark "
-        f"{watermark}, budget {budget}, chunk {chunk}, max_seqs {max_seqs}{after}: the step is {_pairs(got[start:])}{where} "
-        f"and should be {_pairs(right[start:])}."
+        f"{watermark}, budget {budget}, chunk {chunk}, max_seqs {max_seqs}{after}: the step is {_pairs(got[start:])}"
+        f"{where} and should be {_pairs(right[start:])}."
     )
 
 

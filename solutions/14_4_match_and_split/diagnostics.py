@@ -3,6 +3,8 @@
 May import: subjects.plain_data.
 """
 
+from os.path import commonprefix
+
 from course_lib.grading.subjects.plain_data import same
 
 
@@ -153,6 +155,11 @@ MISTAKES = (
      "the upper one too, and unlocks both: its count falls below 0", _splitting(locks=lambda node: 0)),
     ("locks_of_one", "the upper node of a split begins with 1 lock, whatever the node had",
      _splitting(locks=lambda node: 1)),
+    ("locks_of_one", "the upper node of a split begins with 1 lock where the node had more",
+     _splitting(locks=lambda node: min(node.locks, 1))),
+    ("locks_of_children", "the upper node of a split begins with the locks of the children below it. Requests that end "
+     "at the node use it, too",
+     _splitting(locks=lambda node: max((child.locks for child in node.children.values()), default=node.locks))),
     ("locks_moved", "the locks move to the upper node, and the lower one has 0. The requests that hold it use both",
      _splitting(moved=True)),
     ("held_node_is_upper", "the existing object becomes the upper part of a split. Requests hold that object, and "
@@ -180,20 +187,33 @@ def say(call, got, right):
     before = f"After {at} operation{'s' * (at != 1)}, pages of {page_size}: {what} "
     if not same(got[at][0], right[at][0]):
         return f"{before}finds the pages {_short(got[at][0])} and should find {_short(right[at][0])}."
-    return f"{before}leaves the trees {_trees(got[at][1])}; they should be {_trees(right[at][1])}."
+    mine, want = (_trees(one[at][1], page_size) for one in (got, right))
+    equal = len(commonprefix((mine, want)))
+    start = equal - 80 if equal > 200 else 0
+    return f"{before}leaves the trees {_cut(mine, start)}; they should be {_cut(want, start)}."
+
+
+def _cut(said, start):
+    """300 characters of a tree, from `start` on."""
+    return "… " * (start > 0) + said[start : start + 300] + " …" * (len(said) > start + 300)
 
 
 def _short(numbers):
     return f"[{', '.join(map(str, numbers[:12]))}{', …' * (len(numbers) > 12)}]"
 
 
-def _trees(trees):
-    said = ", ".join(f"{salt!r}: {_tree(tree)}" for salt, tree in trees)
-    return said if len(said) <= 300 else f"{said[:300]} …"
+def _trees(trees, page_size):
+    return ", ".join(f"{salt!r}: {_tree(tree, page_size)}" for salt, tree in trees)
 
 
-def _tree(tree):
+def _tree(tree, page_size):
     """ "tokens [1, 2], pages [7], 1 lock (children)"."""
     key, pages, locks, below = tree
-    children = ", ".join(_tree(child) + " (its parent is another node)" * (not known) for _, child, known in below)
+    children = ", ".join(_child(*one, page_size) for one in below)
     return f"tokens {_short(key)}, pages {_short(pages)}, locks {locks}" + f" ({children})" * bool(below)
+
+
+def _child(first, tree, known, page_size):
+    """As _tree; what the child is found under, where that is not its first page."""
+    under = "" if list(first) == list(tree[0])[:page_size] else f"under {_short(first)}: "
+    return under + _tree(tree, page_size) + " (its parent is another node)" * (not known)

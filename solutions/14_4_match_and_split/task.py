@@ -38,7 +38,13 @@ PARTS = [  # nodes that match in part, while requests hold them
     ([_insert(PROMPT, (3, 0, 8)), _match(1, (*PROMPT, 1)), _match(2, (5, 6, 7, 7, 1)), _match(3, (5, 6, 8, 7)),
       _insert((5, 6, 7, 8, 1, 1), (3, 0, 9)), _match(4, (5, 6, 7, 8, 1, 1, 1)), _release(1), _release(4), _release(2),
       _release(3)], 2),
+    ([_insert(PROMPT, (3, 0, 8)), *(_match(number, (*PROMPT, 1)) for number in (1, 2, 3)), _match(4, (5, 6, 7, 7, 1)),
+      *map(_release, (2, 4, 1, 3))], 2),
+    ([_insert(PROMPT, (3, 0, 8)), _insert((*PROMPT, 1, 2), (3, 0, 8, 9)), _match(1, (*PROMPT, 1, 2, 7)),
+      _match(2, (*PROMPT, 7)), _match(3, (*PROMPT, 1)), _match(4, (5, 6, 1, 1)), *map(_release, (2, 4, 1, 3))], 2),
 ]  # fmt: skip
+LONG = tuple(range(1, 46))
+DEEP = [([*(_insert(LONG[:end], range(100, 100 + end)) for end in LONG), _match(1, (*LONG, 1)), _release(1)], 1)]
 SALTS = [
     ([_insert(PROMPT, (3, 0, 8)), _match(1, (*PROMPT, 1), "b"), _insert(PROMPT, (1, 2, 4), "b"), _match(2, PROMPT, "b"),
       _match(3, PROMPT), _release(1), _release(2)], 2),
@@ -84,6 +90,7 @@ EXERCISE = plain_exercise(
     cases={
         "the same prompt again": lambda rng: TWICE,
         "nodes that match in part": lambda rng: PARTS,
+        "a node under a node, 45 times": lambda rng: DEEP,
         "salts": lambda rng: SALTS,
         "another prefix": lambda rng: PREFIX,
         "drawn": _drawn(24, (1, 2, 3)),
