@@ -41,7 +41,7 @@ PARTS = [  # nodes that match in part, while requests hold them
     ([_insert(PROMPT, (3, 0, 8)), *(_match(number, (*PROMPT, 1)) for number in (1, 2, 3)), _match(4, (5, 6, 7, 7, 1)),
       *map(_release, (2, 4, 1, 3))], 2),
     ([_insert(PROMPT, (3, 0, 8)), _insert((*PROMPT, 1, 2), (3, 0, 8, 9)), _match(1, (*PROMPT, 1, 2, 7)),
-      _match(2, (*PROMPT, 7)), _match(3, (*PROMPT, 1)), _match(4, (5, 6, 1, 1)), *map(_release, (2, 4, 1, 3))], 2),
+      _match(2, (*PROMPT, 7)), _match(3, (5, 6, 7, 8, 1)), _match(4, (5, 6, 1, 1)), *map(_release, (2, 4, 1, 3))], 2),
 ]  # fmt: skip
 LONG = tuple(range(1, 46))
 DEEP = [([*(_insert(LONG[:end], range(100, 100 + end)) for end in LONG), _match(1, (*LONG, 1)), _release(1)], 1)]
