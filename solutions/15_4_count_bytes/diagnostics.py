@@ -138,5 +138,10 @@ def diagnose(evidence):
     for code, words, mistake in _MISTAKES[name]:
         if all(mistake(c.case.sizes, c.inputs["experts"]) == int(c.first.outputs[name]) for c in evidence.cases):
             return Diagnosis(f"{name}_{code}", f"{start}. It is what comes when {words}.")
-    times = f", {one.got / one.expected:.4g} times as many" if one.expected else ""
-    return Diagnosis(f"{name}_wrong", f"{start}{times}.")
+    times = one.got / one.expected if one.expected else 0.0
+    words = f", {times:.4g} times as many." if times > 0 else "."
+    if 0.999 < times < 1.001:
+        words = ". The digits agree at first: float32 holds whole numbers up to 2^24, Python's are exact."
+    elif times < 0:
+        words = ". Is a sum or a product of 32 bits? Such a number ends at 2^31."
+    return Diagnosis(f"{name}_wrong", start + words)

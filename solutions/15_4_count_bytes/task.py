@@ -35,7 +35,7 @@ EXERCISE = exercise(
         _case("one of everything", 1, 1, 1, 1, 1, 1, 1, 1, 1),
         _case("one rank", 1, 6, 2, 4, 64, 2, 16, 3, 2),
         _case("two ranks, float32", 2, 8, 1, 4, 48, 3, 16, 2, 4),
-        _case("three ranks", 3, 9, 2, 6, 40, 2, 20, 5, 2),
+        _case("three ranks, sizes beyond 2^24", 3, 9, 2, 6, 100_000_007, 1, 20_000_003, 5, 2),
         _case("most tokens to few experts", 4, 64, 4, 16, 128, 2, 64, 4, 2, values="popular"),
         _case("an expert for each rank, one byte", 8, 40, 2, 8, 96, 1, 32, 9, 1),
         _case("the shape of an 8B model", 4, 512, 8, 64, 4096, 8, 128, 32, 2),

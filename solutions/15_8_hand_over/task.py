@@ -52,7 +52,7 @@ EXERCISE = exercise(
         _case("lengths at the borders of pages", [15, 16, 17, 1], 3, 12, 16, 2, 8, 3),
         _case("a sequence without tokens", [5, 0, 3], 1, 9, 2, 3, 4, 4),
         _case("pages of one token", [3, 5], 2, 11, 1, 1, 8, 6),
-        _case("many sequences", [9, 30, 2, 17, 8, 25], 4, 32, 8, 2, 16, 5),
+        _case("many sequences, one of 300 tokens", [9, 300, 2, 17, 8, 25], 2, 50, 8, 2, 8, 40),
         late(_case("two processes over gloo", [7, 12], 2, 9, 4, 2, 8, 4)),
     ),
     make_inputs=_inputs,
