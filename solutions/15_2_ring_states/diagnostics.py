@@ -244,8 +244,13 @@ def once_round(case, ledger):
     for rank, calls in enumerate(ledger["calls"]):
         start = f"Every value is right, but rank {rank} calls {in_words(calls)} (case {case.name!r})"
         if any(call["peer"] < 0 for call in calls):
-            text = f"{start}. After an all_gather every rank holds the keys of all: let them go round."
-            return Diagnosis("collective", text)
+            gathered = any(call["op"] == "all_gather" for call in calls)
+            text = (
+                "After an all_gather every rank holds the keys of all: let"
+                if gathered
+                else "No collective is needed: let"
+            )
+            return Diagnosis("collective", f"{start}. {text} keys, values and positions go round.")
         if any(call["peer"] != (rank + 1) % world for call in calls):
             return Diagnosis("not_to_the_next_rank", f"{start}; what goes round is sent to rank {(rank + 1) % world}.")
         if sent_bytes(calls) > most:

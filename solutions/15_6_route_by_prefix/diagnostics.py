@@ -3,6 +3,8 @@
 May import: verdict, torch.
 """
 
+from itertools import takewhile
+
 import torch
 
 from course_lib.grading.report.verdict import Diagnosis
@@ -71,6 +73,12 @@ def _with(**methods):
     return type("Mistake", (Right,), methods)
 
 
+def _leading(pages, parts, sent):
+    """How many pages there are before the first that is no part of a prompt that was sent."""
+    known = {page for prefix in sent for page in parts(prefix)}
+    return sum(1 for _ in takewhile(known.__contains__, pages))
+
+
 def _spill_to_least(self, pages, loads):
     """The longest prefix of all workers; where that one is too busy the least busy, whatever it knows."""
     everyone = range(len(loads))
@@ -124,6 +132,10 @@ _MISTAKES = (
      _with(remember=lambda self, worker, pages: self.sent[worker].add(pages))),
     ("overlap", "pages are counted wherever they are: after another beginning the same page is another one",
      _with(known=lambda self, worker, pages: len(set(pages) & {p for prefix in self.sent[worker] for p in prefix}))),
+    ("overlap", "leading pages count wherever the worker had them before: after another beginning the same page is "
+     "another one", _with(known=lambda self, worker, pages: _leading(pages, lambda prefix: prefix, self.sent[worker]))),
+    ("overlap", "leading pages count where the worker had each at its place: after another beginning the same page is "
+     "another one", _with(known=lambda self, worker, pages: _leading(enumerate(pages), enumerate, self.sent[worker]))),
     ("last_prompt_alone", "a worker is known by its last prompt: keep what it was sent before", _LastPrompt),
     ("tie_by_number", "of workers that know equally much the one with the smallest number is taken, not the least busy",
      _with(order=lambda self, worker, pages, loads: (-self.known(worker, pages), worker))),
@@ -158,7 +170,8 @@ def diagnose(evidence):
     passing = evidence.passing()
     if passing and min(map(_prompts_each, failing)) > max(map(_prompts_each, passing)):
         text = f"{start} All is right where a worker has had at most {max(map(_prompts_each, passing)):.0f} prompts"
-        return Diagnosis("prompts_forgotten", f"{text}: it knows every request that was ever sent there.")
+        if code == "prefix_missed":
+            return Diagnosis("prompts_forgotten", f"{text}: it knows every request that was ever sent there.")
     return Diagnosis(code, start)
 
 
