@@ -162,6 +162,15 @@ def diagnose(evidence):
     for code, words, guess in _TABLE:
         if all(_fits(case, guess) for case in [*failing, *evidence.passing()]):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
+    if all("far" in case.case.options for case in failing):
+        words = "Only logits near 10,000 or -10,000 at a low temperature go wrong: their quotients are millions. float32 "
+        words += "rounds those to halves, and a limit on them makes tokens equal or infinite. Subtract the largest logit "
+        words += "of the row before the division."
+        return Diagnosis("far_and_cold", f"{start} {words}")
+    if all("tiny" in case.case.options for case in failing):
+        words = "Right with larger top_p. Any number above 0 is compared as it is, with no least value, and two equal "
+        words += "largest tokens are both kept and drawn by the noise."
+        return Diagnosis("tiny_top_p", f"{start} {words}")
     if all("spaced" in case.case.options for case in failing):
         words = "Right with temperatures of 0.3 and more, and with 0. Any other number above 0 divides as it is: no "
         words += "limit, nothing added to it, and only 0 itself takes the largest logit."
@@ -169,7 +178,7 @@ def diagnose(evidence):
     if all("faint" in case.case.options for case in failing):
         words = "A thousand tokens have the probability 5e-7 each, 5e-4 together, and top_p is 1: they are kept."
         return Diagnosis("faint_dropped", f"{start} {words}")
-    if all("level" in case.case.options for case in failing):
+    if all({"level", "far"} & set(case.case.options) for case in failing):
         words = "Only logits far from 0 go wrong: exp of them is 0 or infinite. Subtract the largest of the row first."
         return Diagnosis("no_maximum", f"{start} {words}")
     for case in failing:
