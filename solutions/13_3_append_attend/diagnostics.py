@@ -187,8 +187,12 @@ def diagnose(evidence):
 def _full_cache(evidence):
     """Diagnosis where only cases go wrong that fill a cache to its last place."""
     failing = [one for one in evidence.failing() if one.ran and one.comparisons]
-    room = [one.case.sizes["capacity"] - one.case.sizes["num_new"] - max(one.case.options["lengths"]) for one in failing]
-    if not failing or len(failing) < len(evidence.failing()) or any(room):
+    if not failing or len(failing) < len(evidence.failing()):
+        return None
+    sizes = [
+        (max(one.case.options["lengths"]), one.case.sizes["num_new"], one.case.sizes["capacity"]) for one in failing
+    ]
+    if any(longest + num_new < capacity for longest, num_new, capacity in sizes):
         return None
     name, comparison = failing[0].first_wrong
     return Diagnosis(
