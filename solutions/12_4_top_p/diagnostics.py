@@ -136,6 +136,8 @@ _TABLE = (
      lambda t: _of(t, temperature=t["temperature"][:1].expand_as(t["temperature"]))),
     ("top_p_of_row_0", "every row has the top_p of row 0",
      lambda t: _of(t | {"top_p": t["top_p"][:1].expand_as(t["top_p"])})),
+    ("sum_up_to_noise", "the sum need not exceed the noise. With noise 0 that gives token 0, even one that is not kept",
+     lambda t: torch.where((t["noise"] == 0) & (t["temperature"] > 0), 0, _of(t))),
     ("greedy_forgotten", "rows of temperature 0 were drawn: there the largest logit is the token, whatever the noise",
      lambda t: _of(t, greedy=False)),
     ("last_of_equals", "the last of equal largest logits is taken at temperature 0: the first one is the token",
