@@ -24,6 +24,7 @@ def deal(seq_lens, num_blocks, step):
 
 def dealt(seq_lens, num_blocks, step):
     """The items of every block as one row of numbers. Given: the judge reads it."""
+    deal(seq_lens.tolist()[::-1], num_blocks, step)  # another call, of which nothing may remain
     numbers = []
     for items in deal(seq_lens.tolist(), num_blocks, step):
         numbers.append(len(items))

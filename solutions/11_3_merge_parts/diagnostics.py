@@ -228,6 +228,8 @@ def _by_empty(evidence):
     )
     if not any(bool((_wrong_rows(c) & ~_without_keys(c)).any()) for c in evidence.failing()):
         return Diagnosis("all_empty", f"{said}. A sum of no weight is 0: 0 / 0 is NaN, and lse is -inf.")
+    if all(bool(c.first.outputs["out"].isfinite().all()) for c in evidence.failing()):
+        return Diagnosis("empty_part", f"{said}. An empty part adds nothing; the parts after it count as before.")
     return Diagnosis(
         "empty_part", f"{said}. The part_out of an empty part may hold anything: 0 times NaN is NaN. Leave it out."
     )

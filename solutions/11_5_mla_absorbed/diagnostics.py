@@ -125,7 +125,20 @@ def diagnose(evidence):
         "left. Each head has a maximum of its own.",
         lambda case, t: mla(t, torch.float32, m=lambda scores: scores.amax().expand(len(scores), 1)),
     )
-    return by_guess(evidence, [*guesses, no_max, from_0, of_all])
+    return by_guess(evidence, [*guesses, no_max, from_0, of_all]) or _lse_alone(evidence)
+
+
+def _lse_alone(evidence):
+    """Every out right, so the weights are: the error is in what is added to m."""
+    failing = [one for one in evidence.failing() if one.comparisons]
+    if not failing or len(failing) < len(evidence.failing()) or not all(o.comparisons["out"].passed for o in failing):
+        return None
+    one = max(failing, key=lambda one: one.comparisons["lse"].max_error)
+    return Diagnosis(
+        "lse_alone",
+        f"Every out is right, and lse is off by up to {one.comparisons['lse'].max_error:.3g} (case {one.case.name!r}). "
+        "lse is m + log(l), to the digits of float32: a constant such as ln 2 written as 0.6931 has too few.",
+    )
 
 
 def absorbed_way(case, ledger):
@@ -144,7 +157,8 @@ def absorbed_way(case, ledger):
         return Diagnosis(
             "not_absorbed",
             f"{start} the products have {made:,} multiply-adds, and the contract allows "
-            f"{most:,}: twice those of the absorbed form. Were keys or values of the heads formed?",
+            f"{most:,}: twice those of the absorbed form. Were keys or values of the heads formed, or a product made "
+            "more than once?",
         )
     limit = 8 * (heads + num_keys) * (latent + rope) + 8 * heads * (num_keys + dim + dim_v)
     limit += heads * latent * max(dim, dim_v)

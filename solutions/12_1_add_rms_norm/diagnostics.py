@@ -118,6 +118,11 @@ def _of_residual(evidence):
     for what, code, words in known:
         if all(_holds(case, what) for case in failing):
             return Diagnosis(code, f"{start} {words}.")
+    wrong = failing[0].comparisons["residual"].wrong
+    got, want = failing[0].first.outputs["residual"][wrong].double(), failing[0].ref["residual"][wrong]
+    if len(got.abs().unique()) == 1 and bool((got.abs() < want.abs()).all()) and got.abs().min() >= 1000:
+        words = f"holds {got[0]:,.0f} where {want[0]:,.0f} is right. A half goes to 65,504, and nothing limits the sum"
+        return Diagnosis("sum_limited", f"{start} {words}.")
     return None
 
 

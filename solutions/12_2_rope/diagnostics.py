@@ -23,6 +23,7 @@ def turned(case, tensors, dtype=torch.float64, **mistake):
     rotary_dim = x.shape[2] if mistake.get("whole") else options["rotary_dim"]
     interleaved = mistake.get("interleaved", interleaved)
     of, base = mistake.get("of", lambda _: rotary_dim)(case), mistake.get("base", options.get("base", 10000.0))
+    base = min(base, mistake.get("most", base))
     exponents = mistake.get("step", 2.0) * torch.arange(rotary_dim // 2, dtype=dtype) / of
     positions = mistake.get("positions", lambda p: p)(tensors["positions"].to(dtype))
     angles = positions[:, None, None] * torch.tensor(base, dtype=dtype) ** -exponents
@@ -68,6 +69,10 @@ _TABLE = (
     ("exponent_of_tile", "The exponent was divided by 2 * BLOCK_PAIRS, the tile. It is divided by rotary_dim.",
      {"of": lambda case: 2 * case.options.get("times", 1) << (case.options["rotary_dim"] // 2 - 1).bit_length()}),
     ("base_ignored", "It is what comes with base 10,000 whatever log2_base says.", {"base": 10000.0}),
+    ("base_capped", "A base above 10,000 was taken for 10,000: log2_base has no limit.", {"most": 10000.0}),
+    *(("position_rounded", f"The position was rounded to {name}, which does not hold every whole number of this size.",
+       {"positions": lambda p, dtype=dtype: p.to(dtype).to(p.dtype)})
+      for name, dtype in (("half", torch.float16), ("bfloat16", torch.bfloat16))),
     ("base_is_log", "It is what comes with e in place of 2 as the base of the logarithm: use exp2 with log2_base.",
      {"log": True}),
     ("half_of_head_dim", "Partners are head_dim / 2 apart. A partial RoPE pairs i with i + rotary_dim / 2.",

@@ -24,7 +24,7 @@ def _inputs(case, gen):
     ignore_index = case.options.get("ignore_index", -100)
     logits = inputs.scores("normal" if case.values == "pm_10000" else case.values, (num_rows, num_cols), "float32", gen)
     if case.values == "pm_10000":
-        logits = logits + torch.tensor([1e4, -1e4, 0.0])[torch.arange(num_rows) % 3][:, None]
+        logits = logits.clamp(-5.0, 5.0) + torch.tensor([1e4, -10_015.0, 0.0])[torch.arange(num_rows) % 3][:, None]
     targets = torch.randint(num_cols, (num_rows,), generator=gen)
     if case.options.get("target") is not None:
         targets[:] = case.options["target"]

@@ -136,6 +136,8 @@ _TABLE = (
      lambda t: _of(t, temperature=t["temperature"][:1].expand_as(t["temperature"]))),
     ("top_p_of_row_0", "every row has the top_p of row 0",
      lambda t: _of(t | {"top_p": t["top_p"][:1].expand_as(t["top_p"])})),
+    ("sum_up_to_noise", "the sum need not exceed the noise. With noise 0 that gives token 0, even one that is not kept",
+     lambda t: torch.where((t["noise"] == 0) & (t["temperature"] > 0), 0, _of(t))),
     ("greedy_forgotten", "rows of temperature 0 were drawn: there the largest logit is the token, whatever the noise",
      lambda t: _of(t, greedy=False)),
     ("last_of_equals", "the last of equal largest logits is taken at temperature 0: the first one is the token",
@@ -162,6 +164,15 @@ def diagnose(evidence):
     for code, words, guess in _TABLE:
         if all(_fits(case, guess) for case in [*failing, *evidence.passing()]):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
+    if all("far" in case.case.options for case in failing):
+        words = "Only logits near 10,000 or -10,000 at a low temperature go wrong: their quotients are millions. "
+        words += "float32 rounds those to halves, and a limit on them makes tokens equal or infinite. Subtract the "
+        words += "largest logit of the row before the division."
+        return Diagnosis("far_and_cold", f"{start} {words}")
+    if all("tiny" in case.case.options for case in failing):
+        words = "Right with larger top_p. Any number above 0 is compared as it is, with no least value, and two equal "
+        words += "largest tokens are both kept and drawn by the noise."
+        return Diagnosis("tiny_top_p", f"{start} {words}")
     if all("spaced" in case.case.options for case in failing):
         words = "Right with temperatures of 0.3 and more, and with 0. Any other number above 0 divides as it is: no "
         words += "limit, nothing added to it, and only 0 itself takes the largest logit."
@@ -169,7 +180,7 @@ def diagnose(evidence):
     if all("faint" in case.case.options for case in failing):
         words = "A thousand tokens have the probability 5e-7 each, 5e-4 together, and top_p is 1: they are kept."
         return Diagnosis("faint_dropped", f"{start} {words}")
-    if all("level" in case.case.options for case in failing):
+    if all({"level", "far"} & set(case.case.options) for case in failing):
         words = "Only logits far from 0 go wrong: exp of them is 0 or infinite. Subtract the largest of the row first."
         return Diagnosis("no_maximum", f"{start} {words}")
     for case in failing:

@@ -32,6 +32,25 @@ ANSWERS = [
         ),
     ),
     Right(
+        "row by row, the largest level by level",
+        (
+            (
+                "    low, high = torch.full_like(top_p, -1.0), probs.amax(dim=1)\n    for _ in range(64):\n"
+                "        middle = (low + high) / 2\n"
+                "        above = torch.where(probs > middle[:, None], probs, 0.0).sum(dim=1)\n"
+                "        enough = above >= top_p\n"
+                "        low, high = torch.where(enough, middle, low), torch.where(enough, high, middle)\n"
+                "    kept = torch.where(probs > low[:, None], probs, 0.0)\n",
+                "    kept = torch.zeros_like(probs)\n"
+                "    for row, left in enumerate(probs.clone()):\n"
+                "        while kept[row].sum() < top_p[row] and left.max() > 0:\n"
+                "            level = left == left.max()\n"
+                "            kept[row, level] = left[level]\n"
+                "            left[level] = 0.0\n",
+            ),
+        ),
+    ),
+    Right(
         "sums in float64",
         (
             ("probs = torch.softmax(scaled, dim=1)", "probs = torch.softmax(scaled.double(), dim=1)"),

@@ -1,6 +1,10 @@
+import weakref
+
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
+
+CALLS = []  # shapes of x, of each call of the kernel
 
 
 def rms_norm_kernel(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
@@ -9,6 +13,7 @@ def rms_norm_kernel(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tens
     out : shape and dtype of x; x * rstd * weight
     rstd : shape of x without the last dimension, float32, or float64 where x is; 1 / sqrt(mean(x^2) + eps)
     """
+    CALLS.append(x.shape)
     if x.is_meta:
         raise RuntimeError("rms_norm_kernel reads memory, and a tensor on the meta device has none")
     with torch.no_grad():
@@ -95,6 +100,7 @@ def examine_fakes(x, residual, weight, eps, layout):
     """What the fakes and the names say, as numbers. Given: the judge reads it."""
     x, residual, weight = (_strided(x, layout).to("meta"), residual.to("meta"), weight.to("meta"))
     dtypes, log = (torch.float16, torch.bfloat16, torch.float32, torch.float64), []
+    CALLS.clear()
     for fake, arguments in ((fake_rms_norm, (x, weight, eps)), (fake_add_rms_norm, (x, residual, weight, eps))):
         made = fake(*arguments)
         made = [out for out in (made if isinstance(made, tuple | list) else (made,)) if isinstance(out, Tensor)]
@@ -105,7 +111,7 @@ def examine_fakes(x, residual, weight, eps, layout):
             log += [int(out.is_meta), int(is_input), dtype, out.ndim, *out.shape, *out.stride()]
     names = changed_by_add_rms_norm()
     names = (names,) if isinstance(names, str) else names or ()
-    log += [int(name in names) for name in ("x", "residual", "weight")] + [len(names)]
+    log += [int(name in names) for name in ("x", "residual", "weight")] + [len(names), len(CALLS)]
     return torch.tensor(log, dtype=torch.int64)
 
 
@@ -113,10 +119,18 @@ def examine_gradients(x, weight, d_out, eps, layout, d_layout):
     """(dx, d_weight, numbers about what is kept). Given: the judge reads it."""
     kept = []
     x, weight = _strided(x, layout).detach().requires_grad_(), weight.requires_grad_()
-    with torch.autograd.graph.saved_tensors_hooks(lambda each: kept.append(each.numel()) or each, lambda each: each):
+
+    def pack(each):
+        kept.append(each.numel())
+        return each.detach()  # another tensor on its memory
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda each: each):
         out, rstd = _RmsNorm.apply(x, weight, eps)
-    dx, d_weight, d_eps = gradients(out.grad_fn, _strided(d_out, d_layout), torch.zeros_like(rstd))
-    facts = torch.tensor([sum(kept), len(out.grad_fn.loose), int(rstd.requires_grad), int(d_eps is not None)])
+    differentiable, no_gradient, alive = rstd.requires_grad, torch.zeros_like(rstd), weakref.ref(rstd)
+    del rstd
+    held = alive() is not None
+    dx, d_weight, d_eps = gradients(out.grad_fn, _strided(d_out, d_layout), no_gradient)
+    facts = torch.tensor([sum(kept), len(out.grad_fn.loose), int(differentiable), int(d_eps is not None), int(held)])
     return dx.double(), d_weight.double(), facts
 
 

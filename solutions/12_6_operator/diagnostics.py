@@ -17,7 +17,7 @@ def first_mistake(case, tensors, outputs):
 
 
 def _read(log):
-    """([[fake, …] of each of the two], [is changed of x, residual, weight, number of names]) from the log."""
+    """([[fake, …] of each of the two], [is changed of x, residual, weight, number of names, calls]) from the log."""
     position, found = 0, []
     for _ in range(2):
         count, made = log[position], []
@@ -45,7 +45,10 @@ def _fakes(case, log):
     shape = case.options["shape"]
     wide = "float64" if case.dtype == "float64" else "float32"
     rstd = ("rstd", wide, shape[:-1])
-    found, changed = _read(log)
+    found, (*changed, calls) = _read(log)
+    if calls:
+        text = "A fake gives shapes, dtypes and strides, and no kernel runs for them, on other tensors either"
+        return Diagnosis("kernel_called", f"Case {case.name!r}: the fakes called the kernel {calls} times. {text}.")
     wanted = (("fake_rms_norm", (("out", case.dtype, shape), rstd)), ("fake_add_rms_norm", (rstd,)))
     for (function, wants), made in zip(wanted, found, strict=True):
         start = f"Case {case.name!r}, {function}"
@@ -144,7 +147,7 @@ _TABLE = (
 
 
 def _gradients(case, tensors, outputs):
-    kept, loose, differentiable, of_eps = outputs["facts"].tolist()
+    kept, loose, differentiable, of_eps, held = outputs["facts"].tolist()
     x, weight, d_out = (tensors[name] for name in ("x", "weight", "other"))
     wanted = _formed(x, weight, d_out, case.options["eps"])
     got = outputs["dx"], outputs["d_weight"]
@@ -164,6 +167,12 @@ def _gradients(case, tensors, outputs):
             "kept_loose",
             f"{start} ctx holds {loose} tensors as attributes, or in lists of them. save_for_backward keeps them "
             "without a cycle, checks that they are not changed in between, and lets a compiler see them.",
+        )
+    if held:
+        return Diagnosis(
+            "kept_loose",
+            f"{start} something other than save_for_backward holds rstd after the forward pass: a function, an object "
+            "or a list outside of ctx. save_for_backward checks that it is not changed, and lets a compiler see it.",
         )
     if kept > most:
         return Diagnosis(
@@ -191,6 +200,9 @@ def _wrong_gradient(case, tensors, got, wanted):
     for code, words, mistake in _TABLE:
         if _same(got, mistake(x, weight, d_out, case.options["eps"])):
             return Diagnosis(code, f"{start}. It is what comes when {words}.")
+    if bool((weight == 0).any()) and torch.equal(~torch.isfinite(got[1]), weight == 0):
+        text = "weight is 0 there, and nothing may be divided by it: x * rstd cannot be had from out"
+        return Diagnosis("divided_by_weight", f"{start}; {text}.")
     if _same(got, wanted, 1e-4):
         text = "x is float64 here, and the result has the digits of float32 or less: compute in the dtype of x"
         return Diagnosis("gradient_rounded", f"{start}; {text}.")

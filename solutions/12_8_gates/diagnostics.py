@@ -60,7 +60,7 @@ _GUESSES = [
 
 def diagnose(evidence):
     """Diagnosis of a wrong result, or None."""
-    return _apart(evidence) or _overflow(evidence) or by_guess(evidence, _GUESSES)
+    return _apart(evidence) or _overflow(evidence) or by_guess(evidence, _GUESSES) or _left(evidence)
 
 
 def _apart(evidence):
@@ -88,6 +88,23 @@ def _overflow(evidence):
         "overflow",
         f"Right near 0, and not finite in the case {failing[0].case.name!r}: exp(100) is more than float holds, and "
         "infinity divided by infinity is NaN. Write it so that the exponential only stands in a denominator.",
+    )
+
+
+def _left(evidence):
+    """0 at gates far below 0, and right elsewhere."""
+    failing = [case for case in evidence.failing() if case.ran]
+    if not failing or len(failing) < len(evidence.failing()):
+        return None
+    if any(bool(case.first.outputs["out"][case.comparisons["out"].wrong].any()) for case in failing):
+        return None
+    one = next((case for case in failing if case.case.values == "left"), None)
+    if one is None or {case.case.values for case in failing} - {"left", "large"}:
+        return None
+    return Diagnosis(
+        "cut_on_the_left",
+        f"Gates far below 0 give 0 (case {one.case.name!r}: {one.comparisons['out'].expected:.4g} is right). There the "
+        "gate function is small, and not 0: silu(-10) is -0.00045 and gelu(-4) is -0.00007.",
     )
 
 

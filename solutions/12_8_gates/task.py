@@ -22,6 +22,9 @@ def _inputs(case, gen):
     both = torch.randn(num_rows, 2 * num_cols, generator=gen)
     if case.values == "bend":  # where the tanh form and the one by erf differ most
         both[:, :num_cols] = torch.linspace(-3.2, 3.2, num_cols)
+    if case.values == "left":  # small and not 0, each beside others as small
+        ends = (-6.0, -3.0) if case.options["gelu"] else (-20.0, -5.0)
+        both[:, :num_cols] = torch.linspace(*ends, num_cols)
     if case.values == "large":
         both[:, :num_cols] = torch.tensor([-100.0, -30.0, -9.0, 9.0, 30.0, 100.0])[torch.arange(num_cols) % 6]
     gap = torch.full((num_rows, case.options.get("gap", 0)), torch.nan)
@@ -44,7 +47,8 @@ EXERCISE = exercise(
         _case("GELU, 3 x 100", 3, 100, True, schedules=SCHEDULES),
         _case("SiLU, one number", 1, 1, False),
         _case("GELU, one number", 1, 1, True),
-        _case("SiLU, exactly two blocks", 2, 128, False),
+        _case("SiLU of -20 to -5, exactly two blocks", 2, 128, False, "left"),
+        _case("GELU of -6 to -3", 2, 40, True, "left"),
         _case("GELU, one above a block, rows apart", 4, 65, True, gap=7),
         _case("SiLU, one below a block, rows apart", 4, 63, False, gap=1),
         _case("GELU from -3.2 to 3.2", 2, 200, True, "bend", block=32),

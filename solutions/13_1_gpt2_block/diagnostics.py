@@ -68,15 +68,15 @@ def attend(
 
 def block(
     tensors, num_heads, *, ln=None, attention=None, form="tanh", c_proj_transposed=False, residual="right",
-    second_norm="ln_2", without=(), without_norm=False, first_eps=1e-5, cut=False,
+    second_norm="ln_2", without=(), without_norm=False, cut=False, ln_1=None, ln_2=None,
 ):  # fmt: skip
     """The block in the dtype of its tensors; each option is one mistake."""
     t, ln, attention = dict(tensors), ln or {}, attention or {}
     for name in without:
         t[name] = torch.zeros_like(t[name])
     x, c_proj = t["x"], t["c_proj_weight"].T if c_proj_transposed else t["c_proj_weight"]
-    first = partial(norm, weight=t["ln_1_weight"], bias=t["ln_1_bias"], **{"eps": first_eps, **ln})
-    second = partial(norm, weight=t[f"{second_norm}_weight"], bias=t[f"{second_norm}_bias"], **ln)
+    first = partial(norm, weight=t["ln_1_weight"], bias=t["ln_1_bias"], **{**ln, **(ln_1 or {})})
+    second = partial(norm, weight=t[f"{second_norm}_weight"], bias=t[f"{second_norm}_bias"], **{**ln, **(ln_2 or {})})
 
     def attended(rows):
         return attend(rows, t["c_attn_weight"], t["c_attn_bias"], num_heads, **attention) @ c_proj + t["c_proj_bias"]
@@ -133,7 +133,11 @@ MISTAKES = (
      {"ln": {"eps_outside": True}}),
     *(("eps_wrong", f"This is what eps {eps:g} gives; GPT-2's is 1e-5.", {"ln": {"eps": eps}})
       for eps in (0.0, 1e-12, 1e-8, 1e-6, 1e-3)),
-    ("eps_wrong", "This is what eps 1e-6 in the first norm gives; GPT-2's is 1e-5.", {"first_eps": 1e-6}),
+    ("eps_wrong", "This is what eps 1e-6 in the first norm gives; GPT-2's is 1e-5.", {"ln_1": {"eps": 1e-6}}),
+    *(("variance_n_1", f"The variance of {name} was divided by hidden_size - 1; that of the other norm was not.",
+       {name: {"correction": 1}}) for name in ("ln_1", "ln_2")),
+    *(("eps_outside", f"In {name} eps was added to the root of the variance; it belongs under the root.",
+       {name: {"eps_outside": True}}) for name in ("ln_1", "ln_2")),
     ("post_norm", "The norms stand after the sums, as in the first transformers. GPT-2's stand before attention and "
      "before the MLP, and x itself goes by the norms.", {"residual": "post"}),
     ("residual_of_norm", "The first sum adds the normed x; " + OF_A_NORM, {"residual": "of the norm"}),

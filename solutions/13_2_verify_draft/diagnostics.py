@@ -204,8 +204,10 @@ MISTAKES = (
      {"accepted": _inverted}),
     ("noise_ignored", "a proposal is accepted when p(d) >= q(d), whatever the noise. Below that it is accepted with "
      "probability p(d) / q(d)", {"accepted": _likelier}),
-    ("equal_accepted", "a proposal is accepted when noise * q(d) = p(d). With noise 0 that accepts a token of "
-     "probability 0; the contract says <", {"accepted": _up_to}),
+    ("equal_accepted", "a proposal is accepted when noise * q(d) = p(d), or when a number is added to p(d). With "
+     "noise 0 either accepts a token of probability 0; the contract says <", {"accepted": _up_to}),
+    ("ratio_capped", "a proposal with p(d) >= q(d) is rejected by a noise of 0.999. Its ratio is 1 or more, and no "
+     "noise rejects it", {"accepted": lambda t: _accepted(t) & (t["accept_noise"] < 0.998)}),
     ("q_ignored", "a proposal is accepted when noise < p(d). The draft's probability divides: noise < p(d) / q(d)",
      {"accepted": _by_p}),
     ("by_argmax", "a proposal is accepted when it is the most likely token of its row of target_probs, whatever the "
@@ -231,7 +233,8 @@ MISTAKES = (
      {"accepted": lambda t: _accepted(t, t["accept_noise"][:, :1])}),
     ("most_likely", "the token of the largest weight is taken. The noise draws one",
      {"drawn": lambda weights, noise: weights.argmax(1)}),
-    ("sum_up_to_noise", "the sum need not exceed the noise. With noise 0 that gives token 0, even of weight 0",
+    ("sum_up_to_noise", "the sum need not exceed the noise, or when tokens with p <= q get a weight. With noise 0 "
+     "either gives token 0, even of weight 0",
      {"drawn": lambda weights, noise: (weights.cumsum(1) < noise[:, None] * weights.sum(1, keepdim=True)).sum(1)}),
     ("rest_not_minus_1", "the places after the last token hold 0 in place of -1",
      {"rest": lambda proposals, accepted: torch.zeros_like(proposals)}),

@@ -48,6 +48,8 @@ def _inputs(case, gen):
     draw = 0.999 * torch.rand(batch_size, generator=gen)
     if case.options.get("accept_0"):
         accept = torch.zeros_like(accept)
+    if case.values == "same":
+        accept[::2] = 0.999
     if case.options.get("ends"):
         draw = torch.tensor([0.0, 0.999])[torch.arange(batch_size) % 2]
     return dict(zip(NAMES, (tokens, draft, target, accept, draw), strict=True))

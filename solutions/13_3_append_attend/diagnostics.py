@@ -181,7 +181,26 @@ def diagnose(evidence):
         if "place" in options
     ]
     guesses.append(("caches_as_before", "The caches came back without the new keys and values.", _not_returned))
-    return _neighbours(evidence) or by_guess(evidence, guesses)
+    return _neighbours(evidence) or by_guess(evidence, guesses) or _full_cache(evidence)
+
+
+def _full_cache(evidence):
+    """Diagnosis where only cases go wrong that fill a cache to its last place."""
+    failing = [one for one in evidence.failing() if one.ran and one.comparisons]
+    if not failing or len(failing) < len(evidence.failing()):
+        return None
+    sizes = [
+        (max(one.case.options["lengths"]), one.case.sizes["num_new"], one.case.sizes["capacity"]) for one in failing
+    ]
+    if any(longest + num_new < capacity for longest, num_new, capacity in sizes):
+        return None
+    name, comparison = failing[0].first_wrong
+    return Diagnosis(
+        "full_cache",
+        f"In the case {failing[0].case.name!r} {name}{list(comparison.index)} is {comparison.got:.5g} in place of "
+        f"{comparison.expected:.5g}. Right where the cache has room left, wrong where a new token has its last place, "
+        "capacity - 1: that one is written and seen like any other.",
+    )
 
 
 def _mistaken(options, _case, tensors):

@@ -59,7 +59,7 @@ EXERCISE = exercise(
     __file__,
     cases=(
         _case("one number, empty cache, no room", [0], 1, (1, 1), 1, room=0),
-        _case("one new token", [5], 1, (2, 2), 8),
+        _case("one new token fills the cache", [5], 1, (2, 2), 8, room=0),
         _case("one new token, rows of 0 to 12 keys", [7, 0, 12, 1], 1, (4, 2), 16),
         _case("four new tokens, rows of 0 to 9 keys", [9, 0, 4], 4, (6, 3), 8),
         _case("eight query heads for one", [3, 6], 3, (8, 1), 5),

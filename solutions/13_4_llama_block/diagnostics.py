@@ -25,6 +25,9 @@ def turn(x, positions, theta, kind="halves"):
     head_dim = x.shape[-1]
     if kind == "from 0":
         positions = torch.arange(len(positions))
+    if kind == "even":
+        first, last = positions[0].item(), positions[-1].item()
+        positions = first + torch.arange(len(positions)) * ((last - first) // max(len(positions) - 1, 1))
     exponents = torch.arange(0, head_dim, 2, dtype=x.dtype) / head_dim
     angles = positions.to(x.dtype)[:, None] * (10000.0 if kind == "10000" else theta) ** -exponents
     cos, sin = (f(angles)[:, None].to(x.dtype) for f in (torch.cos, torch.sin))
@@ -38,6 +41,7 @@ def turn(x, positions, theta, kind="halves"):
 def block(
     t, num_heads, num_kv_heads, theta, eps, *, norms="rms", rope="halves", turned="qk", shared="neighbours",
     causal=True, scale=True, o_transposed=False, mlp="right", residual="right", second="post_norm", fixed_eps=None,
+    near=False,
 ):  # fmt: skip
     """{"out"} in the dtype of its tensors; each option is one mistake."""
     x, eps, head_dim = t["x"], fixed_eps or eps, t["q_proj"].shape[0] // num_heads
@@ -53,6 +57,9 @@ def block(
         scores = q @ k.transpose(-1, -2) * (head_dim**-0.5 if scale else 1.0)
         if causal:
             scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+        if near:
+            apart = t["positions"][:, None] - t["positions"]
+            scores = scores.masked_fill(apart > 512, -math.inf)
         merged = (torch.softmax(scores, dim=-1) @ v).transpose(1, 2).flatten(2)
         return merged @ (t["o_proj"] if o_transposed else t["o_proj"].T)
 
@@ -83,6 +90,8 @@ MISTAKES = (
      "i + head_dim / 2.", {"rope": "pairs"}),
     ("positions_ignored", "The rows were counted from 0, one by one; `positions` says where each one is.",
      {"rope": "from 0"}),
+    ("positions_even", "The rows were spaced evenly from the first position to the last; `positions` may have gaps.",
+     {"rope": "even"}),
     ("theta_fixed", "The angles are those of theta 10,000; theta is an argument.", {"rope": "10000"}),
     ("rope_missing", "q and k were not turned: RoPE is missing.", {"turned": ""}),
     ("rope_of_k", "q was turned and k was not.", {"turned": "q"}),
@@ -103,6 +112,8 @@ MISTAKES = (
     ("transposed", "o_proj is square, so its transpose fits as well: all weights are (out, in).",
      {"o_transposed": True}),
     ("not_causal", "Every row sees the rows after it: the mask is missing.", {"causal": False}),
+    ("hidden_by_position", "Rows that are hundreds of positions away were hidden. A row sees all rows before it.",
+     {"near": True}),
     ("scale_missing", "The scores are not scaled by 1/sqrt(head_dim).", {"scale": False}),
     ("post_norm", "The norms come after the sums. Llama's come before attention and before the MLP.",
      {"residual": "post"}),

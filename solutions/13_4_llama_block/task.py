@@ -38,10 +38,13 @@ def _inputs(case, gen):
 
 def _tensors(case, normal, hidden, shared, root):
     batch_size, seq_len, _, _, _, inner = case.sizes.values()
-    step = case.options.get("step", 1)
+    positions = case.options["start"] + torch.arange(seq_len)
+    if case.options.get("uneven"):  # the first half below 40, the others from 900 to 1,000
+        early = normal(40).argsort()[: seq_len // 2]
+        positions = torch.cat((early, 900 + normal(101).argsort()[len(early) : seq_len])).sort().values
     return {
         "x": case.options.get("level", 0.0) + case.options.get("spread", 1.0) * normal(batch_size, seq_len, hidden),
-        "positions": case.options["start"] + step * torch.arange(seq_len),
+        "positions": positions,
         "input_norm": 1.0 + normal(hidden, scale=0.3),
         "q_proj": normal(hidden, hidden, scale=1.5 * root),
         "k_proj": normal(shared, hidden, scale=1.5 * root),
@@ -72,7 +75,7 @@ EXERCISE = exercise(
         _case("two sequences, two heads for one", (2, 1), 8, 7, 40, batch_size=2, start=9),
         _case("six heads for two", (6, 2), 6, 11, 50, start=3, theta=500.0),
         _case("twelve heads for three, positions from 500", (12, 3), 8, 20, 200, start=500, theta=500000.0),
-        _case("every third position, to 1,000", (4, 2), 16, 13, 30, start=964, step=3, eps=1e-6),
+        _case("positions with gaps, to 1,000", (4, 2), 16, 13, 30, uneven=True, eps=1e-6),
         _case("rows near zero", (2, 1), 8, 6, 17, spread=1e-3),
         _case("rows near zero, eps 1e-3", (2, 1), 8, 6, 17, spread=1e-2, eps=1e-3, start=2),
         _case("rows near 3", (2, 2), 16, 9, 64, level=3.0, batch_size=3),

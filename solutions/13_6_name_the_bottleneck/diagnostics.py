@@ -202,6 +202,8 @@ MISTAKES = (
      {"percent": lambda part, whole: round(100 * part / whole)}),
     ("percent_not_whole", "the percents are not rounded down to whole numbers",
      {"percent": lambda part, whole: 100 * part / whole}),
+    ("percent_of_float", "a percent is 100 times a float quotient, rounded down. 29 of 100 are 28.999999999999996, "
+     "which becomes 28; 100 * part // step stays exact", {"percent": lambda part, whole: int(100 * (part / whole))}),
     ("share_not_percent", "the shares are fractions of 1. Give whole percents",
      {"percent": lambda part, whole: part / whole}),
     ("gib", "a GB is 2**30 bytes. A card's GB/s are 10**9 bytes a second, and so 1 byte a nanosecond",

@@ -99,10 +99,11 @@ def count(tensors):
 
 
 def examine(table, inner, ids, targets, other, learning_rate, weight_decay, num_steps):
-    """(logits, gradient, trained, resumed, facts) of a model, its training and its file. Given: the judge reads it.
+    """(logits, gradient, trained, resumed, lost, facts) of a model. Given: the judge reads it.
 
     logits, gradient : before the first step, the gradient of the table
     trained, resumed : logits after `num_steps` steps, and after as many more of the model that was loaded from the file
+    lost             : what float32 would lose of the logits of the first place, times 2^24, and 1
     """
     model = TiedModel(table, inner)
     logits, own = model(ids).detach().clone(), optimiser(model, learning_rate, weight_decay)
@@ -110,13 +111,15 @@ def examine(table, inner, ids, targets, other, learning_rate, weight_decay, num_
     trained, file = model(ids).detach().clone(), saved(model)
     facts = [count(model.parameters()), count(own.parameters), count(file.values())]
     kept = {name: file[name].clone() for name in ("table", "inner")}
-    facts += [is_taken(kept | {"head": kept["table"].clone()}), is_taken(kept | {"head": kept["table"] + other})]
+    tied = kept | {"head": kept["table"].clone()}
+    facts += [is_taken(tied), is_taken(kept | {"head": kept["table"] + other})]
     facts.append(all(torch.equal(kept[name], x) for name, x in model.named_parameters() if name in kept))
     train(model, own, ids, targets, 1)
     facts.append(all(torch.equal(kept[name], file[name]) for name in kept))
     file = {name: x.clone() for name, x in kept.items()}
     again = loaded(file)
     train(again, optimiser(again, learning_rate, weight_decay), ids, targets, num_steps)
-    facts += [count(again.parameters()), all(torch.equal(kept[name], file[name]) for name in kept)]
-    numbers = (logits, gradient, trained, again(ids).detach())
+    facts += [count(again.parameters()), all(torch.equal(kept[name], file[name]) for name in kept), "head" in tied]
+    lost = 1.0 + (logits[0, 0] - logits[0, 0].float()) * 2.0**24
+    numbers = (logits, gradient, trained, again(ids).detach(), lost)
     return *(x.float() for x in numbers), torch.tensor([int(fact) for fact in facts])

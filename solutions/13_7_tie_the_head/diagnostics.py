@@ -11,6 +11,7 @@ from course_lib.grading.subjects.guesses import by_guess
 
 from .outcomes import FACTS, body, outcome, right_facts, tied
 
+ROUNDED = 1e-5  # of the largest logit, the most that float32 is off by
 SMALL = 1e-3  # largest difference of a head that is nearly the table
 
 
@@ -159,7 +160,24 @@ def diagnose(evidence, numbers):
     odd.sort(key=lambda one: -one.inputs["table"].numel())  # where the numbers of the parts are far apart
     if odd and odd[0].first.outputs["facts"].shape == (len(FACTS),):
         return _of_parameters(odd[0], evidence, guesses(SECOND)) or _of_file(odd)
-    return by_guess(evidence, guesses(MISTAKES))
+    return by_guess(evidence, guesses(MISTAKES)) or _of_precision(failing)
+
+
+def _of_precision(failing):
+    """Of logits that are right in float32 and no further, or nearly so."""
+    one = failing[0]
+    if any(case.comparisons["lost"].passed for case in failing):
+        return None
+    if any(case.comparisons["logits"].max_error > ROUNDED * case.ref["logits"].abs().max() for case in failing):
+        return None
+    start = f"In the case {one.case.name!r} the logits are off by up to {one.comparisons['logits'].max_error:.1g}"
+    if all((case.first.outputs["lost"] == 1.0).all() for case in failing):
+        return Diagnosis(
+            "in_float32", f"{start}, and each is a number of float32. All numbers are float64: something is rounded."
+        )
+    return Diagnosis(
+        "not_float64", f"{start}. float64 rounds far less: a part is computed in float32, or a small constant is added."
+    )
 
 
 def _facts(one):
@@ -219,6 +237,8 @@ def _of_file(odd):
     if not got["file kept by the loaded"]:
         words = f"{where} training the loaded model changes the tensors of the file that it came from."
         return Diagnosis("file_trained", words)
+    if got["equal head"] and not got["dict kept"]:
+        return Diagnosis("dict_changed", f"{where} `loaded` takes the head out of the dict that it is given. Read it.")
     taken = [one for one in odd if _facts(one)[0]["other head"]]
     far = max(float(one.inputs["other"].abs().max()) for one in taken)
     name, off = taken[0].case.name, int((taken[0].inputs["other"] != 0).sum())

@@ -6,7 +6,7 @@ from course_lib.grading.exercise.spec import Case, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 
 from . import diagnostics
-from .outcomes import FACTS, outcome, right_facts
+from .outcomes import FACTS, lost, outcome, right_facts
 
 NUMBERS = ("learning_rate", "weight_decay", "num_steps")
 
@@ -19,13 +19,14 @@ def _case(name, vocab_size, hidden_size, batch_size, seq_len, ids="any", **optio
 
 
 def _other(case, gen, shape):
-    """What the head of a file that is to be refused has more than its table."""
+    """What the head of a file that is to be refused has more than its table; one number not in a first or last row."""
     kind, other = case.options["other"], torch.zeros(shape, dtype=torch.float64)
     if kind == "normal":
         return torch.randn(shape, generator=gen, dtype=torch.float64)
     if kind == "all by 1e-9":
         return other + 1e-9
-    other[0, 0] = 1e-12 if kind == "one by 1e-12" else 0.5
+    place = tuple(1 + int(torch.randint(n - 2, (), generator=gen)) if n > 2 else 0 for n in shape)
+    other[place] = 1e-12 if kind == "one by 1e-12" else 0.5
     if kind == "sum kept":
         other[-1, -1] = -0.5
     return other
@@ -58,13 +59,14 @@ def _run(case, tensors):
     vocab_size, hidden_size, batch_size, seq_len = case.sizes.values()
     logits = ((batch_size, seq_len, vocab_size), "float32")
     outputs = {"logits": logits, "gradient": ((vocab_size, hidden_size), "float32"), "trained": logits}
-    outputs |= {"resumed": logits, "facts": ((len(FACTS),), "int64")}
+    outputs |= {"resumed": logits, "lost": ((vocab_size,), "float32"), "facts": ((len(FACTS),), "int64")}
     return Run(case.name, tensors, outputs, (*map(Ref, tensors), *_numbers(case).values()))
 
 
 def _right(case, tensors):
     """The outputs in float64."""
-    return outcome(tensors, _numbers(case)) | {"facts": right_facts(tensors).double()}
+    right = outcome(tensors, _numbers(case))
+    return right | {"lost": lost(right["logits"]), "facts": right_facts(tensors).double()}
 
 
 EXERCISE = exercise(
@@ -85,8 +87,8 @@ EXERCISE = exercise(
     make_run=_run,
     oracle=_right,
     baseline=lambda case, tensors: (
-        {name: x.float() for name, x in outcome(tensors, _numbers(case)).items()} | {"facts": right_facts(tensors)}
+        {name: x.float() for name, x in _right(case, tensors).items()} | {"facts": right_facts(tensors)}
     ),
-    rules={name: "forward" for name in ("logits", "gradient", "trained", "resumed")} | {"facts": "exact"},
+    rules={name: "forward" for name in ("logits", "gradient", "trained", "resumed", "lost")} | {"facts": "exact"},
     diagnose=lambda evidence: diagnostics.diagnose(evidence, _numbers),
 )
