@@ -5,7 +5,6 @@ def sample_top_p(logits, temperature, top_p, noise):
     """A token for each row of logits (num_rows, num_tokens), from noise (num_rows,) in [0, 1)."""
     ### BEGIN SOLUTION
     greedy = temperature == 0
-    logits = logits - logits.amax(dim=1, keepdim=True)  # before the quotient is rounded
     scaled = logits / torch.where(greedy, 1.0, temperature)[:, None]
     probs = torch.softmax(scaled, dim=1)
     # the smallest threshold above which less than top_p lies: halve [low, high]

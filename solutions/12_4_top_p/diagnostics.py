@@ -165,9 +165,8 @@ def diagnose(evidence):
         if all(_fits(case, guess) for case in [*failing, *evidence.passing()]):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
     if all("far" in case.case.options for case in failing):
-        words = "Only logits near 10,000 or -10,000 at a low temperature go wrong: their quotients are millions. "
-        words += "float32 rounds those to halves, and a limit on them makes tokens equal or infinite. Subtract the "
-        words += "largest logit of the row before the division."
+        words = "Only logits near 10,000 or -10,000 at a low temperature go wrong: their quotients are millions, and a "
+        words += "limit on them makes tokens equal or infinite. Subtract the largest of the row, and limit nothing."
         return Diagnosis("far_and_cold", f"{start} {words}")
     if all("tiny" in case.case.options for case in failing):
         words = "Right with larger top_p. Any number above 0 is compared as it is, with no least value, and two equal "
