@@ -7,7 +7,7 @@ from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
 from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.matmul import cases as cases
-from course_lib.grading.subjects.matmul.diagnostics import diagnose_matmul
+from course_lib.grading.subjects.matmul.diagnostics import by_rounded_sums, diagnose_matmul
 
 NAMES = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")
 USUAL, FLAT, DEEP = (16, 32, 16, 2), (64, 16, 32, 3), (32, 128, 64, 1)  # sets of constants
@@ -66,7 +66,9 @@ EXERCISE = exercise(
     baseline=cases.baseline("float16"),
     rules={"out": "forward"},
     probes=cases.probes(19, 37, 37, dtype="float16"),
-    diagnose=lambda evidence: by_limit(evidence, size_k="numbers of k") or diagnose_matmul(evidence, USUAL[2]),
+    diagnose=lambda evidence: (
+        by_rounded_sums(evidence) or by_limit(evidence, size_k="numbers of k") or diagnose_matmul(evidence, USUAL[2])
+    ),
     ledger_rule=_as_promised,
     bound_bytes=lambda case: cases.fewest_bytes(case, 2, 2),
     usual_bytes=lambda case: cases.tiled_bytes(case, _tile(case), 2, 2),

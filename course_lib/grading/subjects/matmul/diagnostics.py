@@ -11,6 +11,8 @@ from ....notation import UNIT_ROUNDOFF
 from ...judge.diagnosis import runs_of
 from ...report.verdict import Diagnosis
 
+_ROUNDED = 0.02  # times the root of the squared products' sum; one product of 2,500 is as much
+
 
 def diagnose_matmul(evidence, block_k):
     """Diagnosis of a failing product, or None.
@@ -239,6 +241,20 @@ def _by_rounding(evidence):
         f"a sum adds up. Rounding sums or factors to half leaves {UNIT_ROUNDOFF['float16']:.1e}, to bfloat16 "
         f"{UNIT_ROUNDOFF['bfloat16']:.1e}: compute in float.",
     )
+
+
+def by_rounded_sums(evidence):
+    """Diagnosis "low_precision" or None: every error is small beside what the products of a sum vary by.
+
+    A sum without some of its products misses more: a fraction f of them is the root of f.
+    """
+    for case in evidence.failing():
+        if not case.ran or not case.comparisons or not math.isfinite(case.comparisons["out"].max_error):
+            return None
+        squares = case.inputs["a"].double().square() @ case.inputs["b"].double().square()
+        if not case.comparisons["out"].max_error <= _ROUNDED * squares.max().sqrt().item():
+            return None
+    return _by_rounding(evidence)
 
 
 def _share_of_products(case):
