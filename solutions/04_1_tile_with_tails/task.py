@@ -29,6 +29,7 @@ EXERCISE = exercise(
         cases.case("one below a tile", 7, 31, 31, schedules=("random",)),
         cases.case("one infinite number", 3, 5, 37, "one infinite"),
         cases.case("one infinite number in b", 3, 5, 37, "one infinite in b"),
+        cases.case("infinities that meet", 3, 5, 37, "infinities that meet"),
         cases.case("long sums", 6, 9, 300, schedules=("reverse",)),
         late(cases.case("positive numbers", 4, 40, 300, "positive")),
         cases.case("whole tiles", 16, 64, 64, schedules=("forward",)),

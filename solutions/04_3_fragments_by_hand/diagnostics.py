@@ -83,13 +83,13 @@ C_TABLES = (
 
 def diagnose_fragments(evidence):
     """Diagnosis of a failing product by fragments, or None."""
-    looks = (_by_tables, _by_strides, _by_type, lambda evidence: diagnose_matmul(evidence, TILE_K), _by_place)
+    looks = (_by_tables, _by_strides, _by_type, _by_numbers, _by_products, _by_place)
     return next((found for look in looks if (found := look(evidence)) is not None), None)
 
 
 def _by_tables(evidence):
-    """One or two tables with a slip explain the output of the smallest failing case."""
-    case = _first(evidence, lambda sizes: sizes["size_n"] == 8 and sizes["size_m"] == 16)
+    """One or two tables with a slip explain the output of a single mma; where that is right, the tables are."""
+    case = _first(evidence, lambda sizes: tuple(sizes.values()) == (16, 8, TILE_K))
     if case is None:
         return None
     out, strides = case.first.outputs["out"], (case.case.sizes["size_k"], 8, 8)
@@ -147,6 +147,31 @@ def _by_type(evidence):
         f"With a and b full of ones, out is {size_k} * 2^-14 in place of {size_k}: the bits of the half 1.0 were read "
         "as bfloat16, where they mean 2^-7. Names of mma end in the type of a and b: _f16.",
     )
+
+
+def _by_numbers(evidence):
+    """Right but for subnormal, or but for infinite, numbers: they were replaced in a, in b or in both."""
+    for values, code, which, what, replaced in (
+        ("subnormal halves", "subnormal_lost", "numbers of {} below 2^-14 (subnormal halves)", "0", _without_subnormal),
+        ("infinities that meet", "infinity_lost", "infinite numbers of {}", "65504", lambda x: x.clamp(-65504, 65504)),
+    ):
+        if not evidence.fails_only(values) or not (case := evidence.failing()[0]).ran:
+            continue
+        a, b = case.inputs["a"].double(), case.inputs["b"].double()
+        other_a, other_b = replaced(a), replaced(b)
+        for name, written in (("a", other_a @ b), ("b", a @ other_b), ("a and b", other_a @ other_b)):
+            if torch.allclose(written, case.first.outputs["out"].double(), rtol=1e-3, atol=1e-5, equal_nan=True):
+                said = f"{which.format(name)} are taken for {what}"
+                return Diagnosis(code, f"Exactly this output comes when {said}. (Case: {case.case.name}.)")
+    return None
+
+
+def _without_subnormal(x):
+    return torch.where(x.abs() < 2.0**-14, 0.0, x)
+
+
+def _by_products(evidence):
+    return diagnose_matmul(evidence, TILE_K)
 
 
 def _by_place(evidence):

@@ -7,10 +7,11 @@ from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
 from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.matmul import cases as cases
-from course_lib.grading.subjects.matmul.diagnostics import diagnose_matmul
+from course_lib.grading.subjects.matmul.diagnostics import by_rounded_sums, diagnose_matmul
 
 NAMES = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M")
-USUAL, FLAT, DEEP = (16, 32, 16, 2), (64, 16, 32, 3), (32, 128, 64, 1)  # the three sets of constants
+USUAL, FLAT, DEEP = (16, 32, 16, 2), (64, 16, 32, 3), (32, 128, 64, 1)  # sets of constants
+HIGH, DEEPEST = (16, 32, 16, 16), (16, 16, 128, 5)  # groups of many rows of tiles; the longest step of k
 BOTH = ("forward", "reverse")
 
 
@@ -48,14 +49,16 @@ EXERCISE = exercise(
         _case("exactly one tile", 16, 32, 16),
         _case("one above a tile", 17, 33, 17, schedules=BOTH),
         _case("one infinite number", 3, 5, 37, "one infinite", constants=DEEP),
-        _case("ten rows of tiles", 150, 40, 5),
+        _case("one infinite number in b", 3, 5, 37, "one infinite in b", constants=DEEP),
+        _case("infinities that meet", 3, 5, 37, "infinities that meet"),
+        _case("eighteen rows of tiles", 281, 40, 5, constants=HIGH),
         _case("wide", 3, 300, 8, constants=FLAT),
-        _case("sums that cancel", 20, 20, 204, "cancelling"),
-        _case("long sums of positive numbers", 4, 8, 900, "positive", constants=DEEP),
+        _case("sums that cancel", 5, 20, 2040, "cancelling", constants=DEEPEST),
+        _case("long sums of positive numbers", 4, 8, 510, "positive", constants=DEEP),
         _case("whole tiles", 32, 64, 32),
         _case("ragged, five rows of tiles", 70, 90, 45),
         _case("other tiles, four rows of them", 200, 40, 70, constants=FLAT),
-        _case("longest sum", 1, 2, 4100, constants=DEEP),
+        _case("longest sum", 1, 2, 8500, constants=DEEPEST),
     ),
     make_inputs=cases.inputs,
     make_run=_run,
@@ -63,7 +66,9 @@ EXERCISE = exercise(
     baseline=cases.baseline("float16"),
     rules={"out": "forward"},
     probes=cases.probes(19, 37, 37, dtype="float16"),
-    diagnose=lambda evidence: by_limit(evidence, size_k="numbers of k") or diagnose_matmul(evidence, USUAL[2]),
+    diagnose=lambda evidence: (
+        by_rounded_sums(evidence) or by_limit(evidence, size_k="numbers of k") or diagnose_matmul(evidence, USUAL[2])
+    ),
     ledger_rule=_as_promised,
     bound_bytes=lambda case: cases.fewest_bytes(case, 2, 2),
     usual_bytes=lambda case: cases.tiled_bytes(case, _tile(case), 2, 2),

@@ -94,6 +94,7 @@ EXERCISE = exercise(
         _machine("a slow machine", 1.0, 1000, 4, 16, 1, 48 * KIB, 64 * KIB),
         _machine("room for the smallest alone", 66.9, 4800, 4, 16, 1, 2100, 64 * KIB),
         _machine("exactly full", 256.0, 4000, 2, 32, 2, 32 * KIB, 128 * KIB),
+        _machine("exactly full, no whole KiB", 312.0, 2039, 4, 4, 3, 3 * 48 * 4 * 4, 64 * KIB),
         _machine("one byte short", 128.0, 4000, 2, 32, 2, 2 * 128 * 32 * 2 - 1, 128 * KIB),
         _machine("sums one byte short", 128.0, 4000, 2, 32, 2, 96 * KIB, 4 * 64 * 64 - 1),
         _machine("ridge just above a tile", 128.04, 4000, 2, 32, 2, 96 * KIB, 128 * KIB),

@@ -57,6 +57,16 @@ def test_infinities_are_a_pattern():
     assert not judged(torch.tensor([1.0, math.nan, 2.0]), ref, base, "lse").passed
 
 
+def test_nan_is_right_where_the_reference_is_nan_alone():
+    ref = torch.tensor([1.0, math.nan, math.inf], dtype=torch.float64)
+    base = ref.float()
+    assert judged(base.clone(), ref, base).passed
+    for wrong in (0.0, math.inf):
+        found = judged(torch.tensor([1.0, wrong, math.inf]), ref, base)
+        assert found.kind == "should_be_nan" and found.index == (1,)
+    assert judged(torch.tensor([1.0, math.nan, math.nan]), ref, base).kind == "should_be_infinite"
+
+
 def test_half_precision_inside_a_float_task_fails():
     x, ref, base = case()
     assert not judged(torch.softmax(x.half(), dim=-1).float(), ref, base).passed

@@ -1,6 +1,7 @@
 """Compares one output with its reference, under a tolerance of `tolerance`.
 
-Infinities and NaN are compared first, as patterns. Comparisons are written ``err <= tol``: NaN is never right.
+Infinities and NaN are compared first, as patterns. Comparisons are written ``err <= tol``: NaN is right only where the
+reference is NaN.
 Most outputs are right, so what only a wrong one needs is computed when it is asked for.
 
 May import: tolerance, torch.
@@ -21,7 +22,7 @@ class Comparison:
     """What comparing one output with its reference gave."""
 
     passed: bool
-    kind: str  # "right", "values", "mean", "not_finite", "should_be_infinite", "shape", "dtype", "missing"
+    kind: str  # "right", "values", "mean", "not_finite", "should_be_infinite", "should_be_nan", "shape", …
     max_error: float = math.nan
     mean_error: float = math.nan
     tolerance: Tolerance | None = None
@@ -114,7 +115,8 @@ def _with_patterns(got, want, error):
     """
     finite = torch.isfinite(want)
     error = error.where(finite, 0.0)
-    pattern_ok = torch.where(finite, torch.isfinite(got), got == want)
+    same = (got == want) | (got.isnan() & want.isnan())
+    pattern_ok = torch.where(finite, torch.isfinite(got), same)
     usable = error[finite & pattern_ok]
     largest, mean = (usable.max().item(), usable.mean().item()) if usable.numel() else (0.0, 0.0)
     return _Elements(got, want, error, pattern_ok), largest if bool(pattern_ok.all()) else math.inf, mean
@@ -124,7 +126,7 @@ def _say_values(result):
     """The first wrong element, and of which kind it is."""
     _point_at(result, int(result.wrong.flatten().int().argmax()))
     if not math.isfinite(result.expected):
-        result.kind = "should_be_infinite"
+        result.kind = "should_be_nan" if math.isnan(result.expected) else "should_be_infinite"
     else:
         result.kind = "values" if math.isfinite(result.got) else "not_finite"
 

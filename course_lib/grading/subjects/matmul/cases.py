@@ -23,19 +23,20 @@ def inputs(case, gen):
     order (a single element says nothing about rounding: the baseline may be right by luck); "cancelling", the second
     half of k takes away what the first half adds, but for a small rest; "one infinite", a[1][0] is inf and b positive,
     so that row 1 of out is inf and no other, and where k is long enough a[1][20] too; "one infinite in b", the same for
-    b[0][1] and b[20][1], so that column 1 of out is inf; "ones"; "row numbers", a[r][k] = r and b = 1; "column
-    numbers", a = 1 and b[k][c] = c; "identity", a = 1 on its diagonal and b[k][c] = size_n k + c + 1, so that out shows
-    b.
+    b[0][1] and b[20][1], so that column 1 of out is inf; "infinities that meet", see `_meeting`; "beyond 65504",
+    products of some 65,536; "subnormal halves", see `_subnormal`; "tiles of zeros", normal but for a from k = 16 to 31
+    and b from k = 32 to 47; "ones"; "row numbers", a[r][k] = r and b = 1; "column numbers", a = 1 and b[k][c] = c;
+    "identity", a = 1 on its diagonal and b[k][c] = size_n k + c + 1, so that out shows b.
     """
     size_m, size_n, size_k = case.sizes.values()
     a, b = torch.ones(size_m, size_k), torch.ones(size_k, size_n)
-    if case.values in ("normal", "positive"):
+    if case.values in _MADE:
+        a, b = _MADE[case.values](size_m, size_n, size_k, gen)
+    elif case.values in ("normal", "positive"):
         draw = torch.randn if case.values == "normal" else torch.rand
         a, b = draw(a.shape, generator=gen), draw(b.shape, generator=gen)
     elif case.values == "whole numbers":
         a, b = (_whole(matrix.shape, gen) for matrix in (a, b))
-    elif case.values == "cancelling":
-        a, b = _cancelling(size_m, size_n, size_k, gen)
     elif case.values == "one infinite":
         a, b = torch.randn(a.shape, generator=gen), 0.5 + torch.rand(b.shape, generator=gen)
         a[1, 0:21:20] = float("inf")
@@ -64,6 +65,42 @@ def _cancelling(size_m, size_n, size_k, gen):
     a, b = torch.cat((a, -a, a[:, : size_k % 2]), dim=1), torch.cat((b, b, b[: size_k % 2]))
     a[:, 0] += torch.rand(size_m, generator=gen)
     return a, b
+
+
+def _meeting(size_m, size_n, size_k, gen):
+    """Row 1 of a holds inf and -inf; a 0 of b meets an infinite a[2][5] in out[2][2], a 0 of a such a b in out[0][4].
+
+    There out is NaN. size_m from 3, size_n from 5, size_k from 8 up.
+    """
+    a, b = torch.randn(size_m, size_k, generator=gen), 0.5 + torch.rand(size_k, size_n, generator=gen)
+    a[1, 0], a[1, -1], a[2, 5], b[7, 4] = float("inf"), float("-inf"), float("inf"), float("inf")
+    a[0, 7] = b[5, 2] = 0.0
+    return a, b
+
+
+def _beyond(size_m, size_n, size_k, gen):
+    return 256 * torch.randn(size_m, size_k, generator=gen), 256 * torch.randn(size_k, size_n, generator=gen)
+
+
+def _subnormal(size_m, size_n, size_k, gen):
+    """Whole numbers times 2^-24 in a and times 256 in b, and the other way round in the second half of k."""
+    scale = torch.where(torch.arange(size_k) < size_k // 2, 2.0**-24, 256.0)
+    return _whole((size_m, size_k), gen) * scale, _whole((size_k, size_n), gen) * scale.flip(0)[:, None]
+
+
+def _tiles_of_zeros(size_m, size_n, size_k, gen):
+    a, b = torch.randn(size_m, size_k, generator=gen), torch.randn(size_k, size_n, generator=gen)
+    a[:, 16:32], b[32:48] = 0.0, 0.0
+    return a, b
+
+
+_MADE = {
+    "cancelling": _cancelling,
+    "infinities that meet": _meeting,
+    "beyond 65504": _beyond,
+    "subnormal halves": _subnormal,
+    "tiles of zeros": _tiles_of_zeros,
+}
 
 
 def transposed_inputs(case, gen):

@@ -11,6 +11,8 @@ from ....notation import UNIT_ROUNDOFF
 from ...judge.diagnosis import runs_of
 from ...report.verdict import Diagnosis
 
+_ROUNDED = 0.02  # times the root of the squared products' sum; one product of 2,500 is as much
+
 
 def diagnose_matmul(evidence, block_k):
     """Diagnosis of a failing product, or None.
@@ -30,6 +32,8 @@ def diagnose_matmul(evidence, block_k):
         lambda: _by_identity(evidence.readings.get("identity")),
         lambda: _by_rounding(evidence),
         lambda: _by_infinite(evidence),
+        lambda: _by_lost_nan(evidence),
+        lambda: _by_limit_of_out(evidence),
     )
     return next((found for look in looks if (found := look()) is not None), None)
 
@@ -37,7 +41,7 @@ def diagnose_matmul(evidence, block_k):
 def _by_infinite(evidence):
     """Only where a number is infinite, and only where out is infinite: it met a 0 that is no number of a matrix."""
     failing = evidence.failing()
-    if not failing or not evidence.fails_only("one infinite", "one infinite in b"):
+    if not failing or not evidence.fails_only("one infinite", "one infinite in b", "infinities that meet"):
         return None
     case = failing[0]
     out, wrong = case.first.outputs["out"], case.comparisons["out"].wrong
@@ -48,6 +52,47 @@ def _by_infinite(evidence):
         f"Right for finite numbers; in the case {case.case.name!r} out is NaN where it must be infinite: the infinite "
         "number was multiplied by a 0 from beyond the end of k. Is it still in one tile, from the step before, when "
         "the tail of the other holds 0? Beyond the end of k both must hold 0.",
+    )
+
+
+def _by_lost_nan(evidence):
+    """Nearly right elsewhere; where infinities meet each other or a 0, some of out is not NaN."""
+    case = next(iter(evidence.failing("infinities that meet")), None)
+    others = [_share_of_products(other) for other in evidence.failing() if other is not case]
+    if case is None or not case.comparisons or not max(others, default=0.0) <= 2.0 * UNIT_ROUNDOFF["bfloat16"]:
+        return None
+    lost = case.comparisons["out"].wrong & case.ref["out"].isnan()
+    if not bool(lost.any()) or not others and not bool(torch.equal(lost, case.comparisons["out"].wrong)):
+        return None
+    row, col = (int(i) for i in lost.nonzero()[0])
+    if bool(lost[1].any()):
+        row, col = 1, int(lost[1].nonzero()[0])
+        said = "an infinite number less another one makes NaN: a sum that is NaN was replaced."
+    else:
+        said = "0 times an infinite number makes NaN: a product with a factor 0 was left out."
+        said += " All other errors are small: were products with small factors left out as well?" * bool(others)
+    got = case.first.outputs["out"][row, col].item()
+    return Diagnosis("nan_lost", f"In the case {case.case.name!r} out[{row}][{col}] is {got:g} where {said}")
+
+
+def _by_limit_of_out(evidence):
+    """All that is wrong has one size, and what is right is larger: a limit that out does not go beyond."""
+    found, count, name = set(), 0, ""
+    for case in evidence.failing():
+        if not case.ran or not case.comparisons:
+            return None
+        wrong = case.comparisons["out"].wrong & ~case.ref["out"].isnan()
+        got, right = case.first.outputs["out"].double()[wrong], case.ref["out"][wrong]
+        if not bool(((got.abs() < right.abs()) & (got * right > 0)).all()):
+            return None
+        found.update(got.abs().tolist())
+        count, name = count + got.numel(), name or case.case.name
+    if len(found) != 1 or count < 2:
+        return None
+    return Diagnosis(
+        "clamped",
+        f"Each wrong number of out is {found.pop():g} or its negative where the right one is larger, up to infinite "
+        f"(case {name!r}): out is held below a limit. It has none but that of its type.",
     )
 
 
@@ -188,21 +233,51 @@ def _by_rounding(evidence):
     shares = [_share_of_products(case) for case in evidence.failing() if case.ran]
     if not shares or not max(shares) <= 2.0 * UNIT_ROUNDOFF["bfloat16"]:  # of both factors
         return None
+    beyond = any(bool(_overflown(case).any()) for case in evidence.failing())
+    where = "up to 65504, and infinite beyond it" if beyond else "everywhere"
     return Diagnosis(
         "low_precision",
-        f"Nearly right everywhere: no error is more than {max(shares):.1e} of the products, without their signs, that "
+        f"Nearly right {where}: no error is more than {max(shares):.1e} of the products, without their signs, that "
         f"a sum adds up. Rounding sums or factors to half leaves {UNIT_ROUNDOFF['float16']:.1e}, to bfloat16 "
         f"{UNIT_ROUNDOFF['bfloat16']:.1e}: compute in float.",
     )
 
 
+def by_rounded_sums(evidence):
+    """Diagnosis "low_precision" or None: every error is small beside what the products of a sum vary by.
+
+    A sum without some of its products misses more: a fraction f of them is the root of f.
+    """
+    for case in evidence.failing():
+        if not case.ran or not case.comparisons or not math.isfinite(case.comparisons["out"].max_error):
+            return None
+        squares = case.inputs["a"].double().square() @ case.inputs["b"].double().square()
+        if not case.comparisons["out"].max_error <= _ROUNDED * squares.max().sqrt().item():
+            return None
+    return _by_rounding(evidence)
+
+
 def _share_of_products(case):
-    """Largest error of a case over the largest sum of |a b|; inf where there is no such number."""
-    if not case.comparisons or not math.isfinite(error := case.comparisons["out"].max_error):
+    """Largest error of a case over the largest sum of |a b|; inf where there is no such number.
+
+    An infinite number that half cannot hold is no error here.
+    """
+    elements = case.comparisons["out"].elements if case.comparisons else None
+    if elements is None:
         return math.inf
+    beyond = _overflown(case)
+    if elements.pattern_ok is not None and not bool((elements.pattern_ok | beyond).all()):
+        return math.inf
+    error = elements.error.masked_fill(beyond, 0.0).max().item()
     a, b = (case.inputs[name].double().abs() for name in ("a", "b"))
     sums = a @ (b if b.shape[0] == a.shape[1] else b.T)
     return error / sums[torch.isfinite(sums)].max().item()
+
+
+def _overflown(case):
+    """Bool tensor: where out is infinite because half has no such number."""
+    out, right = case.first.outputs["out"].double(), case.ref["out"]
+    return out.isinf() & right.isfinite() & (right.abs() > 65504) & (out * right > 0)
 
 
 def _is_rounded(out, right):
