@@ -104,15 +104,21 @@ def _by_sums(evidence):
     failing = [case for case in _only(evidence, *_SUMS, "empty", "mixed") if set(_SUMS) & case.case.options.keys()]
     if not failing:
         return None
-    large = [case for case in failing if "m_a" not in case.case.options and case.case.options["sums_of_a"] > 1.0]
-    start = f"Right for sums from 1 to 41 and maxima that are close; {_comes((large or failing)[0])}"
+    large, small, apart = ([case for case in failing if _sums_of(case) == kind] for kind in ("large", "small", "apart"))
+    start = f"Right for sums from 1 to 41 and maxima that are close; {_comes((large or small or apart)[0])}"
     if large:
         why = "both states hold sums of 1e10 and more, and a sum of that size is to be kept: there is no upper limit"
-    elif "m_a" in failing[0].case.options:
-        why = "the lower state holds a sum of 1e10 and more, so its factor counts, however small: leave nothing out"
-    else:
+    elif small:
         why = "the sums are near 1e-4. A sum may be as small as 1e-5: neither an epsilon nor a lower limit is right"
+    else:
+        why = "the lower state holds a sum of 1e10 and more, so its factor counts, however small: leave nothing out"
     return Diagnosis("sums_limited", f"{start}: {why}.")
+
+
+def _sums_of(case):
+    """Whether the sums of a case are "large", "small", or "apart": large beside small."""
+    large = [case.case.options.get(side, 1.0) > 1.0 for side in _SUMS]
+    return "large" if all(large) else "apart" if any(large) else "small"
 
 
 def _by_rounding(evidence):

@@ -8,14 +8,16 @@ from course_lib.grading.subjects.softmax import bounds, cases
 from course_lib.grading.subjects.softmax.diagnostics import diagnose_softmax
 
 BLOCK_N = 32  # columns of a tile, in probes and in the cases whose names speak of a tile
-OTHERS = (64, 16, 32, 128)  # in the other cases, in turn
+OTHERS = (64, 16, 32, 512, 64, 16, 32, 256, 64, 32, 16, 16, 128)  # in the other cases, in turn
 WIDE, WIDE_BLOCK_N = 12_500, 1024
+MANY_TILES = cases.rows_case("many tiles", 1, 1_500)
 
 
 def _cases():
     found = cases.row_cases("tile", BLOCK_N, schedules=("forward", "reverse", "random"), rows=3, many=7)
     found += cases.wider_cases(BLOCK_N, WIDE, rows=3)
     named = tuple(case for case in found if "tile" in case.name)
+    named += cases.with_options((MANY_TILES,), "block_n", (16,))
     others = tuple(case for case in found if "tile" not in case.name)
     others = cases.with_options(others[:-1], "block_n", OTHERS) + cases.with_options(
         others[-1:], "block_n", (WIDE_BLOCK_N,)
