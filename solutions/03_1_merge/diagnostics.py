@@ -80,6 +80,12 @@ def _by_height(evidence):
             f"Right for maxima near 0, -100 and +100; {_comes(large[0])}: a number is taken for minus infinity, or the "
             "lowest maximum possible, and these maxima lie below it. Compare with -torch.inf.",
         )
+    if all(abs(case.case.options["m_a"]) > 1000.0 for case in large):
+        return Diagnosis(
+            "finite_limit",
+            f"Right for maxima near 0, -100 and +100; {_comes(large[0])}: maxima that far from 0 are cut at a limit, or "
+            "kept in a format that does not hold them.",
+        )
     case = next((c for c in large if math.isnan(worst_element(c)[0])), large[0])
     return Diagnosis(
         "no_max",

@@ -5,10 +5,12 @@ from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
 from course_lib.grading.subjects.softmax import bounds, cases
 from course_lib.grading.subjects.softmax.lse import diagnose_lse, lse_probes
+from course_lib.grading.subjects.softmax.one_size import by_size, size_probes
 
 BLOCK = 64  # threads of a block, in probes and in the cases whose names speak of a block
-OTHERS = (BLOCK, 32)  # in the other cases, in turn
-LATE = {"scores near -100": 1024, "masked scores": 256, "rising scores": 512, "scores near +13000": 128}  # compiled last
+OTHERS = (32, BLOCK)  # in the other cases, in turn
+LATE = {"scores near -100": 1024, "masked scores": 256, "rising scores": 512, "scores near +13000": 128}
+BLOCKS = (32, 64, 128, 256, 512, 1024)
 WIDE = 25_000  # scores: more than 48 KB, or the registers of a block, hold
 
 
@@ -48,8 +50,8 @@ EXERCISE = exercise(
     cases=_cases(),
     **cases.LSE,
     make_run=_run,
-    probes=lse_probes(BLOCK),
-    diagnose=lambda evidence: diagnose_lse(evidence, stride=BLOCK),
+    probes=(*lse_probes(BLOCK), *size_probes("block", BLOCKS, "lse", "float16")),
+    diagnose=lambda evidence: by_size(evidence, "BLOCK") or diagnose_lse(evidence, stride=BLOCK),
     ledger_rule=judge_way,
     bound_bytes=lse_bound,
     usual_bytes=lambda case: lse_bound(case)[0],

@@ -9,7 +9,6 @@ from course_lib.grading.subjects.softmax import bounds, cases
 
 from .diagnostics import diagnose_masked, mask_probes
 
-
 LENS = (65, 64, 33, 32, 1, *(7 * b % 66 for b in range(5, 40)))  # of 40 batch entries
 
 

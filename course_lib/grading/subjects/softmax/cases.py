@@ -62,9 +62,9 @@ def wider_cases(width, columns, dtype="float32", rows=7, limit=60000):
         judge it
     """
     return (
-        rows_case(f"scores near -{limit}", rows // 2, width + width // 2 - 3, f"minus_{limit}", dtype),
+        rows_case(f"scores near -{limit}", max(rows // 2, 2), width + width // 2 - 3, f"minus_{limit}", dtype),
         rows_case("rows of different height", rows + 2, width + 3, "mixed_rows", dtype),
-        rows_case(f"scores near +{limit}", rows // 2, width + width // 2 - 3, f"plus_{limit}", dtype),
+        rows_case(f"scores near +{limit}", max(rows // 2, 2), width + width // 2 - 3, f"plus_{limit}", dtype),
         rows_case("one wide row", 1, columns, "ending", dtype),
     )
 
