@@ -83,8 +83,8 @@ def _by_height(evidence):
     if all(abs(case.case.options["m_a"]) > 1000.0 for case in large):
         return Diagnosis(
             "finite_limit",
-            f"Right for maxima near 0, -100 and +100; {_comes(large[0])}: maxima that far from 0 are cut at a limit, or "
-            "kept in a format that does not hold them.",
+            f"Right for maxima near 0, -100 and +100; {_comes(large[0])}: maxima that far from 0 are cut at a limit, "
+            "or kept in a format that does not hold them.",
         )
     case = next((c for c in large if math.isnan(worst_element(c)[0])), large[0])
     return Diagnosis(
@@ -110,7 +110,8 @@ def _by_sums(evidence):
     failing = [case for case in _only(evidence, *_SUMS, "empty", "mixed") if set(_SUMS) & case.case.options.keys()]
     if not failing:
         return None
-    large, small, apart = ([case for case in failing if _sums_of(case) == kind] for kind in ("large", "small", "apart"))
+    kinds = ("large", "small", "apart")
+    large, small, apart = ([case for case in failing if _sums_of(case) == kind] for kind in kinds)
     start = f"Right for sums from 1 to 41 and maxima that are close; {_comes((large or small or apart)[0])}"
     if large:
         why = "both states hold sums of 1e10 and more, and a sum of that size is to be kept: there is no upper limit"

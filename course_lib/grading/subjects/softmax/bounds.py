@@ -26,7 +26,7 @@ def two_sweeps(case, ledger):
 
 
 def most_scores(num_cols, threads):
-    """The most scores of a row that one of `threads` may take: an equal share, and two runs of four, or one of eight."""
+    """The most scores of a row that one of `threads` may take: an equal share and two runs of four, or one of eight."""
     return -(-num_cols // threads) + 8
 
 

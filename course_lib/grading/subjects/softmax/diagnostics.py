@@ -111,8 +111,8 @@ def _too_high(case):
     if height in ("12000", "13000", "60000"):
         return Diagnosis(
             "m_starts_too_high",
-            f"Right for scores near 0, -100 and +100; near -{height} the result is {_first_bad(case)}. A number such as "
-            "-1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the largest. Only "
+            f"Right for scores near 0, -100 and +100; near -{height} the result is {_first_bad(case)}. A number such "
+            "as -1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the largest. Only "
             "-inf itself is below every score.",
         )
     return Diagnosis(
@@ -129,8 +129,8 @@ def _log_of_zero(height, expected):
         "m_starts_too_high",
         f"Right for scores near 0 and near +100; near -{height} the result is -inf instead of {expected:.4g}, the "
         "logarithm of 0. Either m is higher than any score (it starts at -inf, and no finite number takes its place; "
-        f"FLT_MIN is the smallest positive number, not the lowest), or the sum was multiplied by exp(m), 0 at -{height}, "
-        "before the logarithm: lse = m + log(l).",
+        "FLT_MIN is the smallest positive number, not the lowest), or the sum was multiplied by exp(m) before the "
+        "logarithm: lse = m + log(l).",
     )
 
 
@@ -146,9 +146,9 @@ def by_high(evidence, **_):
     case = evidence.failing()[0]
     return Diagnosis(
         "scores_limited",
-        f"Right for scores up to +120; in the case {case.case.name!r} comes {_first_bad(case)}, and wrong rows are "
-        "those with the highest scores. Such a score is changed on the way: cut at a limit, or kept in a format that "
-        "does not hold it.",
+        f"Right for scores up to +120; in the case {case.case.name!r} comes {_first_bad(case)}, and the wrong rows "
+        "are those with the highest scores. Such a score is changed on the way: cut at a limit, or kept in a format "
+        "that does not hold it.",
     )
 
 
@@ -197,9 +197,9 @@ def by_masked_rows(evidence, **_):
         if len(partly) and math.isfinite(comparison.got):
             return Diagnosis(
                 "masked_scores_wrong",
-                f"Only rows with scores of -inf are wrong: row {int(partly[0, -1])} of the case {case.case.name!r} comes "
-                f"out as {comparison.got:.4g} instead of {comparison.expected:.4g}. A score of -inf has weight 0, and "
-                "the finite ones before and after it count as everywhere.",
+                f"Only rows with scores of -inf are wrong: row {int(partly[0, -1])} of the case {case.case.name!r} "
+                f"comes out as {comparison.got:.4g} instead of {comparison.expected:.4g}. A score of -inf has weight "
+                "0, and the finite ones before and after it count as everywhere.",
             )
         if len(partly):
             row = int(partly[0, -1])
