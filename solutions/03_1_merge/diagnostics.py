@@ -80,6 +80,12 @@ def _by_height(evidence):
             f"Right for maxima near 0, -100 and +100; {_comes(large[0])}: a number is taken for minus infinity, or the "
             "lowest maximum possible, and these maxima lie below it. Compare with -torch.inf.",
         )
+    if all(abs(case.case.options["m_a"]) > 1000.0 for case in large):
+        return Diagnosis(
+            "finite_limit",
+            f"Right for maxima near 0, -100 and +100; {_comes(large[0])}: maxima that far from 0 are cut at a limit, "
+            "or kept in a format that does not hold them.",
+        )
     case = next((c for c in large if math.isnan(worst_element(c)[0])), large[0])
     return Diagnosis(
         "no_max",
@@ -104,15 +110,22 @@ def _by_sums(evidence):
     failing = [case for case in _only(evidence, *_SUMS, "empty", "mixed") if set(_SUMS) & case.case.options.keys()]
     if not failing:
         return None
-    large = [case for case in failing if "m_a" not in case.case.options and case.case.options["sums_of_a"] > 1.0]
-    start = f"Right for sums from 1 to 41 and maxima that are close; {_comes((large or failing)[0])}"
+    kinds = ("large", "small", "apart")
+    large, small, apart = ([case for case in failing if _sums_of(case) == kind] for kind in kinds)
+    start = f"Right for sums from 1 to 41 and maxima that are close; {_comes((large or small or apart)[0])}"
     if large:
         why = "both states hold sums of 1e10 and more, and a sum of that size is to be kept: there is no upper limit"
-    elif "m_a" in failing[0].case.options:
-        why = "the lower state holds a sum of 1e10 and more, so its factor counts, however small: leave nothing out"
-    else:
+    elif small:
         why = "the sums are near 1e-4. A sum may be as small as 1e-5: neither an epsilon nor a lower limit is right"
+    else:
+        why = "the lower state holds a sum of 1e10 and more, so its factor counts, however small: leave nothing out"
     return Diagnosis("sums_limited", f"{start}: {why}.")
+
+
+def _sums_of(case):
+    """Whether the sums of a case are "large", "small", or "apart": large beside small."""
+    large = [case.case.options.get(side, 1.0) > 1.0 for side in _SUMS]
+    return "large" if all(large) else "apart" if any(large) else "small"
 
 
 def _by_rounding(evidence):

@@ -10,6 +10,7 @@ from course_lib.reference import softmax as reference
 from . import diagnostics
 
 NEG_INF = float("-inf")
+LARGEST = 1e12 / 41  # times the sums from 1 to 41 of other cases
 
 
 def _states(case, gen):
@@ -20,6 +21,8 @@ def _states(case, gen):
     tensors = {"m_a": m[0], "l_a": l[0], "m_b": m[1], "l_b": l[1]}
     tensors["l_a"] *= options.get("sums_of_a", 1.0)
     tensors["l_b"] *= options.get("sums_of_b", 1.0)
+    if "gaps" in options:
+        tensors["m_b"] = tensors["m_a"] - torch.linspace(*options["gaps"], shape[0])
     if options.get("equal"):
         tensors["m_b"] = tensors["m_a"].clone()
     if options.get("mixed"):
@@ -70,13 +73,14 @@ EXERCISE = exercise(
         _merge_case("maxima near -100", 16, m_a=-100.0, m_b=-100.0),
         _merge_case("maxima near +100", 16, m_a=100.0, m_b=100.0),
         _merge_case("maxima near -3000", 16, m_a=-3000.0, m_b=-3000.0),
-        _merge_case("maxima near -50000", 16, m_a=-50000.0, m_b=-50000.0),
+        _merge_case("maxima near -60000", 16, m_a=-59980.0, m_b=-59980.0),
+        _merge_case("maxima near +60000", 16, m_a=59980.0, m_b=59980.0),
         _merge_case("first far above", 16, m_a=100.0, m_b=-100.0),
         _merge_case("second far above", 16, m_a=-100.0, m_b=100.0),
-        _merge_case("first above, second the larger sum", 16, m_a=20.0, m_b=-5.0, sums_of_b=1e10),
-        _merge_case("second above, first the larger sum", 16, m_a=-5.0, m_b=20.0, sums_of_a=1e10),
+        _merge_case("first above, second the larger sum", 16, gaps=(34, 46), sums_of_a=1e-5, sums_of_b=LARGEST),
+        _merge_case("second above, first the larger sum", 16, gaps=(-34, -46), sums_of_a=LARGEST, sums_of_b=1e-5),
         _merge_case("sums below 1", 16, sums_of_a=1e-5, sums_of_b=1e-5),
-        _merge_case("large sums", 16, sums_of_a=1e10, sums_of_b=1e10),
+        _merge_case("large sums", 16, gaps=(0.1, 2), sums_of_a=LARGEST, sums_of_b=LARGEST),
         _merge_case("first empty", 16, empty="a"),
         _merge_case("second empty", 16, empty="b"),
         _merge_case("both empty", 2, empty="ab"),

@@ -5,6 +5,7 @@ import math
 import torch
 
 from course_lib.grading.exercise.spec import Case, Probe
+from course_lib.grading.judge.diagnosis import low_precision
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.ledger.held import too_much_held
 from course_lib.grading.subjects.limits import by_limit
@@ -60,7 +61,7 @@ def diagnose_tiles(evidence):
         lambda: by_height(evidence),
         lambda: by_masked_rows(evidence),
         lambda: _other_keys(readings.get("keys")),
-        lambda: by_limit(evidence, num_cols="columns"),
+        lambda: low_precision(evidence.failing_by_values()) or by_limit(evidence, num_cols="columns"),
     )
     return next((found for look in looks if (found := look()) is not None), None)
 

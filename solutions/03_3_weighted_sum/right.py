@@ -89,7 +89,29 @@ def softmax_weighted_sum(scores, values, block_n):
 
 LOOP = "for start in range(0, num_cols, block_n):"
 
+ROW_BY_ROW = """import torch
+
+
+def softmax_weighted_sum(scores, values, block_n):
+    num_rows, num_cols = scores.shape
+    out = torch.zeros(num_rows, values.shape[1])
+    for row in range(num_rows):
+        m, l, acc = -torch.inf, 0.0, torch.zeros(values.shape[1])
+        for start in reversed(range(0, num_cols, block_n)):
+            tile = scores[row, start : start + block_n]
+            m_new = max(m, tile.max().item())
+            if m_new == -torch.inf:
+                continue
+            probs_unnorm, alpha = torch.exp(tile - m_new), torch.exp(torch.tensor(m - m_new))
+            l = l * alpha + probs_unnorm.sum()
+            acc = acc * alpha + probs_unnorm @ values[start : start + block_n]
+            m = m_new
+        out[row] = acc / l if m > -torch.inf else 0.0
+    return out
+"""
+
 ANSWERS = [
+    Right("row by row, from right to left", text=ROW_BY_ROW),
     Right("two passes", text=TWO_PASSES),
     Right("numpy, a tile at a time", text=NUMPY_TILES),
     Right("the last tile padded, acc transposed", text=LAST_TILE_PADDED),

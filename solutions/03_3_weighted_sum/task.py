@@ -15,6 +15,7 @@ def _tiles(case, gen):
     shape = (sizes["num_rows"], sizes["num_cols"])
     scores = inputs.scores(case.values, shape, case.dtype, gen, at=case.options.get("at", 0))
     values = inputs.normal((sizes["num_cols"], sizes["head_dim"]), case.dtype, gen)
+    values *= case.options.get("value_scale", 1.0)
     columns = case.options.get("value_columns")
     return {"scores": scores, "values": values if columns is None else columns(sizes["num_cols"])}
 
@@ -25,9 +26,9 @@ def _tiles_run(case, tensors):
     return Run(case.name, tensors, {"out": (shape, "float32")}, arguments)
 
 
-def _tiles_case(name, num_rows, num_cols, head_dim, block_n, values="normal"):
+def _tiles_case(name, num_rows, num_cols, head_dim, block_n, values="normal", **options):
     sizes = {"num_rows": num_rows, "num_cols": num_cols, "head_dim": head_dim, "block_n": block_n}
-    return Case(name, sizes, values)
+    return Case(name, sizes, values, options=options)
 
 
 EXERCISE = exercise(
@@ -44,14 +45,16 @@ EXERCISE = exercise(
         _tiles_case("falling scores", 5, 53, 8, 8, "falling"),
         _tiles_case("scores near -100", 4, 45, 8, 16, "minus_100"),
         _tiles_case("scores near -3000", 4, 45, 8, 16, "minus_3000"),
-        _tiles_case("scores near -50000", 4, 45, 8, 16, "minus_50000"),
+        _tiles_case("scores near -60000", 4, 45, 8, 16, "minus_60000"),
+        _tiles_case("scores near +60000", 4, 45, 8, 16, "plus_60000"),
         _tiles_case("scores near +100", 4, 45, 8, 16, "plus_100"),
         _tiles_case("rows of different height", 10, 45, 8, 16, "mixed_rows"),
         _tiles_case("one large score a row", 5, 50, 8, 16, "spikes"),
         _tiles_case("masked scores", 6, 50, 8, 16, "masked"),
         _tiles_case("rows that start masked", 5, 50, 8, 16, "leading_masked"),
         _tiles_case("ragged", 37, 203, 20, 24),
-        _tiles_case("many columns", 32, 4200, 2, 64),
+        _tiles_case("large values", 4, 45, 8, 16, value_scale=1e6),
+        _tiles_case("many columns", 4, 16_600, 2, 256, "ending"),
     ),
     make_inputs=_tiles,
     make_run=_tiles_run,

@@ -6,16 +6,20 @@ from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.ledger.share import share
 from course_lib.grading.subjects.softmax import bounds, cases
 from course_lib.grading.subjects.softmax.diagnostics import diagnose_softmax
+from course_lib.grading.subjects.softmax.one_size import by_size, size_probes
 
 BLOCK_N = 32  # columns of a tile, in probes and in the cases whose names speak of a tile
-OTHERS = (64, 16, 32, 128)  # in the other cases, in turn
+OTHERS = (64, 16, 32, 512, 64, 16, 32, 256, 64, 32, 16, 16, 128)  # in the other cases, in turn
+BLOCKS_N = (16, 32, 64, 128, 256, 512, 1024)
 WIDE, WIDE_BLOCK_N = 12_500, 1024
+MANY_TILES = cases.rows_case("many tiles", 1, 1_500)
 
 
 def _cases():
     found = cases.row_cases("tile", BLOCK_N, schedules=("forward", "reverse", "random"), rows=3, many=7)
     found += cases.wider_cases(BLOCK_N, WIDE, rows=3)
     named = tuple(case for case in found if "tile" in case.name)
+    named += cases.with_options((MANY_TILES,), "block_n", (16,))
     others = tuple(case for case in found if "tile" not in case.name)
     others = cases.with_options(others[:-1], "block_n", OTHERS) + cases.with_options(
         others[-1:], "block_n", (WIDE_BLOCK_N,)
@@ -60,8 +64,9 @@ EXERCISE = exercise(
         probes.count({"num_rows": 4, "num_cols": 85}),
         probes.step("step between tiles", {"num_rows": 4, "num_cols": 64}, 32),
         probes.step("step within a tile", {"num_rows": 4, "num_cols": 32}, 16),
+        *size_probes("block_n", BLOCKS_N),
     ),
-    diagnose=lambda evidence: diagnose_softmax(evidence, stride=BLOCK_N, unit="tile"),
+    diagnose=lambda evidence: by_size(evidence, "BLOCK_N") or diagnose_softmax(evidence, stride=BLOCK_N, unit="tile"),
     ledger_rule=judge_way,
     bound_bytes=bounds.softmax_bound,
     usual_bytes=bounds.two_reads,

@@ -71,7 +71,14 @@ PAIRS = """    const int pairs = num_cols % 2 == 0 ? num_cols / 2 : 0;  // else 
     for (int col = 2 * pairs + threadIdx.x; col < num_cols; col += BLOCK) {
 """
 
+RUNS_OF_EIGHT = """    for (int run = 8 * threadIdx.x; run < num_cols; run += 8 * BLOCK)
+    for (int col = run; col < min(run + 8, num_cols); ++col) {
+"""
+
 ANSWERS = [
+    Right(
+        "runs of eight scores", (("    for (int col = threadIdx.x; col < num_cols; col += BLOCK) {\n", RUNS_OF_EIGHT),)
+    ),
     Right("pairs of scores", (("    for (int col = threadIdx.x; col < num_cols; col += BLOCK) {\n", PAIRS),)),
     Right(
         "from the end of the row",

@@ -176,6 +176,8 @@ def _reads_masked(evidence):
     start = f"Right when the keys that a row may not see hold 0, wrong when they hold {hidden} (case {case.name!r})"
     why = "They enter the maximum or the sum: leave them out with a condition."
     if math.isnan(hidden):
+        if not any(bool(output.isnan().any()) for output in square[0].first.outputs.values()):
+            return None  # the NaN was not read
         why = (
             "NaN times 0 and NaN plus -inf are NaN: choose with a condition instead of multiplying by the mask or "
             "adding it."

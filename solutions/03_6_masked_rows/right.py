@@ -29,7 +29,22 @@ masked_softmax_kernel(const float* scores, const int* seq_lens_kv, float* out, f
 }
 """
 
+LOOP = "    for (int col = lane; col < {}; col += WARP_SIZE) {{\n"
+RUNS = """    for (int run = 4 * lane; run < {0}; run += 4 * WARP_SIZE)
+    for (int col = run; col < min(run + 4, {0}); ++col) {{
+"""
+WRITE = """    for (int col = lane; col < seq_len_kv; col += WARP_SIZE) {
+        out_row[col] = col < num_visible ? exp_shifted(scores_row[col], m) * inv_l : 0.0f;
+    }
+"""
+WRITE_TWICE = """    const int first_hidden = max(num_visible, 0);
+    for (int col = lane; col < num_visible; col += WARP_SIZE) out_row[col] = exp_shifted(scores_row[col], m) * inv_l;
+    for (int col = first_hidden + lane; col < seq_len_kv; col += WARP_SIZE) out_row[col] = 0.0f;
+"""
+
 ANSWERS = [
+    Right("visible keys first, then the others", ((WRITE, WRITE_TWICE),)),
+    Right("runs of four keys", tuple((LOOP.format(end), RUNS.format(end)) for end in ("num_visible", "seq_len_kv"))),
     Right("selected, the maximum of the warp first, written from the end", text=SELECTED),
     Right("no special case for lse", (("lse[row] = l == 0.0f ? NEG_INF : m + logf(l);", "lse[row] = m + logf(l);"),)),
     Right(

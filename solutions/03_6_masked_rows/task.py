@@ -9,6 +9,8 @@ from course_lib.grading.subjects.softmax import bounds, cases
 
 from .diagnostics import diagnose_masked, mask_probes
 
+LENS = (65, 64, 33, 32, 1, *(7 * b % 66 for b in range(5, 40)))  # of 40 batch entries
+
 
 def masked_bound(case):
     """Fewest bytes: visible scores once, every weight and every log-sum-exp written once."""
@@ -27,10 +29,9 @@ def judge_way(case, ledger):
     why = "each score read twice at most, each weight and each lse written once, as the source says it"
     found = moved(case, ledger, read=8 * rows * num_kv + lengths, written=4 * rows * (num_kv + 1), why=why)
     found = found or bounds.without_shared_memory(case, ledger)
-    if found or num_kv % cases.WARP_SIZE:
-        return found
-    lane = 4 * num_kv // cases.WARP_SIZE
-    return share(case, ledger, loaded=2 * lane + 4, stored=lane + 4, why="the 32 lanes of a warp share one row")
+    lane = 4 * bounds.most_scores(num_kv, cases.WARP_SIZE)
+    why = "seq_len_kv / 32 keys, rounded up, and 8 more"
+    return found or share(case, ledger, loaded=2 * lane + 4, stored=lane + 4, why=why)
 
 
 def _hidden(case, value):
@@ -45,15 +46,16 @@ EXERCISE = exercise(
         cases.masked_case("square", 1, 9, 9, (9,), schedules=("forward", "reverse")),
         cases.masked_case("more keys than queries", 2, 5, 37, (37, 20), schedules=cases.ALL_SCHEDULES),
         cases.masked_case("rows that see nothing", 2, 12, 33, (7, 0), schedules=("forward", "random")),
-        cases.masked_case("more queries than keys", 1, 50, 20, (20,)),
+        cases.masked_case("more queries than keys", 2, 30, 20, (13, 5)),
         cases.masked_case("scores near -100", 2, 7, 70, (70, 33), "minus_100", schedules=("forward",)),
         cases.masked_case("scores near -3000", 2, 7, 70, (70, 33), "minus_3000", schedules=("forward",)),
         cases.masked_case("scores near +100", 2, 7, 70, (70, 33), "plus_100", schedules=("forward",)),
         cases.masked_case("rising scores", 2, 5, 77, (77, 41), "rising", schedules=("forward",)),
         cases.masked_case("visible scores of -inf", 2, 6, 70, (70, 40), "masked", schedules=("forward",)),
         cases.masked_case("rows that start with -inf", 2, 6, 100, (100, 90), "leading_masked", schedules=("forward",)),
-        cases.masked_case("several lengths", 5, 11, 65, (65, 64, 33, 32, 1)),
-        cases.masked_case("scores near -12000", 2, 7, 70, (70, 33), "minus_12000"),
+        cases.masked_case("several lengths", 40, 2, 65, LENS),
+        cases.masked_case("scores near -13000", 2, 7, 70, (70, 33), "minus_13000"),
+        cases.masked_case("scores near +13000", 2, 7, 70, (70, 33), "plus_13000"),
         cases.masked_case("rows of different height", 2, 7, 64, (64, 33), "mixed_rows"),
         _hidden(cases.masked_case("500 at hidden keys", 2, 7, 37, (37, 9)), 500.0),
         _hidden(cases.masked_case("+inf at hidden keys", 2, 7, 37, (37, 9)), float("inf")),

@@ -19,14 +19,18 @@ WORDS = {
     "minus_12000": "scores near -12000",
     "minus_100000": "scores near -100,000",
     "minus_50000": "scores near -50000",
+    "minus_13000": "scores from -13000 up, half of them -13000",
+    "minus_60000": "scores from -60000 up, half of them -60000",
     "below_1e9": "all scores equal, below -1e9",
     "plus_100": "scores near +100",
     "plus_12000": "scores near +12000",
+    "plus_13000": "scores up to +13000, half of them +13000",
+    "plus_60000": "scores up to +60000, half of them +60000",
     "mixed_rows": "rows near 0, +100, -100, +3000 and -12000 in turn",
     "spikes": "one score of 120 a row",
     "masked": "some scores -inf, one row all -inf",
     "leading_masked": "rows that start with -inf",
-    "ending": "wide rows, -inf up to their last third",
+    "ending": "wide rows, -inf in their first half, then a 4 and many scores near -11",
     "zeros": "all scores 0",
     "ones": "all scores 1",
     "step": "scores 0, then 1",
@@ -106,6 +110,30 @@ def _leading_masked(x, gen):
     return x
 
 
+def _ending(x, gen):
+    """The first half of each row -inf, then a 4 and, 14.5 to 16.2 below it, scores that count because they are many.
+
+    Their terms are 0.8 to 4.2 units in the last place of a sum of 1, evenly: one thread that adds them all to it, one
+    after the other, rounds as often up as down.
+    """
+    x, half = 4.0 - 16.2 + 1.7 * torch.special.ndtr(x), x.shape[-1] // 2
+    x[..., :half] = NEG_INF
+    x[..., half] = 4.0
+    return x
+
+
+def _at_limit(x, limit):
+    """No score beyond `limit`: half of them there, and the first of several rows; others up to about 1.5 nearer to 0.
+
+    So near that no weight is close to 1: the tolerance is relative to the largest one.
+    """
+    x = limit - 0.5 * x.clamp(min=0.0) * (1.0 if limit > 0.0 else -1.0)
+    rows = x.view(-1, x.shape[-1])
+    if rows.shape[0] > 1:
+        rows[0] = limit
+    return x
+
+
 _SHAPERS = {
     "rising": lambda x, gen: _slope(x, 1.0),
     "falling": lambda x, gen: _slope(x, -1.0),
@@ -114,6 +142,10 @@ _SHAPERS = {
     "minus_100000": lambda x, gen: x - 100_000.0,  # below -65504, the lowest half, too
     "minus_12000": lambda x, gen: x - 12000.0,  # below the numbers that people take for -inf
     "minus_50000": lambda x, gen: 4.0 * x - 50000.0,  # below the numbers that people take for -inf
+    "minus_13000": lambda x, gen: _at_limit(x, -13000.0),
+    "minus_60000": lambda x, gen: _at_limit(x, -60000.0),
+    "plus_13000": lambda x, gen: _at_limit(x, 13000.0),
+    "plus_60000": lambda x, gen: _at_limit(x, 60000.0),
     "below_1e9": lambda x, gen: torch.full_like(x, -(2.0**32)),
     "plus_100": lambda x, gen: x + 100.0,
     "plus_12000": lambda x, gen: x + 12000.0,
@@ -121,7 +153,7 @@ _SHAPERS = {
     "spikes": _spikes,
     "masked": _masked,
     "leading_masked": _leading_masked,
-    "ending": _leading_masked,  # a long row whose sum has few terms, so that one thread adds them up as precisely
+    "ending": _ending,
     "zeros": lambda x, gen: torch.zeros_like(x),
     "ones": lambda x, gen: torch.ones_like(x),
 }

@@ -280,7 +280,8 @@ def _one_sided(start, errors, values):
             return Diagnosis(
                 "one_sided_error",
                 f"{start}, and all {len(errors):,} wrong numbers are too {way}{what}. Rounding errs both ways; a small "
-                "constant that was added (an epsilon), or terms that were left out, err one way.",
+                "constant that was added (an epsilon), terms that were left out, or a constant with few digits err one "
+                "way.",
             )
     return None
 

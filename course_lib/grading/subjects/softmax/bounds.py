@@ -25,6 +25,11 @@ def two_sweeps(case, ledger):
     return moved(case, ledger, read=8 * count, written=4 * count, why=why)
 
 
+def most_scores(num_cols, threads):
+    """The most scores of a row that one of `threads` may take: an equal share and two runs of four, or one of eight."""
+    return -(-num_cols // threads) + 8
+
+
 def without_shared_memory(case, ledger):
     """Diagnosis or None: no access to shared memory."""
     used = [name for name in ("shared_load", "shared_store") if ledger.get(name, {}).get("requests")]

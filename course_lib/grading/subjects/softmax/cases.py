@@ -51,18 +51,20 @@ def row_cases(unit, width, schedules=ALL_SCHEDULES, dtype="float32", rows=7, man
     )
 
 
-def wider_cases(width, columns, dtype="float32", rows=7, low=50000):
-    """What a contract for any size and any score adds: rows of different height, scores below -1e4, one wide row.
+def wider_cases(width, columns, dtype="float32", rows=7, limit=60000):
+    """What a contract for any size and any score adds: rows of different height, scores at its limits, one wide row.
 
     Parameters
     ----------
     width : int, columns read at once
     columns : int, of the wide row: more than fit into the registers of a warp or into shared memory
-    low : int, a distribution's; a log-sum-exp near -50000 has an ulp too large to judge it
+    limit : int, a distribution's: the largest magnitude of a score; a log-sum-exp of 60,000 has an ulp too large to
+        judge it
     """
     return (
-        rows_case(f"scores near -{low}", rows // 2, width + width // 2 - 3, f"minus_{low}", dtype),
+        rows_case(f"scores near -{limit}", max(rows // 2, 2), width + width // 2 - 3, f"minus_{limit}", dtype),
         rows_case("rows of different height", rows + 2, width + 3, "mixed_rows", dtype),
+        rows_case(f"scores near +{limit}", max(rows // 2, 2), width + width // 2 - 3, f"plus_{limit}", dtype),
         rows_case("one wide row", 1, columns, "ending", dtype),
     )
 

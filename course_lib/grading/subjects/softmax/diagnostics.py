@@ -105,11 +105,14 @@ def by_shift(evidence, **_):
 def _too_high(case):
     """Diagnosis of a maximum that stays above the low scores of a case."""
     height = case.case.values.removeprefix("minus_")
-    if height == "12000":
+    got, expected = worst_element(case)
+    if got == -math.inf and math.isfinite(expected):
+        return _log_of_zero(height, expected)
+    if height in ("12000", "13000", "60000"):
         return Diagnosis(
             "m_starts_too_high",
-            f"Right for scores near 0, -100 and +100; near -12000 the result is {_first_bad(case)}. A number such as "
-            "-1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the largest. Only "
+            f"Right for scores near 0, -100 and +100; near -{height} the result is {_first_bad(case)}. A number such "
+            "as -1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the largest. Only "
             "-inf itself is below every score.",
         )
     return Diagnosis(
@@ -120,10 +123,47 @@ def _too_high(case):
     )
 
 
+def _log_of_zero(height, expected):
+    """Diagnosis of a log-sum-exp that is -inf: two mistakes make the same 0."""
+    return Diagnosis(
+        "m_starts_too_high",
+        f"Right for scores near 0 and near +100; near -{height} the result is -inf instead of {expected:.4g}, the "
+        "logarithm of 0. Either m is higher than any score (it starts at -inf, and no finite number takes its place; "
+        "FLT_MIN is the smallest positive number, not the lowest), or the sum was multiplied by exp(m) before the "
+        "logarithm: lse = m + log(l).",
+    )
+
+
+def by_high(evidence, **_):
+    """Only rows at +3000 and above fail, each by itself."""
+    high = ("mixed_rows", "plus_13000", "plus_60000")
+    if not evidence.fails_only(*high) or not all(case.ran for case in evidence.failing()):
+        return None
+    if not all(_only_high_rows(case) for case in evidence.failing("mixed_rows")):
+        return None
+    if low_precision(evidence.failing()) is not None and not evidence.failing("plus_13000"):
+        return None
+    case = evidence.failing()[0]
+    return Diagnosis(
+        "scores_limited",
+        f"Right for scores up to +120; in the case {case.case.name!r} comes {_first_bad(case)}, and the wrong rows "
+        "are those with the highest scores. Such a score is changed on the way: cut at a limit, or kept in a format "
+        "that does not hold it.",
+    )
+
+
+def _only_high_rows(case):
+    """Whether in a case of `mixed_rows` nothing is wrong but rows near +3000, every fifth from row 3 on."""
+    name, comparison = case.first_wrong
+    wrong = comparison.wrong.any(dim=-1) if name == "out" else comparison.wrong
+    return all(row % 5 == 3 for row in wrong.flatten().nonzero().flatten().tolist())
+
+
 def by_height(evidence, **_):
     """Only rows of different height beside each other fail."""
-    if not evidence.fails_only("mixed_rows"):
-        return None
+    found = by_high(evidence)
+    if found or not evidence.fails_only("mixed_rows"):
+        return found
     case = evidence.failing()[0]
     return Diagnosis(
         "shared_by_rows",
@@ -154,6 +194,13 @@ def by_masked_rows(evidence, **_):
         if name == "out":
             empty, wrong_rows = (case.ref[name] == 0).all(dim=-1), comparison.wrong.any(dim=-1)
         partly = (wrong_rows & ~empty).nonzero()
+        if len(partly) and math.isfinite(comparison.got):
+            return Diagnosis(
+                "masked_scores_wrong",
+                f"Only rows with scores of -inf are wrong: row {int(partly[0, -1])} of the case {case.case.name!r} "
+                f"comes out as {comparison.got:.4g} instead of {comparison.expected:.4g}. A score of -inf has weight "
+                "0, and the finite ones before and after it count as everywhere.",
+            )
         if len(partly):
             row = int(partly[0, -1])
             return Diagnosis(
