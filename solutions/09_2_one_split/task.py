@@ -34,6 +34,10 @@ def _num_splits(case):
     return -(-case.sizes["seq_len_kv"] // case.sizes["split_len"])
 
 
+def _rows(case):
+    return case.sizes["batch_size"], case.sizes["num_heads"]
+
+
 def _windows(case):
     one = windows.by_length(case.sizes["seq_len_kv"], case.sizes["split_len"], _num_splits(case))
     return [one] * case.sizes["batch_size"]
@@ -104,12 +108,14 @@ EXERCISE = exercise(
         _case("groups of 3 and another scale", (1, 6, 2), 21, 16, 24, scale=0.31),
         _case("a group of 8 and another scale", (1, 8, 1), 17, 9, scale=1.25),
         _case("scores near -12,000", (1, 1, 1), 21, 8, 24, "minus_12000"),
-        _case("one key among 299 faint ones", (1, 1, 1), 300, 300, None, "ones", (), faint=True),
+        _case("scores below -1e9", (1, 1, 1), 21, 8, 24, "below_1e9"),
+        _case("one key among 299 faint ones", (1, 1, 1), 300, 300, None, "ones", (), faint=True, fainter=True),
     ),
     make_inputs=cases.decode_inputs,
     make_run=_run,
     oracle=lambda case, tensors: cases.attention_over(case, tensors, _windows(case), torch.float64),
     baseline=lambda case, tensors: cases.attention_over(case, tensors, _windows(case), torch.float32),
+    unread=lambda case, _: cases.unread_lse(case, "partial_lse", (_num_splits(case), *_rows(case))),
     rules={"partial_out": "weights", "partial_lse": "lse"},
     largest_score=cases.largest_score,
     probes=split_probes(_probe_case, _COUNTED_CASE),

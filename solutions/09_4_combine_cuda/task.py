@@ -168,8 +168,8 @@ def _by_peaks(evidence):
     return Diagnosis(
         "max_of_some_splits",
         f"In the case {failing[0].case.name!r} one split of each row is 120 above the others. Right where that is "
-        f"split {' or '.join(str(peak) for peak in right)}, wrong where it is split {wrong[0]}: the maximum must be that of "
-        "all splits.",
+        f"split {' or '.join(str(peak) for peak in right)}, wrong where it is split {wrong[0]}: the maximum must "
+        "be that of all splits.",
     )
 
 

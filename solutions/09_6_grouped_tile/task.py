@@ -8,6 +8,7 @@ from course_lib.grading.exercise.spec import exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.decode import cases, diagnostics
+from course_lib.grading.subjects.decode.limits import LOW_SCORES
 from course_lib.grading.subjects.decode.probes import split_probes
 from course_lib.grading.subjects.flash_attention.cases import BLOCK_N, FIRST, LATER
 from course_lib.grading.subjects.ledger.dots import dots
@@ -127,7 +128,7 @@ def _rules():
 def _by_start(evidence):
     """Wrong for scores far below 0, and for sequences without keys."""
     failing = evidence.failing()
-    low, empty = evidence.failing("minus_100", "minus_12000"), [c for c in failing if 0 in cases.seq_lens(c.case)]
+    low, empty = evidence.failing("minus_100", *LOW_SCORES), [c for c in failing if 0 in cases.seq_lens(c.case)]
     if not low or not empty or len(low) + len(empty) < len(failing):
         return None
     case = empty[0]
@@ -161,7 +162,7 @@ def _by_far(evidence):
     """Right while the heads of a group have scores of one size."""
     failing = evidence.failing()
     far = [c for c in failing if c.case.options.get("far")]
-    others = [c for c in failing if c not in far and c.case.values not in ("minus_100", "minus_12000")]
+    others = [c for c in failing if c not in far and c.case.values not in ("minus_100", *LOW_SCORES)]
     if not far or not _lower_heads_alone(far[0]) or not all(_nearly_right(c) for c in others):
         return None
     return Diagnosis(
@@ -244,12 +245,14 @@ EXERCISE = exercise(
         _case("128 columns, another scale", (1, 4, 2), 20, 24, head_dim=128, scale=0.05),
         late(_case("2100 keys", (1, 2, 1), 2100, 2100, schedules=())),
         _case("16 columns, scores near -12,000", (1, 2, 1), 37, 40, "minus_12000", head_dim=16),
+        _case("scores below -1e9", (1, 2, 1), 37, 40, "below_1e9"),
         late(_case("one key among 299 faint ones", (1, 2, 1), 300, 300, "ones", (), faint=True)),
     ),
     make_inputs=_inputs,
     make_run=_run,
     oracle=_oracle,
     baseline=_baseline,
+    unread=lambda case, _: cases.unread_lse(case, "lse", (case.sizes["batch_size"], case.sizes["num_heads"])),
     rules={"out": "weights", "lse": "lse"},
     largest_score=cases.largest_score,
     probes=split_probes(_probe_case, _COUNTED_CASE, out="out", lse="lse"),
