@@ -1,6 +1,5 @@
 """09.1 Combine the splits, in torch: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.subjects.decode import combine
@@ -29,6 +28,7 @@ EXERCISE = exercise(
         cases.case("log-sum-exps near +100", 5, 4, 8, "plus_100"),
         cases.case("log-sum-exps near -100", 5, 4, 8, "minus_100"),
         cases.case("log-sum-exps near -12,000", 5, 4, 8, low=True),
+        cases.case("log-sum-exps below -1e9", 5, 4, 8, low=True, lowest=True),
         cases.case("one split of 120", 6, 4, 8, "spikes"),
         cases.case("rows far apart", 4, 5, 8, far=True),
         cases.case("some splits empty", 8, 6, 8, "leading_masked"),
@@ -42,7 +42,8 @@ EXERCISE = exercise(
     oracle=cases.oracle,
     baseline=cases.baseline,
     rules={"out": "weights", "lse": "lse"},
-    largest_score=magnitude.of_inputs("partial_lse"),
+    largest_score=cases.largest_score,
+    unread=cases.unread,
     probes=combine.combine_probes(),
     diagnose=combine.diagnose_combine,
     forbidden=LIBRARY_SOFTMAX,

@@ -34,6 +34,10 @@ def _num_splits(case):
     return -(-case.sizes["seq_len_kv"] // case.sizes["split_len"])
 
 
+def _rows(case):
+    return case.sizes["batch_size"], case.sizes["num_heads"]
+
+
 def _windows(case):
     one = windows.by_length(case.sizes["seq_len_kv"], case.sizes["split_len"], _num_splits(case))
     return [one] * case.sizes["batch_size"]
@@ -90,7 +94,7 @@ EXERCISE = exercise(
         _case("one key", (1, 1, 1), 1, 1, schedules=SCHEDULES),
         _case("splits of one key", (1, 1, 1), 3, 1),
         _case("one split, longer than the sequence", (1, 1, 1), 20, 32),
-        _case("whole splits", (1, 2, 1), 32, 16),
+        _case("whole splits, another scale", (1, 2, 1), 32, 16, scale=0.31),
         _case("a last split of one key, room for more", (1, 2, 1), 33, 16, 40, schedules=SCHEDULES),
         _case("grouped heads, several batches", (2, 4, 2), 37, 16, 50),
         _case("rising scores", (1, 1, 1), 45, 20, 48, "rising"),
@@ -101,15 +105,17 @@ EXERCISE = exercise(
         _case("many splits", (1, 2, 1), 300, 32, 320, schedules=()),
         _case("70 splits", (1, 1, 1), 139, 2, schedules=()),
         _case("a split of 4200 keys", (1, 1, 1), 4200, 4200, None, "zeros", (), v="key_numbers"),
-        _case("groups of 3 and another scale", (1, 6, 2), 21, 16, 24, scale=0.31),
+        _case("groups of 3", (1, 6, 2), 21, 16, 24),
         _case("a group of 8 and another scale", (1, 8, 1), 17, 9, scale=1.25),
         _case("scores near -12,000", (1, 1, 1), 21, 8, 24, "minus_12000"),
-        _case("one key among 299 faint ones", (1, 1, 1), 300, 300, None, "ones", (), faint=True),
+        _case("scores below -1e9", (1, 1, 1), 21, 8, 24, "below_1e9"),
+        _case("one key among 299 faint ones", (1, 1, 1), 300, 300, None, "ones", (), faint=True, fainter=True),
     ),
     make_inputs=cases.decode_inputs,
     make_run=_run,
     oracle=lambda case, tensors: cases.attention_over(case, tensors, _windows(case), torch.float64),
     baseline=lambda case, tensors: cases.attention_over(case, tensors, _windows(case), torch.float32),
+    unread=lambda case, _: cases.unread_lse(case, "partial_lse", (_num_splits(case), *_rows(case))),
     rules={"partial_out": "weights", "partial_lse": "lse"},
     largest_score=cases.largest_score,
     probes=split_probes(_probe_case, _COUNTED_CASE),

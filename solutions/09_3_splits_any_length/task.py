@@ -64,10 +64,10 @@ def _attention(dtype):
 
 
 def _unread(case, tensors):
-    """Mask of partial_out that is undefined: splits without keys."""
+    """Masks of what is not compared: partial_out of splits without keys, lse of scores below -1e9."""
     empty = torch.tensor([[end <= first for first, end in row] for row in _windows(case)]).T  # (S, B)
     shape = cases.partial_outputs(case, case.sizes["num_splits"])["partial_out"][0]
-    return {"partial_out": empty[:, :, None, None].expand(shape)}
+    return {"partial_out": empty[:, :, None, None].expand(shape)} | cases.unread_lse(case, "partial_lse", shape[:3])
 
 
 _COUNTED_CASE = _case(
@@ -183,7 +183,8 @@ EXERCISE = exercise(
         late(_case("18 splits", (1, 1, 1), 280, 18, schedules=())),
         _case("a split of 40 tiles", (1, 1, 1), 630, 1, None, "zeros", (), v="key_numbers"),
         _case("scores near -12,000", (1, 1, 1), 37, 3, 40, "minus_12000"),
-        late(_case("one key among 299 faint ones", (1, 1, 1), 300, 1, None, "ones", (), faint=True)),
+        _case("scores below -1e9", (1, 1, 1), 37, 3, 40, "below_1e9"),
+        late(_case("one key among 299 faint ones", (1, 1, 1), 300, 1, None, "ones", (), faint=True, fainter=True)),
     ),
     make_inputs=_inputs,
     make_run=_run,

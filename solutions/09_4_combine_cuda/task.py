@@ -4,7 +4,6 @@ import math
 
 import torch
 
-from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import Case, Probe, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
@@ -17,6 +16,8 @@ from course_lib.grading.subjects.ledger.share import share
 HEAD_DIM, NUM_THREADS, WARP_SIZE = 128, 64, 32
 
 MANY = 40  # splits of one key each: more than a warp has lanes
+
+PEAKS = (5, 40, 599)  # the largest split of each row, where one is 120 above the others
 
 SCHEDULES = ("forward", "reverse", "random")
 
@@ -150,8 +151,30 @@ def _by_layout(evidence):
     return None
 
 
+def _by_peaks(evidence):
+    """Right in the rows whose largest split is one of the first, wrong in the others."""
+    failing = evidence.failing()
+    if len(failing) != 1 or not failing[0].case.options.get("peaks"):
+        return None
+    comparisons = failing[0].comparisons.values()
+    if any(c.wrong is None for c in comparisons):
+        return None
+    rows = [any(bool(c.wrong[row].any()) for c in comparisons) for row in range(len(PEAKS))]
+    right, wrong = (
+        [peak for peak, found in zip(PEAKS, rows, strict=True) if found == wanted] for wanted in (False, True)
+    )
+    if not right or not wrong or max(right) > min(wrong):
+        return None
+    return Diagnosis(
+        "max_of_some_splits",
+        f"In the case {failing[0].case.name!r} one split of each row is 120 above the others. Right where that is "
+        f"split {' or '.join(str(peak) for peak in right)}, wrong where it is split {wrong[0]}: the maximum must "
+        "be that of all splits.",
+    )
+
+
 def _diagnose(evidence):
-    looks = (_by_lanes, _by_layout, _by_many, combine.diagnose_combine)
+    looks = (_by_lanes, _by_layout, _by_many, _by_peaks, combine.diagnose_combine)
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
@@ -184,7 +207,8 @@ EXERCISE = exercise(
         _case("log-sum-exps near +100", 5, 3, "plus_100"),
         _case("log-sum-exps near -100", 5, 3, "minus_100"),
         _case("log-sum-exps near -12,000", 5, 2, low=True),
-        _case("one split of 120", 40, 2, "spikes"),
+        _case("log-sum-exps below -1e9", 5, 2, low=True, lowest=True),
+        _case("one split of 120", 600, 3, "spikes", peaks=PEAKS),
         _case("the first splits empty", 40, 2, "leading_masked"),
         _case("some splits empty, one row without keys", 7, 3, "masked"),
         _case("no keys", 2, 1, empty_rows=True),
@@ -195,7 +219,8 @@ EXERCISE = exercise(
     oracle=cases.oracle,
     baseline=cases.baseline,
     rules={"out": "weights", "lse": "lse"},
-    largest_score=magnitude.of_inputs("partial_lse"),
+    largest_score=cases.largest_score,
+    unread=cases.unread,
     probes=(*combine.combine_probes(HEAD_DIM), _probe("many", MANY, 1), _probe("layout", 2, 3)),
     diagnose=_diagnose,
     bound_bytes=lambda case: (

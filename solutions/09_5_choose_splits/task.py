@@ -1,5 +1,6 @@
 """09.5 How many splits: what the judge runs."""
 
+import math
 from fractions import Fraction
 
 import torch
@@ -57,6 +58,14 @@ def _waves_down(num_blocks, num_slots):
     return Fraction(num_blocks, max(num_blocks // num_slots, 1) * num_slots)
 
 
+def _waves_and_one(num_blocks, num_slots):
+    return Fraction(num_blocks, (num_blocks // num_slots + 1) * num_slots)
+
+
+def _waves_by_inverse(num_blocks, num_slots):
+    return Fraction(num_blocks, math.ceil(num_blocks * (1 / num_slots)) * num_slots)
+
+
 def _by_length(num_splits, num_tiles):
     return num_tiles % num_splits == 0
 
@@ -68,6 +77,11 @@ def _to_percent(num_blocks, num_slots):
 def _at_most(most):
     """`chosen` among the numbers up to most(num_pairs, num_tiles, num_slots)."""
     return lambda p, t, slots: chosen(p, t, slots, last=min(t, most(p, t, slots)) - t)
+
+
+def _of_all_or_best(num_pairs, num_tiles, num_slots):
+    table = {s: efficiency(num_pairs * s, num_slots) for s in range(1, num_tiles + 1) if without_empty(s, num_tiles)}
+    return min(s for s, value in table.items() if value >= min(ENOUGH, max(table.values())))
 
 
 def _points_below(num_pairs, num_tiles, num_slots):
@@ -85,12 +99,18 @@ SLIPS = (
      lambda *n: chosen(*n, counted=lambda s, t: (s - 1) * tiles_of(s, t) <= t)),
     ("not_of_the_best", "85 % is meant of the best that any number reaches, not of all slots",
      lambda *n: chosen(*n, of_best=False)),
+    ("not_of_the_best", "that is 85 % of all slots, or the best where none reaches them; take 85 % of the best",
+     _of_all_or_best),
     ("largest", "that is the largest number that is good enough, one tile a split; take the smallest",
      lambda *n: chosen(*n, largest=True)),
     ("no_waves", "a wave counts whole, also when few of its blocks exist: round blocks / slots up",
      lambda *n: chosen(*n, busy=_waves_not_rounded)),
     ("no_waves", "a wave counts whole, also when few of its blocks exist: round blocks / slots up, not down",
      lambda *n: chosen(*n, busy=_waves_down)),
+    ("wave_too_many", "a full wave counted as two: blocks // slots + 1 is one too many where blocks fill waves",
+     lambda *n: chosen(*n, busy=_waves_and_one)),
+    ("wave_too_many", "1 / slots is rounded: blocks * (1 / slots) may lie above a whole number; use blocks / slots",
+     lambda *n: chosen(*n, busy=_waves_by_inverse)),
     ("last_wave_alone", "that looks at the last wave alone; the full ones before it count as well",
      lambda *n: chosen(*n, busy=_in_blocks_of_one)),
     ("pairs_forgotten", "with num_splits blocks in all; there are num_pairs times as many",
@@ -109,7 +129,7 @@ SLIPS = (
     ("starts_at_two", "one split is a choice as well", lambda *n: chosen(*n, first=2)),
     ("percent", "0.8, not 0.85", lambda *n: chosen(*n, enough=LESS)),
     *(("capped", f"that is the choice among the numbers up to {most}; they go up to num_tiles here, however many",
-       _at_most(lambda p, t, slots, most=most: most)) for most in (64, 128, 256, 512, 1024, 2048)),
+       _at_most(lambda p, t, slots, most=most: most)) for most in (64, 128, 256, 512, 1024, 2048, 4096)),
     ("capped", "that is the choice among the numbers up to num_slots; they go up to num_tiles here",
      _at_most(lambda p, t, slots: slots)),
     ("full_enough", "that does not split where 80 % of the slots are full already; this rule has no such exception",
@@ -169,8 +189,8 @@ def _diagnose(evidence):
 
 
 def _clearest(failing):
-    """The failing case with the fewest tiles: the one to go through by hand."""
-    return min(failing, key=lambda c: (_sizes_of(c)[1], _sizes_of(c)[0]))
+    """The failing case with the fewest tiles, drawn ones last: the one to go through by hand."""
+    return min(failing, key=lambda c: (c.case.values == "drawn", _sizes_of(c)[1], _sizes_of(c)[0]))
 
 
 def _said(case, got):
@@ -205,7 +225,11 @@ EXERCISE = exercise(
         _case("a little more than half a wave", 75, 64, 132),
         _case("64 pairs", 64, 32, 132),
         _case("10 tiles", 5, 10, 40),
+        _case("10 tiles, few slots", 5, 10, 5),
         _case("11 tiles", 3, 11, 24),
+        _case("85 % of the slots out of reach", 12, 3, 11),
+        _case("69 tiles, 16 slots", 1, 69, 16),
+        _case("blocks that fill whole waves", 84, 66, 198),
         _case("many slots", 2, 100, 1000),
         _case("two blocks a processor", 40, 512, 264),
         _case("more than ten waves", 1400, 16, 132),
@@ -214,7 +238,7 @@ EXERCISE = exercise(
         _case("fewer slots than tiles", 3, 9, 4),
         _case("0.1 % short of enough", 7, 23, 13),
         _case("exactly 85 % of the best", 17, 20, 20),
-        _case("thousands of tiles", 1, 3000, 4000),
+        _case("thousands of tiles", 1, 5000, 6000),
         *(_case(f"drawn, {most} tiles at most", 200, most, 300, values="drawn") for most in (20, 100, 300)),
     ),
     make_inputs=_sizes,

@@ -8,6 +8,7 @@ from course_lib.grading.exercise.spec import exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.decode import cases, diagnostics
+from course_lib.grading.subjects.decode.limits import LOW_SCORES
 from course_lib.grading.subjects.decode.probes import split_probes
 from course_lib.grading.subjects.flash_attention.cases import BLOCK_N, FIRST, LATER
 from course_lib.grading.subjects.ledger.dots import dots
@@ -98,7 +99,8 @@ def once_a_group(case, ledger):
             "kv_read_again",
             f"The values are right, but beside q {got:,} bytes were read, {got / max(keys, 1):.3g} times the {keys:,} "
             f"of the valid keys and values (case {case.name!r}, {group} query heads on a head of k and v). Load a tile "
-            "once and let all heads of the group use it: they are the rows of one product.",
+            "once, without the rows past the end of the sequence, and let all heads of the group use it: they are the "
+            "rows of one product.",
         )
     stored = group * (row + 4)
     products = 2 * sum(cases.seq_lens(case)) * num_kv_heads * group * head_dim
@@ -127,7 +129,7 @@ def _rules():
 def _by_start(evidence):
     """Wrong for scores far below 0, and for sequences without keys."""
     failing = evidence.failing()
-    low, empty = evidence.failing("minus_100", "minus_12000"), [c for c in failing if 0 in cases.seq_lens(c.case)]
+    low, empty = evidence.failing("minus_100", *LOW_SCORES), [c for c in failing if 0 in cases.seq_lens(c.case)]
     if not low or not empty or len(low) + len(empty) < len(failing):
         return None
     case = empty[0]
@@ -161,7 +163,7 @@ def _by_far(evidence):
     """Right while the heads of a group have scores of one size."""
     failing = evidence.failing()
     far = [c for c in failing if c.case.options.get("far")]
-    others = [c for c in failing if c not in far and c.case.values not in ("minus_100", "minus_12000")]
+    others = [c for c in failing if c not in far and c.case.values not in ("minus_100", *LOW_SCORES)]
     if not far or not _lower_heads_alone(far[0]) or not all(_nearly_right(c) for c in others):
         return None
     return Diagnosis(
@@ -186,11 +188,12 @@ def _nearly_right(case):
 
 
 def _by_fading(evidence):
-    """Wrong in nothing but a long sum of halves whose later terms are small."""
-    failing = evidence.failing()
-    if not failing or not all(c.case.options.get("fades") for c in failing):
+    """Wrong in nothing but a long sum of halves whose later terms are small, or that is too large for half."""
+    fading = [c for c in evidence.failing() if c.case.options.get("fades")]
+    others = [c for c in evidence.failing() if not c.case.options.get("fades")]
+    if not fading or any(c.case.options.get("v") != "key_numbers" for c in others):
         return None
-    num_keys, out = failing[0].case.sizes["seq_len_kv"], failing[0].first.outputs["out"].double().flatten()[0].item()
+    num_keys, out = fading[0].case.sizes["seq_len_kv"], fading[0].first.outputs["out"].double().flatten()[0].item()
     right = BLOCK_N * FIRST + (num_keys - BLOCK_N) * LATER
     if math.isnan(out):
         return None
@@ -239,17 +242,19 @@ EXERCISE = exercise(
         _case("one score of 120", (1, 4, 2), 30, 30, "spikes"),
         late(_case("small values after large ones", (1, 2, 1), 1040, 1040, "zeros", fades=True)),
         _case("tiles of 32 keys, another scale", (1, 5, 1), 75, 80, block_n=32, scale=0.31),
-        _case("tiles of 64 keys", (1, 6, 2), 75, 80, block_n=64),
+        _case("tiles of 64 keys", (1, 6, 2), 75, 128, block_n=64),
         _case("16 columns, another scale", (1, 4, 2), 20, 24, head_dim=16, scale=0.45),
         _case("128 columns, another scale", (1, 4, 2), 20, 24, head_dim=128, scale=0.05),
-        late(_case("2100 keys", (1, 2, 1), 2100, 2100, schedules=())),
+        late(_case("2100 keys", (1, 2, 1), 2100, None, "zeros", (), v="key_numbers")),
         _case("16 columns, scores near -12,000", (1, 2, 1), 37, 40, "minus_12000", head_dim=16),
+        _case("scores below -1e9", (1, 2, 1), 37, 40, "below_1e9"),
         late(_case("one key among 299 faint ones", (1, 2, 1), 300, 300, "ones", (), faint=True)),
     ),
     make_inputs=_inputs,
     make_run=_run,
     oracle=_oracle,
     baseline=_baseline,
+    unread=lambda case, _: cases.unread_lse(case, "lse", (case.sizes["batch_size"], case.sizes["num_heads"])),
     rules={"out": "weights", "lse": "lse"},
     largest_score=cases.largest_score,
     probes=split_probes(_probe_case, _COUNTED_CASE, out="out", lse="lse"),

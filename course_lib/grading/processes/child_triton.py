@@ -56,7 +56,8 @@ class Runner:
                 "not_verified_here", "Triton is not installed on this machine; it exists for Linux only."
             ) from None
         # what NumPy says of the interpreter's arithmetic on masked places is not something that the answer printed
-        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"triton\.runtime\.interpreter")
+        for module in (r"triton\.runtime\.interpreter", r"numpy\."):  # numpy's own functions, called by the interpreter
+            warnings.filterwarnings("ignore", category=RuntimeWarning, module=module)
         if self.device == "cuda":
             tuning.take_in_turn(triton.runtime.autotuner)  # each timing would be a launch; the interpreter has it so
         else:

@@ -17,6 +17,8 @@ SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_kv", "capacity", "h
 NEG_INF = float("-inf")
 UNUSED = (math.nan, 500.0, math.inf)  # what slots past the end of a sequence hold, in turn
 FAINT, FAINT_V = -21.0 * math.log(2.0), 32.0  # score and value of every key but the first: 2^-21 adds to 1 exactly
+FAINTER, FAINTER_V = -30.0 * math.log(2.0), 64.0  # lost in l beside 1, not in a sum of values
+FAR = 2.0**15  # its square, times -head_dim, is a score below -1e9
 
 
 def case(name, heads, seq_len_kv, capacity, head_dim, values="normal", schedules=(), dtype="float32", **more):
@@ -46,7 +48,8 @@ def decode_inputs(case, gen):
     options: scale is the softmax_scale; tail="kept" leaves finite numbers past the end; reversed=True turns the keys
     round; v="head_numbers" counts the heads of k and v through the batch, from 1; far=True doubles the scores of every
     second query head; fades=True makes v FIRST in the first tile of keys and LATER in all others; faint=True gives the
-    first key score 0 and v = 0, all others FAINT and FAINT_V; k_level is added to the first column of k.
+    first key score 0 and v = 0, all others FAINT and FAINT_V; fainter=True makes FAINTER and FAINTER_V of those in the
+    second half; k_level is added to the first column of k. Values "below_1e9": all scores are equal, below -1e9.
     """
     batch_size, num_heads, num_kv_heads, _, capacity, head_dim = (case.sizes[name] for name in SIZES)
     kv_shape = (batch_size, num_kv_heads, capacity, head_dim)
@@ -62,11 +65,14 @@ def decode_inputs(case, gen):
     if case.options.get("fades"):
         later = (torch.arange(capacity) >= BLOCK_N)[:, None]
         tensors["v"] = torch.where(later, LATER, FIRST).expand(kv_shape).to(tensors["v"].dtype)
+    if case.values == "below_1e9":
+        tensors["q"].fill_(FAR)
+        tensors["k"].fill_(-FAR)
     if case.options.get("faint"):
-        first = (torch.arange(capacity) == 0)[:, None]
+        scores, values = _faint(capacity, case.options.get("fainter"))
         tensors["q"][..., :-1] = 0.0
-        tensors["k"][..., -1:] = torch.where(first, 0.0, FAINT)
-        tensors["v"] = torch.where(first, 0.0, FAINT_V).expand(kv_shape).to(tensors["v"].dtype)
+        tensors["k"][..., -1] = scores
+        tensors["v"] = values[:, None].expand(kv_shape).to(tensors["v"].dtype)
     if case.options.get("reversed"):
         tensors |= {name: tensors[name].flip(2) for name in ("k", "v")}
     if case.options.get("tail") != "kept":
@@ -77,8 +83,22 @@ def decode_inputs(case, gen):
     return tensors
 
 
+def _faint(capacity, fainter):
+    """(scores, values), each (capacity,), of a first key and of faint ones."""
+    key = torch.arange(capacity)
+    second = key >= (capacity // 2 if fainter else capacity)
+    return torch.where(second, FAINTER, FAINT) * (key > 0), torch.where(second, FAINTER_V, FAINT_V) * (key > 0)
+
+
+def unread_lse(case, name, shape):
+    """{name: mask} of an lse that is not compared: equal scores below -1e9 may be rounded as numbers of that size."""
+    return {name: torch.ones(shape, dtype=torch.bool)} if case.values == "below_1e9" else {}
+
+
 def largest_score(case, tensors):
-    """Largest score over valid keys."""
+    """Largest score over valid keys; 0 where all are equal: no rounding of them moves a weight."""
+    if case.values == "below_1e9":
+        return 0.0
     q, k, scale = tensors["q"], tensors["k"], {"softmax_scale": softmax_scale(case)}
     return max(magnitude.of_pairs(q[b, :, None], k[b, :, :length], **scale) for b, length in enumerate(seq_lens(case)))
 
@@ -95,7 +115,10 @@ def attention_over(case, tensors, windows, dtype):
         pairs = [_one(q[b], k[b, :, first:end], v[b, :, first:end], scale) for first, end in of_sequence]
         outs.append(torch.stack([out for out, _ in pairs]))
         lses.append(torch.stack([lse for _, lse in pairs]))
-    return {"partial_out": torch.stack(outs, dim=1), "partial_lse": torch.stack(lses, dim=1)}
+    lse = torch.stack(lses, dim=1)
+    if case.values == "below_1e9":
+        lse = lse.float().to(dtype)  # what is not compared is replaced by it, in float32
+    return {"partial_out": torch.stack(outs, dim=1), "partial_lse": lse}
 
 
 def _one(q, k, v, scale):

@@ -14,7 +14,7 @@ from ...exercise.spec import Probe
 from ...report.verdict import Diagnosis
 from ..attention.diagnostics import near
 from .limits import by_bound
-from .partials import FAINT, FAR, LARGE, LOW, NEG_INF, SIZES, case
+from .partials import FAINT, FAINTER, FAR, LARGE, LOW, NEG_INF, SIZES, case, combined
 
 FIRST, SECOND = 3, 2  # keys of the two splits of the probe
 
@@ -149,17 +149,22 @@ def _by_faint(evidence):
     two = evidence.readings.get("two splits")
     if case is None or two is None or not near(two["first"], FIRST / (FIRST + SECOND), 1e-6):
         return None
-    left, each = case.case.sizes["num_splits"] - 1, math.exp(FAINT)
-    alone = case.inputs["partial_out"][0].double()
-    out_alone = _near_all(case.first.outputs["out"].double(), alone, 2.0 * left * each)
-    if not (out_alone or _near_all(case.first.outputs["lse"].double(), case.inputs["partial_lse"][0].double(), each)):
-        return None
-    return Diagnosis(
-        "small_weights_dropped",
-        f"In the case {case.case.name!r} one split has partial_lse 0 and {left} have {FAINT:.4g}: each of these weighs "
-        f"{each:.2g}, together {left * each:.2g}, and {'out' if out_alone else 'lse'} is what the first one gives. "
-        "Only a split without keys weighs nothing.",
-    )
+    given = {name: tensor.double() for name, tensor in case.inputs.items()}
+    got = {name: tensor.double() for name, tensor in case.first.outputs.items()}
+    for level in (FAINT, FAINTER):
+        faint = given["partial_lse"] < level + 1.0
+        left, each = int(faint[:, 0].sum()), math.exp(level)
+        others = combined(given["partial_out"], torch.where(faint, NEG_INF, given["partial_lse"]))
+        without = "out" if _near_all(got["out"], others["out"], 2.0 * left * math.exp(FAINT)) else "lse"
+        if without == "lse" and (level == FAINTER or not _near_all(got["lse"], others["lse"], each)):
+            continue
+        return Diagnosis(
+            "small_weights_dropped",
+            f"In the case {case.case.name!r} one split has partial_lse 0 and {left} have {level:.4g} or less: each of "
+            f"these weighs {each:.2g} at most, and {without} is what the others give. Together they count: only a "
+            "split without keys weighs nothing.",
+        )
+    return None
 
 
 def _near_all(got, wanted, share):
@@ -170,6 +175,12 @@ def _near_all(got, wanted, share):
 def by_low(evidence, part="split"):
     """Diagnosis or None: right but for log-sum-exps near LOW; `part` is what the exercise calls a part of the keys."""
     case = only_with(evidence, "low")
+    if case is not None and all(c.case.options.get("lowest") for c in evidence.failing()):
+        return Diagnosis(
+            "low_taken_for_empty",
+            f"Right for log-sum-exps from {LOW:g} to +100, wrong in the case {case.case.name!r}: is a number taken for "
+            f"-inf? Only -inf marks a {part} without keys, and only -inf is below every maximum.",
+        )
     return case and Diagnosis(
         "low_taken_for_empty",
         f"Right for log-sum-exps near 0, +100 and -100, wrong near {LOW:g} (case "
@@ -203,7 +214,8 @@ def _by_rows(evidence):
 
 
 def _by_size(evidence):
-    wrong = [c for c in evidence.failing() if abs(_level(c)) > 80 or c.case.options.get("far")]
+    failing = [c for c in evidence.failing() if not c.case.options.get("lowest")]
+    wrong = [c for c in failing if abs(_level(c)) > 80 or c.case.options.get("far")]
     if not wrong or any(not c.case.options for c in evidence.failing("normal")):
         return None
     return Diagnosis(

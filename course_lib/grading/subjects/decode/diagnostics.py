@@ -39,6 +39,7 @@ def diagnose_splits(evidence, right, rules=(), *, measures=None, parameters=None
         lambda: _by_whole_tiles(readings.get("keys"), right),
         lambda: _by_capacity(_numbers(readings.get("head map"))),
         lambda: say_heads(_numbers(readings.get("head map"))),
+        lambda: _by_rounded_lse(evidence, lse),
         lambda: _by_windows(readings.get("keys"), right, rules),
         lambda: _by_rounded_scores(evidence, lse),
         lambda: by_parameter(evidence, parameters or {}),
@@ -55,6 +56,14 @@ def _nan_from_the_start(evidence):
     single = [c for c in evidence.failing() if c.case.sizes["seq_len_kv"] == c.case.sizes["capacity"] == 1]
     if not single or not all(math.isnan(c.got) for c in single[0].comparisons.values() if not c.passed):
         return None
+    whole = [c for c in evidence.passing() if max(_lens(c))]
+    if whole:
+        return Diagnosis(
+            "undefined_places",
+            f"NaN in the case {single[0].case.name!r}, where no slot is unused, and right in the case "
+            f"{whole[0].case.name!r}. Elements that a load masks out have the value of `other`, and are undefined "
+            "without it: 0 times NaN is NaN. Pass other=0.0.",
+        )
     return Diagnosis(
         "nan_from_the_start",
         "NaN already for a single key. There the old state is (-inf, 0): exp(m - m_new) is 0, but exp(m_new - m) is "
@@ -274,6 +283,26 @@ def _by_overflow(evidence):
         "half_accumulator",
         f"{count} keys of equal weight, row j of v is j + 1: their sum {count * (count + 1) // 2:,} came out infinite. "
         "Half precision ends at 65,504: is acc kept in half? All sums must be float.",
+    )
+
+
+def _by_rounded_lse(evidence, name):
+    """Right but for the log-sum-exps, which are numbers of half precision, each next to the right one."""
+    failing = evidence.failing_by_values()
+    for case in failing:
+        if [n for n, comparison in case.comparisons.items() if not comparison.passed] != [name]:
+            return None
+        got, ref = case.first.outputs[name].double(), case.ref[name]
+        near_right = (got - ref).abs() <= 1.01 * UNIT_ROUNDOFF["float16"] * ref.abs()
+        if not bool(((got.half().double() == got) & (near_right | (got == ref))).all()):
+            return None
+    if not failing:
+        return None
+    comparison = failing[0].comparisons[name]
+    return Diagnosis(
+        "low_precision",
+        f"out is right and {name} is nearly right: {comparison.got:.6g} for {comparison.expected:.6g}. Every {name} is "
+        "a number of half precision: it was rounded to half. Keep it float.",
     )
 
 

@@ -6,7 +6,9 @@ May import: verdict, evidence (as data).
 import math
 
 from ...report.verdict import Diagnosis
-from .cases import FAINT
+from .cases import FAINT, FAINTER
+
+LOW_SCORES = ("minus_12000", "below_1e9")
 
 
 def by_bound(evidence, measures):
@@ -42,11 +44,13 @@ def by_parameter(evidence, parameters):
 def by_low(evidence):
     """Right but for scores below the numbers that people take for -inf."""
     failing = evidence.failing()
-    if not failing or not evidence.passing("minus_100") or any(c.case.values != "minus_12000" for c in failing):
+    if not failing or not evidence.passing("minus_100") or any(c.case.values not in LOW_SCORES for c in failing):
         return None
+    lower = evidence.passing("minus_12000")
+    right, wrong = ("from -12,000 to +100", "below -1e9") if lower else ("near 0, +100 and -100", "near -12,000")
     return Diagnosis(
         "low_scores",
-        f"Right for scores near 0, +100 and -100, wrong near -12,000 (case {failing[0].case.name!r}): a number is "
+        f"Right for scores {right}, wrong {wrong} (case {failing[-1].case.name!r}): a number is "
         "taken for minus infinity, as a start of m or in a mask. Use -inf itself; every score is above it.",
     )
 
@@ -56,12 +60,15 @@ def by_faint(evidence, lse):
     failing = evidence.failing()
     if not failing or any(not c.case.options.get("faint") for c in failing):
         return None
-    case, left, each = failing[0], failing[0].case.sizes["seq_len_kv"] - 1, math.exp(FAINT)
+    case, num_keys = failing[0], failing[0].case.sizes["seq_len_kv"]
+    fainter = num_keys - num_keys // 2 if failing[0].case.options.get("fainter") else 0
+    left, each = num_keys - 1 - fainter, math.exp(FAINT)
+    rest = f", and {fainter} have {FAINTER:.4g}, {math.exp(FAINTER):.2g} each" if fainter else ""
     wrong = case.first_wrong[0]
     got, expected = case.comparisons[wrong].got, case.comparisons[wrong].expected
     return Diagnosis(
         "small_weights_dropped",
         f"In the case {case.case.name!r} one key has score 0 and {left} have {FAINT:.4g}: each of these weighs "
-        f"{each:.2g}, together {left * each:.2g}. {wrong} is {got:.6g}, expected {expected:.6g}: they were left out, "
-        f"or lost in a sum. Only -inf weighs nothing, and {lse} counts every key.",
+        f"{each:.2g}, together {left * each:.2g}{rest}. {wrong} is {got:.6g}, expected {expected:.6g}: they were left "
+        f"out, or lost in a sum. Only -inf weighs nothing, and {lse} counts every key.",
     )

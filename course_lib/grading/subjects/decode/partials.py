@@ -1,13 +1,13 @@
 """Partial results of splits, (partial_out, partial_lse): cases, inputs and their combination.
 
-May import: spec, inputs.
+May import: spec, inputs, magnitude.
 """
 
 import math
 
 import torch
 
-from ...exercise import inputs
+from ...exercise import inputs, magnitude
 from ...exercise.spec import Case
 
 NEG_INF = float("-inf")
@@ -16,7 +16,9 @@ LONGEST_SPLIT = 40
 STALE = (math.nan, math.inf, 1e30, 3.0)  # possible partial_out of a split without keys
 FAR = 200.0  # between the scores of neighbouring rows, where a case asks for it
 LOW = -12000.0  # below the numbers that people take for -inf
+LOWEST = -(2.0**32)  # below the numbers that people take for -inf in float32
 FAINT, FAINT_OUT = -21.0 * math.log(2.0), 32.0  # of all splits but the first; to add 2^-21 to 1 rounds nothing
+FAINTER, FAINTER_OUT = -30.0 * math.log(2.0), 64.0  # lost in l beside 1, not in a sum of values
 LARGE = 1e4  # times the values
 SPARSE = 37  # splits from one with keys to the next
 
@@ -40,7 +42,8 @@ def partials(case, gen):
     lse = _log_sum_exps(case, gen)
     out = inputs.normal((num_splits, num_rows, head_dim), "float32", gen)
     if case.options.get("faint"):
-        out = torch.where(lse[:, :, None] < 0.0, FAINT_OUT, 0.0).expand(out.shape).contiguous()
+        values = torch.where(lse < FAINT - 1.0, FAINTER_OUT, torch.where(lse < 0.0, FAINT_OUT, 0.0))
+        out = values[:, :, None].expand(out.shape).contiguous()
     if case.options.get("large"):
         out *= LARGE
     stale = torch.tensor(STALE)[torch.randint(len(STALE), lse.shape, generator=gen)]
@@ -53,14 +56,22 @@ def _log_sum_exps(case, gen):
 
     options["far"]: the scores of neighbouring rows lie FAR apart. options["low"]: all scores are near LOW.
     options["empty_rows"]: every third row has no keys. options["sparse"]: one split in SPARSE has keys, the last one
-    too. options["faint"]: 0 in the first split, FAINT in all others; partial_out is 0 and FAINT_OUT.
+    too. options["faint"]: 0 in the first split, FAINT and FAINTER in turn in all others; partial_out is 0, FAINT_OUT
+    and FAINTER_OUT. options["lowest"]: LOWEST in one split, twice as low in all others, so that only one counts.
+    options["peaks"]: the largest of row r is that of split peaks[r].
     """
     num_splits, num_rows, _ = case.sizes.values()
     split, row = torch.arange(num_splits)[:, None], torch.arange(num_rows)[None, :]
     if case.options.get("faint"):
-        return torch.where(split > 0, FAINT, 0.0).expand(num_splits, num_rows).contiguous()
+        lse = torch.where(split % 2 == 1, FAINT, FAINTER) * (split > 0)
+        return lse.expand(num_splits, num_rows).contiguous()
+    if case.options.get("lowest"):
+        top = torch.randint(num_splits, (num_rows,), generator=gen)
+        return torch.where(split == top, LOWEST, 2.0 * LOWEST).contiguous()
     lse = inputs.scores(case.values, (num_rows, num_splits), "float32", gen).T.contiguous()
     lse += torch.log(torch.randint(1, LONGEST_SPLIT + 1, lse.shape, generator=gen).float())
+    for r, peak in enumerate(case.options.get("peaks", ())):
+        lse[:, r] = lse[:, r].roll(peak - int(lse[:, r].argmax()))
     if case.options.get("far"):
         lse += FAR * (row % 2 - 0.5)
     if case.options.get("low"):
@@ -81,6 +92,16 @@ def combined(partial_out, partial_lse):
     read = torch.where((partial_lse == NEG_INF)[:, :, None], 0.0, partial_out)
     out = (weights[:, :, None] * read).sum(dim=0) / torch.where(l > 0.0, l, 1.0)[:, None]
     return {"out": out, "lse": shift + torch.log(l)}
+
+
+def largest_score(case, tensors):
+    """Largest log-sum-exp; 0 where a single split counts: no rounding moves its weight of 1."""
+    return 0.0 if case.options.get("lowest") else magnitude.largest(tensors["partial_lse"])
+
+
+def unread(case, _tensors):
+    """lse that far below 0 may be rounded as a number of that size: it is not compared."""
+    return {"lse": torch.ones(case.sizes["num_rows"], dtype=torch.bool)} if case.options.get("lowest") else {}
 
 
 def oracle(case, tensors):
