@@ -73,6 +73,7 @@ def ends(head_dim=HEAD_DIM):
     return (
         case("nothing after the last token", (4, 10), cut=True, head_dim=head_dim, late=True),
         case("nothing after a full page", (8,), cut=True, head_dim=head_dim, late=True),
+        case("no token in the last sequence", (3, 0), heads=(1, 1), cut=True, head_dim=head_dim, late=True),
         case("pages from 2^29 on", (6,), heads=(1, 1), far=True, head_dim=head_dim, late=True),
     )
 

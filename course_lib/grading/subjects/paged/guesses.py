@@ -167,7 +167,23 @@ def by_faint(evidence):
     return Diagnosis(
         "small_weights_dropped",
         f"In the case {case.case.name!r} the first of {case.case.sizes['seq_len_kv']} keys has score 0 and v = 0, half "
-        f"of the others have the score {cases.FAINT[0]:.4g}, half {cases.FAINT[1]:.4g}, and v of theirs is large. {name} "
-        f"is {comparison.got:.6g}, expected {comparison.expected:.6g}: keys of tiny weight were left out, or lost in a "
-        "sum. They count for what they weigh together.",
+        f"of the others have the score {cases.FAINT[0]:.4g}, half {cases.FAINT[1]:.4g}, and v of theirs is large. "
+        f"{name} is {comparison.got:.6g}, expected {comparison.expected:.6g}: keys of tiny weight were left "
+        "out, or lost in a sum. They count for what they weigh together.",
+    )
+
+
+def by_page_size(evidence):
+    """Wrong where the page size is no power of two, right below and above."""
+    failing, passing = (
+        [one.case.sizes["page_size"] for one in some] for some in (evidence.failing(), evidence.passing())
+    )
+    if not failing or not passing or any(size & (size - 1) == 0 for size in failing):
+        return None
+    if any(size & (size - 1) for size in passing) or not min(passing) < min(failing) <= max(failing) < max(passing):
+        return None
+    return Diagnosis(
+        "page_size_a_power",
+        f"Right with pages of {min(passing)} and of {max(passing)}, wrong with pages of {failing[0]}: page_size need "
+        "not be a power of two. Divide by it; a shift or a mask of bits is right for powers of two alone.",
     )
