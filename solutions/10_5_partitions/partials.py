@@ -69,8 +69,8 @@ def by_partials(evidence):
         return Diagnosis(
             "reduction_undefined",
             f"In the case {failing[0].case.name!r} the partials are right, and so is lse, but out is NaN: the "
-            "reduction adds a partition whose weight is 0 and whose partial_out is undefined, and 0 times NaN is NaN. Load "
-            "0 for the partitions that do not take part: a mask without other=0.0 leaves them undefined.",
+            "reduction adds a partition whose weight is 0 and whose partial_out is undefined, and 0 times NaN is NaN. "
+            "Load 0 for the partitions that do not take part: a mask without other=0.0 leaves them undefined.",
         )
     if not failing or not all(case.comparisons[name].passed for case in failing for name in ("out", "lse")):
         return None
