@@ -3,6 +3,8 @@
 May import: verdict, evidence (as data), subjects.ledger, subjects.paged.slots, torch.
 """
 
+import re
+
 import torch
 
 from course_lib.grading.report.verdict import Diagnosis
@@ -14,6 +16,8 @@ STEP = 4099  # between two numbers of a case, so that a rounded one is no other'
 
 # what case.options["far"] says -> (page size, number of the first slot that exists; None: pages are spread over it)
 _FAR = {"slots": (1 << 30, None), "pages": (None, 1 << 28), "offsets": (1 << 29, 1 << 28)}
+
+FAR_TOKENS = ((1 << 30) + 96, (1 << 30) + 128)  # stride_k_token and stride_v_token where far is "tokens"
 
 
 def page_size_of(case):
@@ -51,6 +55,8 @@ def explain(fault, case, evidence):
     begin = f"Right where slots and addresses are small. In the case {case.case.name!r}"
     if case.case.options.get("any_negative"):
         return padding_written(fault, case, begin)
+    if case.case.options.get("far") == "tokens":
+        return _by_far_tokens(fault, case, begin)
     slot = int(case.inputs["slot_mapping"][0])
     stride = case.inputs["k_before"][0].stride(1)
     return Diagnosis(
@@ -61,10 +67,39 @@ def explain(fault, case, evidence):
     )
 
 
+def _by_far_tokens(fault, case, begin):
+    """A token read that is not stored, or the address of the one that is, in 32 bits."""
+    last = case.case.sizes["num_tokens"] - 1
+    block = re.search(r"block \(\d+,(\d+),", fault.message)
+    if block and int(block[1]) < last:
+        words = f"token {block[1]} has slot -1, and one of its rows is read: leave before that. ({fault.message})"
+        return Diagnosis("padding_read", f"{begin} {words}", fault.line)
+    starts = f"{last * FAR_TOKENS[0]:,} of k and {last * FAR_TOKENS[1]:,} of v"
+    return Diagnosis(
+        "int32_overflow",
+        f"{begin} token {last} begins at number {starts}, more than 32 bits hold: the strides of the tokens are long "
+        f"long, and so is what they are multiplied to. ({fault.message})",
+        fault.line,
+    )
+
+
+def _by_far_page(fault):
+    """An access out of bounds in the case of slots beyond 2^31, and nothing wrong elsewhere."""
+    return Diagnosis(
+        "out_of_bounds",
+        "Right where slots are small. In the case of slots beyond 2^31 page_size is 2^30, and stride_page is not "
+        "page_size times the numbers of a slot: keep the slot in a long long before you divide it, and multiply the "
+        f"page by stride_page. ({fault.message})",
+        fault.line,
+    )
+
+
 def _by_layout(fault, case, evidence):
     """Right only where a page is page_size slots long and its slots are rows of all heads."""
     others = [each for each in evidence.failing() if each.comparisons]
-    if case.case.options.get("far") != "slots" or not others or not all(o.case.options.get("hnd") for o in others):
+    if case.case.options.get("far") == "slots" and not others:
+        return _by_far_page(fault)
+    if case.case.options.get("far") != "slots" or not all(o.case.options.get("hnd") for o in others):
         return None
     return Diagnosis(
         "layout_ignored",

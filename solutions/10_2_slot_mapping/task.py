@@ -43,7 +43,7 @@ def inputs(case, gen):
     slots = torch.zeros(1, dtype=torch.int64) if num_tokens == 1 else slots[:num_tokens].clone()
     for token in case.options.get("not_stored", ()):
         slots[token] = NEGATIVE[token % 3] if case.options.get("any_negative") else -1
-    if case.options.get("far"):
+    if case.options.get("far") in ("slots", "pages", "offsets"):
         slots = diagnostics.far_slot(case, slots)
     return {
         "k": _spaced(k.reshape(rows), 1),
@@ -78,9 +78,20 @@ def _run(case, tensors):
     arguments = (Ref("k"), Ref("v"), *pools, Ref("slot_mapping"), case.sizes["head_dim"], page_size)
     arguments += (k.stride(0), v.stride(0), *before.stride()[:3])
     inputs_only = {name: tensors[name] for name in ("k", "v", "slot_mapping")}
+    if case.options.get("far") == "tokens":  # only the last token exists
+        arguments, inputs_only = _far_tokens(case, arguments, inputs_only)
     contents = {"k_pages": before, "v_pages": tensors["v_before"][0]}
     grid = (case.sizes["num_kv_heads"], case.sizes["num_tokens"], 1)
     return Run(case.name, inputs_only, outputs, arguments, grid=grid, block=(32, 1, 1), contents=contents)
+
+
+def _far_tokens(case, arguments, tensors):
+    """The arguments and inputs with k and v of which only the last token exists, that many numbers further on."""
+    last = case.sizes["num_tokens"] - 1
+    strides = dict(zip("kv", diagnostics.FAR_TOKENS, strict=True))
+    tokens = (Ref(name, before=last * stride) for name, stride in strides.items())
+    changed = tensors | {name: tensors[name][last:].clone() for name in strides}
+    return (*tokens, *arguments[2:7], *strides.values(), *arguments[9:]), changed
 
 
 def _written(case, tensors):
@@ -111,6 +122,7 @@ EXERCISE = exercise(
         _case("other negative slots", (6, 2, 32, 3, 3), not_stored=(1, 2), any_negative=True, late=True),
         _case("pages beyond 2^31 numbers", (5, 2, 32, 4, 2), far="pages", late=True),
         _case("a page of more than 2^31 numbers", (5, 2, 32, 4, 2), far="offsets", late=True),
+        _case("tokens more than 2^30 numbers apart", (3, 2, 32, 4, 2), not_stored=(0, 1), far="tokens", late=True),
         _case("gaps between rows, heads, slots and pages", (5, 2, 20, 4, 3), late=True, gaps=True),
         _case("many tokens", (90, 4, 64, 16, 8), ()),
     ),

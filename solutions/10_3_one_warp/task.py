@@ -18,6 +18,7 @@ EXERCISE = exercise(
     __file__,
     cases=(
         *cases.usual(ALL_SCHEDULES, many=(150, 75, 0, 33), many_heads=(4, 2)),
+        cases.case("keys of tiny weight", (300,), 4, (1, 1), schedules=(), late=True, faint=True),
         cases.case("pages of 5", (12, 3), 5, (2, 1), late=True),
         cases.case("pages of 16", (20, 16), 16, (1, 1), late=True),
         cases.case("12,500 tokens", (12_500,), 4, (1, 1), "step", (), late=True, at=12_498, times=60.0),

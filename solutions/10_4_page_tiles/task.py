@@ -18,6 +18,7 @@ EXERCISE = exercise(
     __file__,
     cases=(
         *cases.usual(),
+        cases.case("keys of tiny weight", (128,), 64, (1, 1), late=True, faint=True),
         cases.case("pages of 1", (5, 2), 1, (2, 1), late=True),
         cases.case("pages of 16, head_dim 64", (20, 16), 16, (1, 1), head_dim=64),
         cases.case("pages of 64, head_dim 16", (70,), 64, (2, 1), head_dim=16),

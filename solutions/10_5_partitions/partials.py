@@ -58,12 +58,19 @@ def unread(case, tensors):
 def by_partials(evidence):
     """out and lse are right, and the way to them is not the one of the contract."""
     failing = [case for case in evidence.failing() if case.comparisons]
-    if failing and all(case.case.values == "minus_3000" and _partials_right(case) for case in failing):
+    if failing and all("level" in case.case.options and _partials_right(case) for case in failing):
         return Diagnosis(
             "finite_infinity",
             f"Right for scores near 0, 100 and -100, wrong in the case {failing[0].case.name!r}, where the partials "
-            "are right and their lse lies near -11,250: the reduction takes a finite number for -inf, and this lse is "
+            "are right and their lse lies near -32,512: the reduction takes a finite number for -inf, and this lse is "
             "below it. Only -inf says that a partition has no key.",
+        )
+    if failing and all(_nan_alone(case) for case in failing):
+        return Diagnosis(
+            "reduction_undefined",
+            f"In the case {failing[0].case.name!r} the partials are right, and so is lse, but out is NaN: the "
+            "reduction adds a partition whose weight is 0 and whose partial_out is undefined, and 0 times NaN is NaN. "
+            "Load 0 for the partitions that do not take part: a mask without other=0.0 leaves them undefined.",
         )
     if not failing or not all(case.comparisons[name].passed for case in failing for name in ("out", "lse")):
         return None
@@ -82,16 +89,24 @@ def by_partials(evidence):
             )
     wrong = case.comparisons["counters"]
     b = wrong.index[0]
+    ended = all(not case.first.outputs["counters"].any() for case in failing)
+    reset = " It must still hold num_parts at the end: it was set back to 0, or never counted." if ended else ""
     return Diagnosis(
         "wrong_count",
         f"Everything is right but counters: in the case {case.case.name!r} {int(wrong.expected)} of "
         f"{num_partitions(case.case)} programs of a row take part, for {lens[b]} keys in partitions of {length}, and "
-        f"each counts once; the counter of sequence {b} holds {wrong.got:g}.",
+        f"each counts once; the counter of sequence {b} holds {wrong.got:g}.{reset}",
     )
 
 
 def _partials_right(case):
     return all(case.comparisons[name].passed for name in ("partial_out", "partial_lse"))
+
+
+def _nan_alone(case):
+    """Whether out is NaN for a sequence that has tokens, and all else is right."""
+    others = all(each.passed for name, each in case.comparisons.items() if name != "out")
+    return others and bool(case.first.outputs["out"][case.inputs["seq_lens"] > 0].isnan().any())
 
 
 def _held(case, b, head, part):

@@ -32,7 +32,7 @@ def _accept(case, tensors, outputs):
 EXERCISE = exercise(
     __file__,
     cases=(
-        *(_case(name) for name in traces.FIXED),
+        *(_case(name, page_size=traces.FIXED_PAGE_SIZES.get(name, 4)) for name in traces.FIXED),
         *(_case(name, *sizes) for name, sizes in traces.RANDOM.items()),
     ),
     make_inputs=_inputs,

@@ -82,10 +82,16 @@ FIXED = {
     "out of pages for a copy": [
         (ADD, 0, 0), (APPEND, 0, 22), (FORK, 0, 1), (APPEND, 1, 1), (APPEND, 1, 6), (FREE, 0, 0), (APPEND, 1, 1),
     ],
+    "out of pages, free ones in no order": [  # given back: the first, third, second page
+        *((ADD, name, 0) for name in range(4)), (APPEND, 0, 1), (APPEND, 1, 1), (APPEND, 2, 1), (APPEND, 3, 12),
+        (FREE, 0, 0), (FREE, 2, 0), (FREE, 1, 0), (APPEND, 3, 13), (APPEND, 3, 1), (APPEND, 3, 9),
+    ],
+    "a fork of no token": [(ADD, 0, 0), (FORK, 0, 1), (APPEND, 1, 4), (APPEND, 0, 5), (FREE, 1, 0), (FREE, 0, 0)],
     "a copy and a new page, one free": [
         (ADD, 0, 0), (APPEND, 0, 18), (FORK, 0, 1), (APPEND, 1, 4), (APPEND, 1, 1), (FREE, 0, 0), (APPEND, 1, 6),
     ],
 }  # fmt: skip
+FIXED_PAGE_SIZES = {"a fork of no token": 3}  # 4 in the other fixed traces
 RANDOM = {  # (num_pages, page_size, num_steps) of traces that are drawn
     "random, pages of 4": (12, 4, 80),
     "random, pages of 1": (10, 1, 60),

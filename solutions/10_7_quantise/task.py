@@ -41,6 +41,8 @@ def _inputs(case, gen):
         factor = factor * 1e4
     if case.values == "tiny":
         factor = 1e-30
+    if case.values == "smallest":
+        x, factor = x / x.abs().amax(dim=2, keepdim=True), 1e-32
     if x.numel() == HEAD_DIM:  # one row: no two wrong scales are alike
         x, factor = _one_row(x), 1.0
     slots = torch.randperm(num_pages * page_size - 1, generator=gen)[:num_tokens] + 1
@@ -270,6 +272,7 @@ EXERCISE = exercise(
         _case("a token that is not stored", 5, 2, not_stored=(2,)),
         _case("slot 0", 3, 2, slot_0=True),
         _case("numbers near 1e-30", 5, 2, "tiny"),
+        _case("rows of at most 1e-32", 2, 2, "smallest"),
         _case("other negative slots", 5, 2, not_stored=(1, 2), any_negative=True, late=True),
         _case("slots from 2^32 on", 4, 2, far=True, late=True),
     ),

@@ -171,7 +171,7 @@ EXERCISE = exercise(
         cases.case("falling scores", (15,), heads=(1, 1), values="falling"),
         cases.case("one score of 120", (18,), heads=(1, 1), values="spikes"),
         *cases.ends(),
-        cases.case("scores of -16256", (4, 5), heads=(1, 1), scale=0.25, level=-16256.0, late=True),
+        cases.case("scores of -32,512 and 32,512", (4, 5), scale=0.25, level=cases.LEVEL, late=True),
         cases.case("70 pages of 64", (4475,), 64, (1, 1), "step", late=True, at=4473, times=60.0),
     ),
     make_inputs=_inputs,

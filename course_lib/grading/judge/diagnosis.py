@@ -155,6 +155,9 @@ def _trivial(evidence):
         return None
     for name in ran[0].comparisons:
         outputs = [case.first.outputs[name] for case in ran]
+        others_right = all(each.passed for c in ran for other, each in c.comparisons.items() if other != name)
+        if len(ran[0].comparisons) > 1 and evidence.exercise.rules.get(name) == "exact" and others_right:
+            continue  # a count beside right results: the exercise says more
         if all(bool((out == 0).all()) for out in outputs):
             return Diagnosis(
                 "all_zeros",

@@ -7,6 +7,8 @@ holds, or are -1.
 May import: spec, protocol, magnitude, inputs (by attention.cases), extent, ledger, reference, torch.
 """
 
+import math
+
 import torch
 
 from ....reference import attention, paged
@@ -21,6 +23,8 @@ from . import extent
 
 HEAD_DIM = 32  # of most cases
 SIZES = ("num_heads", "num_kv_heads", "page_size", "seq_len_kv")  # seq_len_kv: of the longest sequence
+LEVEL = -127.0 * 256.0  # -32,512: a byte and a scale hold it; lower ones leave float32 too few digits for lse
+FAINT = (-21.0 * math.log(2.0), -40.0 * math.log(2.0))  # scores of the two halves of the keys after the first
 SPARE = 3  # pages that no sequence holds
 INPUTS = ("q", "k_pages", "v_pages", "block_table", "seq_lens")
 
@@ -29,8 +33,9 @@ def case(name, seq_lens, page_size=4, heads=(2, 1), values="normal", schedules=(
     """A case of sequences with `seq_lens` tokens.
 
     options: hnd, minus_one (-1 past the end of the table), past (in slots without a token), v, head_dim, scale (the
-    softmax_scale; 1 / sqrt(head_dim) without), times (the scores of the distribution), level (of all scores), whole
-    (numbers in q and k), full_last (the first page is the last of the pool), cut, far and gaps (extent.py)
+    softmax_scale; 1 / sqrt(head_dim) without), times (the scores of the distribution), level (of all scores, in odd
+    heads its negative), whole (numbers in q and k), faint (keys of tiny weight after the first), full_last (the first
+    page is the last of the pool), cut, far and gaps (extent.py)
     """
     sizes = dict(zip(SIZES, (*heads, page_size, max(seq_lens)), strict=True))
     return Case(name, sizes, values, options={"seq_lens": tuple(seq_lens), **options}, schedules=schedules, late=late)
@@ -59,7 +64,7 @@ def usual(schedules=("forward", "reverse"), first=("forward",), many=(21, 0, 9),
         case("gaps between pages, slots and heads", (2 * p + 1, 3), p, (2, 2), schedules=first, late=True, gaps=True),
         case("many tokens", many, p, many_heads, schedules=(), late=True),
         *ends(),
-        case("scores near -11000", (p, p + 1), p, values="minus_3000", scale=0.25, times=3.75, whole=True, late=True),
+        case("scores of -32,512 and 32,512", (p, p + 1), p, scale=0.25, level=LEVEL, whole=True, late=True),
     )
 
 
@@ -68,6 +73,7 @@ def ends(head_dim=HEAD_DIM):
     return (
         case("nothing after the last token", (4, 10), cut=True, head_dim=head_dim, late=True),
         case("nothing after a full page", (8,), cut=True, head_dim=head_dim, late=True),
+        case("no token in the last sequence", (3, 0), heads=(1, 1), cut=True, head_dim=head_dim, late=True),
         case("pages from 2^29 on", (6,), heads=(1, 1), far=True, head_dim=head_dim, late=True),
     )
 
@@ -83,6 +89,9 @@ def inputs(case, gen):
     dense["k"][..., -1] *= case.options.get("times", 1.0)
     if case.options.get("level"):
         dense["q"][..., -1], dense["k"][..., -1] = 1.0 / scale(case), case.options["level"]
+        dense["q"][:, 1::2, -1] *= -1.0
+    if case.options.get("faint"):
+        dense |= _faint(case, dense)
     if case.options.get("whole"):  # scores that float32 holds, so that their size costs no precision but the last
         dense |= {name: dense[name].round() for name in "qk"}
     if case.options.get("v_of_head"):
@@ -104,6 +113,15 @@ def inputs(case, gen):
             pages = torch.ones_like(pages)
         tensors[f"{name}_pages"] = pages.transpose(1, 2).contiguous() if case.options.get("hnd") else pages
     return tensors | {"block_table": table, "seq_lens": torch.tensor(lens, dtype=torch.int32)}
+
+
+def _faint(case, dense):
+    """{"q", "k", "v"}: the first key has score 0 and v = 0, all others weigh little, and that times v is 1."""
+    q, (k, v) = torch.zeros_like(dense["q"]), (torch.zeros_like(dense[name]) for name in "kv")
+    q[..., -1], half = 1.0 / scale(case), k.shape[2] // 2
+    for keys, score in zip((slice(1, half), slice(half, None)), FAINT, strict=True):
+        k[:, :, keys, -1], v[:, :, keys] = score, math.exp(-score)
+    return {"q": q, "k": k, "v": v}
 
 
 def _table(case, gen):

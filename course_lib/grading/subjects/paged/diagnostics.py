@@ -17,7 +17,7 @@ from ..softmax.diagnostics import by_shift
 from ..softmax.lse import say_lse
 from . import cases as cases
 from .cases import SLOT_LENS, SLOT_PAGE_SIZE
-from .guesses import by_floor, by_guess
+from .guesses import by_faint, by_floor, by_guess, by_page_size
 from .slots import by_k_rule, by_k_slots, by_lanes, by_slots, by_swapped
 
 KEYS = 2 * TILE
@@ -87,6 +87,7 @@ def diagnose(evidence):
         _by_empty,
         by_guess,
         by_floor,
+        by_faint,
         by_swapped,
         _by_columns,
         by_slots,
@@ -101,6 +102,7 @@ def diagnose(evidence):
         diagnose_attention,
         by_k_slots,
         _by_query,
+        by_page_size,
     )
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 

@@ -1,9 +1,10 @@
 """Where the memory of a case of chapter 10 begins and ends: a pool that ends with a token, pages from 2^29 on, gaps.
 
 A case with options["cut"] ends where its last sequence does: nothing lies behind its last token in the pools, and
-nothing behind its last entry in the table. In a case with options["far"] the pages that exist have numbers from
-`first_page` on, and what lies before them does not exist. There an access past the end, or to an address that did not
-fit into 32 bits, leaves every tensor. Such cases are late: elsewhere the same mistake has a better diagnosis.
+nothing behind its last entry in the table; it may have none. In a case with options["far"] the pages that exist have
+numbers from `first_page` on, and what lies before them does not exist. There an access past the end, or to an address
+that did not fit into 32 bits, leaves every tensor. Such cases are late: elsewhere the same mistake has a better
+diagnosis.
 
 In a case with options["gaps"] NaN lie between the rows, the heads, the slots and the pages of a pool: an address that
 is not made of the strides given leads to other numbers.
@@ -36,9 +37,11 @@ def given(case, tensors, pools=("k_pages", "v_pages")):
     if case.options.get("far"):
         changed["block_table"] = table + first_page(case)
     if case.options.get("cut"):
-        page_size, seq_len = case.sizes["page_size"], int(tensors["seq_lens"][-1])
-        used = -(-seq_len // page_size)
-        slots = int(table[-1, used - 1]) * page_size + (seq_len - 1) % page_size + 1
+        page_size, lens = case.sizes["page_size"], tensors["seq_lens"].tolist()
+        used = -(-lens[-1] // page_size)
+        last = max(b for b, seq_len in enumerate(lens) if seq_len)  # the last sequence that has tokens
+        end = lens[last] - 1
+        slots = int(table[last, end // page_size]) * page_size + end % page_size + 1
         changed["block_table"] = table.flatten()[: (len(table) - 1) * table.shape[1] + used].clone()
         changed |= {name: tensors[name].flatten(0, 1)[:slots].clone() for name in pools}
     return changed
@@ -60,6 +63,10 @@ def explain(fault, case, evidence):
         )
     if case.case.options.get("cut"):
         seq_len, page_size = case.case.options["seq_lens"][-1], case.case.sizes["page_size"]
+        if seq_len == 0 and "block_table" in fault.message:
+            words = "the last sequence has no token, and an entry of the table is read for it"
+            code = "table_past_its_end"
+            return Diagnosis(code, f"In the case {case.case.name!r} {words}. ({fault.message})", fault.line)
         where = f"a sequence of {seq_len} tokens in pages of {page_size}"
         if "block_table" in fault.message:
             return Diagnosis(

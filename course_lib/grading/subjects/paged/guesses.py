@@ -125,35 +125,65 @@ def _grouped(case, tensors, group):
 _OF_HEADS = ("_pages", "_scales")
 
 
-def _score(case):
-    """What the scores of a case far below 0 are near; None for other cases."""
-    return case.options.get("level", -3000.0 * case.options.get("times", 1.0) if case.values == "minus_3000" else None)
-
-
 def by_floor(evidence):
-    """Right but for scores far below a number that stands for minus infinity."""
+    """Right but for scores far below a number that takes the place of minus infinity, or far above another."""
     failing = evidence.failing()
-    if not failing or any(_score(one.case) is None or not one.comparisons for one in failing):
+    if not failing or any("level" not in one.case.options or not one.comparisons for one in failing):
         return None
-    full, partial = set(), set()
+    level, full, partial, high = failing[0].case.options["level"], set(), set(), False
     for one in failing:
         wrong = one.comparisons["lse"].wrong
         if wrong is None:
             return None
-        for row, seq_len in zip(wrong, one.inputs["seq_lens"].tolist(), strict=True):
+        high = high or bool(wrong[:, 1::2].any())
+        for row, seq_len in zip(wrong[:, ::2], one.inputs["seq_lens"].tolist(), strict=True):
             (partial if seq_len % one.case.sizes["page_size"] else full).add(bool(row.any()))
-    score = _score(failing[0].case)
-    start = f"Right for scores near 0, 100 and -100, wrong in the case {failing[0].case.name!r}, near {score:.3g}"
+    start = f"Right for scores near 0, 100 and -100, wrong in the case {failing[0].case.name!r}, near"
+    if high:
+        both = f" and {level:,.0f}" if True in full | partial else ""
+        return Diagnosis("score_bounded", f"{start} {-level:,.0f}{both}: is a score kept below a number?")
     if True in partial and full == {False}:
         return Diagnosis(
             "masked_score_too_high",
-            f"{start}, and there only where the last page is not full: the score of a masked slot is a finite number, "
-            f"which {score:.3g} lies below. It must be -inf.",
+            f"{start} {level:,.0f}, and there only where the last page is not full: the score of a masked slot is a "
+            f"finite number, which {level:,.0f} lies below. It must be -inf.",
         )
     if True in full:
         return Diagnosis(
             "m_starts_too_high",
-            f"{start}, where the last page is full too: m began at a finite number, which {score:.3g} lies below, and "
-            "every exponential is 0. m starts at -inf.",
+            f"{start} {level:,.0f}, where the last page is full too: m began at a finite number, which {level:,.0f} "
+            "lies below, and every exponential is 0. m starts at -inf.",
         )
     return None
+
+
+def by_faint(evidence):
+    """Many keys of tiny weight look as if they were not there."""
+    failing = evidence.failing()
+    if not failing or any(not one.case.options.get("faint") or not one.comparisons for one in failing):
+        return None
+    case = failing[0]
+    name, comparison = case.first_wrong
+    return Diagnosis(
+        "small_weights_dropped",
+        f"In the case {case.case.name!r} the first of {case.case.sizes['seq_len_kv']} keys has score 0 and v = 0, half "
+        f"of the others have the score {cases.FAINT[0]:.4g}, half {cases.FAINT[1]:.4g}, and v of theirs is large. "
+        f"{name} is {comparison.got:.6g}, expected {comparison.expected:.6g}: keys of tiny weight were left "
+        "out, or lost in a sum. They count for what they weigh together.",
+    )
+
+
+def by_page_size(evidence):
+    """Wrong where the page size is no power of two, right below and above."""
+    failing, passing = (
+        [one.case.sizes["page_size"] for one in some] for some in (evidence.failing(), evidence.passing())
+    )
+    if not failing or not passing or any(size & (size - 1) == 0 for size in failing):
+        return None
+    if any(size & (size - 1) for size in passing) or not min(passing) < min(failing) <= max(failing) < max(passing):
+        return None
+    return Diagnosis(
+        "page_size_a_power",
+        f"Right with pages of {min(passing)} and of {max(passing)}, wrong with pages of {failing[0]}: page_size need "
+        "not be a power of two. Divide by it; a shift or a mask of bits is right for powers of two alone.",
+    )
