@@ -2,15 +2,40 @@
 
 import torch
 
-from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
+from course_lib.grading.subjects.flash_attention_2.cases import largest_score
 from course_lib.grading.subjects.flash_attention_2.diagnostics import diagnose_forward
 from course_lib.grading.subjects.limits import by_limit
+from course_lib.grading.subjects.softmax.diagnostics import by_height
 from course_lib.grading.subjects.softmax.library import LIBRARY_SOFTMAX
+
+FAR = 2.0**60  # q = FAR and k = -FAR: all scores are below -1e30
+HEIGHTS = (0.0, 100.0, -100.0, 3000.0, -12000.0)  # of the rows in turn, with "mixed_rows"
+
+
+def _inputs(case, gen):
+    tensors = cases.head_inputs(case, gen)
+    if case.values == "below_1e9":
+        tensors["q"].fill_(FAR)
+        tensors["k"].fill_(-FAR)
+    if case.values == "mixed_rows":
+        q, k = tensors["q"], tensors["k"]
+        q[:, 0], k[:, 0] = torch.tensor(HEIGHTS)[torch.arange(len(q)) % len(HEIGHTS)] * q.shape[1] ** 0.5, 1.0
+    return tensors
+
+
+def _oracle(case, tensors):
+    numbers = cases.oracle()(case, tensors)
+    return numbers | {"lse": numbers["lse"].float().double()} if case.values == "below_1e9" else numbers
+
+
+def _unread(case, tensors):
+    """lse of scores that far below is the score itself."""
+    return {"lse": torch.ones(len(tensors["q"]), dtype=torch.bool)} if case.values == "below_1e9" else {}
 
 
 def _run(case, tensors):
@@ -94,6 +119,7 @@ def _slips(case, right):
 
 def _diagnose(evidence):
     limited = _by_moved(evidence) or by_limit(evidence, seq_len_q="queries", seq_len_kv="keys")
+    limited = limited or by_height(evidence)
     return limited or diagnose_forward(evidence)
 
 
@@ -123,17 +149,22 @@ def _way(case, ledger):
 
 EXERCISE = exercise(
     __file__,
-    cases=cases.head_cases(
-        many_keys=("1,500 keys", 64, 1500, 4, 32, 64),
-        many_queries=("1,500 queries", 1500, 3, 4, 16, 4),
-        long=("long", 113, 203, 16, 24, 32),
+    cases=(
+        *cases.head_cases(
+            many_keys=("1,500 keys", 64, 1500, 4, 32, 64),
+            many_queries=("1,500 queries", 1500, 3, 4, 16, 4),
+            long=("long", 113, 203, 16, 24, 32),
+        ),
+        cases.head_case("rows of different height", 10, 33, values="mixed_rows"),
+        cases.head_case("scores below -1e30", 5, 33, 4, values="below_1e9"),  # 4 columns: the scores are exact
     ),
-    make_inputs=cases.head_inputs,
+    make_inputs=_inputs,
     make_run=_run,
-    oracle=_with_moved(cases.oracle(), torch.float64),
+    oracle=_with_moved(_oracle, torch.float64),
     baseline=_with_moved(cases.baseline(), torch.float32),
     rules={"out": "weights", "lse": "lse", "moved": "exact"},
-    largest_score=magnitude.of_attention(),
+    largest_score=largest_score(),
+    unread=_unread,
     probes=diagnostics.tile_probes(cases.one_torch_head),
     diagnose=_diagnose,
     ledger_rule=_way,

@@ -10,6 +10,7 @@ from course_lib.grading.subjects.flash_attention_2.diagnostics import diagnose_f
 from course_lib.grading.subjects.flash_attention_2.traffic import forward_traffic
 
 SCHEDULES = ("forward", "reverse")
+RISE = 2.2e-4  # of the scores from tile to tile: exp(-RISE) in half precision is 1
 HALF = {"dtype": "float16", "scale": 0.25}  # a power of two: q times it is exact, so it may be taken at either end
 
 
@@ -34,13 +35,20 @@ EXERCISE = exercise(
         flash2.case_of("scores near -100", 5, 45, "minus_100"),
         flash2.case_of("scores near +100", 5, 45, "plus_100"),
         flash2.case_of("scores near -12000", 5, 45, "minus_12000"),
-        flash2.case_of("scores below -1e9", 3, 21, "below_1e9"),
+        flash2.case_of("scores below -1e30", 3, 21, "below_1e9", scale=flash2.FARTHER),
+        flash2.case_of("weights below 1e-6", 3, 37, "zeros", light=-14.2, v_shift=1e6),
+        flash2.case_of("half, scores below -1e9", 1, 21, "below_1e9", **HALF),
+        late(flash2.case_of("half, v near 4000", 1, 21, "zeros", v_shift=4000.0, **HALF)),
         flash2.case_of("one score of 120", 9, 50, "spikes"),
         late(flash2.case_of("several batches", 35, 21, heads=(3, 2, 1))),
         late(flash2.case_of("groups of three", 2, 18, heads=(2, 6, 2))),
         late(flash2.case_of("half, ragged", 37, 53, **HALF)),
         flash2.case_of("half, scores near +100", 5, 45, "plus_100", **HALF),
-        late(flash2.case_of("half, small values after large ones", 3, 1040, "zeros", v_fades=True, long=True, **HALF)),
+        late(
+            flash2.case_of(
+                "half, small values after large ones", 3, 1040, "zeros", v_fades=True, rise=RISE, long=True, **HALF
+            )
+        ),
         late(flash2.case_of("one query, 4200 keys", 1, 4200, block_m=16, block_n=128, long=True)),
     ),
     make_inputs=flash2.forward_inputs,

@@ -144,8 +144,8 @@ EXERCISE = exercise(
     cases=(
         flash2.case_of("one query, one key", 1, 1, schedules=SCHEDULES),
         flash2.case_of("square", 33, 33, schedules=SCHEDULES),
-        flash2.case_of("more keys than queries", 37, 53, heads=(1, 2, 1)),
-        flash2.case_of("more queries than keys", 70, 20),
+        flash2.case_of("more keys than queries", 37, 54, heads=(1, 2, 1)),
+        flash2.case_of("more queries than keys", 90, 65),
         flash2.case_of("two queries, head_dim 9", 2, 45, head_dim=9),
         flash2.case_of("tiles of 32 queries", 70, 53, block_m=32),
         flash2.case_of("tiles of 64 queries", 70, 75, block_m=64),

@@ -1,12 +1,11 @@
 """07.5 The gradient of v, from recomputed weights: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import Probe, exercise, late
 from course_lib.grading.subjects.flash_attention_2 import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
 from course_lib.grading.subjects.flash_attention_2 import weights as weights
-from course_lib.grading.subjects.flash_attention_2.cases import block_n_of
+from course_lib.grading.subjects.flash_attention_2.cases import block_n_of, largest_score
 from course_lib.grading.subjects.flash_attention_2.looks import first_looks
 from course_lib.grading.subjects.flash_attention_2.traffic import macs, products
 from course_lib.grading.subjects.ledger.moved import moved
@@ -64,6 +63,7 @@ EXERCISE = exercise(
     cases=(
         gradients.backward_case("one query, one key", 1, 1),
         *gradients.COMMON,
+        gradients.made_case("weights below 1e-6", 1, 3, causal=False, options={"light": True}, lse=14.15, d_out=1e6),
         late(gradients.fading_case("half, group of five", 1, 1, ("d_out", "heads"), (1, 5, 1))),
         late(gradients.fading_case("half, 80 queries", 80, 1, ("d_out", "rows"))),
     ),
@@ -72,7 +72,7 @@ EXERCISE = exercise(
     oracle=gradients.oracle("d_v"),
     baseline=gradients.baseline("d_v"),
     rules={"d_v": "backward"},
-    largest_score=magnitude.of_attention(),
+    largest_score=largest_score(causal=None),
     terms=gradients.terms("d_v"),
     probes=(
         pairs.pairs_probe("pairs", d_v=0),

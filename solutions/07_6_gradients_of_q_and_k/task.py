@@ -1,13 +1,12 @@
 """07.6 The gradients of q and k: what the judge runs."""
 
-from course_lib.grading.exercise import magnitude
 from course_lib.grading.exercise.spec import Probe, exercise, late
 from course_lib.grading.subjects.flash_attention import masks as masks
 from course_lib.grading.subjects.flash_attention_2 import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
 from course_lib.grading.subjects.flash_attention_2 import pairs as pairs
 from course_lib.grading.subjects.flash_attention_2 import weights as weights
-from course_lib.grading.subjects.flash_attention_2.cases import block_m_of, block_n_of
+from course_lib.grading.subjects.flash_attention_2.cases import block_m_of, block_n_of, largest_score
 from course_lib.grading.subjects.flash_attention_2.looks import first_looks
 from course_lib.grading.subjects.flash_attention_2.traffic import macs, products
 from course_lib.grading.subjects.ledger.moved import moved
@@ -92,7 +91,7 @@ EXERCISE = exercise(
     oracle=gradients.oracle("d_q", "d_k"),
     baseline=gradients.baseline("d_q", "d_k"),
     rules={"d_q": "backward", "d_k": "backward"},
-    largest_score=magnitude.of_attention(),
+    largest_score=largest_score(causal=None),
     terms=gradients.terms("d_q", "d_k"),
     probes=(
         pairs.pairs_probe("pairs", **COLUMNS),

@@ -18,7 +18,7 @@ from .walk import FALL, PROBE_TILES, STEP, case
 TILE = 16
 BUILD = ("float16", 64, TILE, 2, 2)
 NUM_KEYS = TILE * PROBE_TILES
-MASKED_Q, MASKED_KV = 40, 53  # causal: row r may see r + 14 keys
+MASKED_Q, MASKED_KV = 40, 54  # causal: row r may see r + 15 keys; row 0 all but the last of tile 0
 OFFSET, LAST = MASKED_KV - MASKED_Q, (MASKED_KV - 1) // TILE * TILE  # LAST: first key of the tile before the loop
 
 

@@ -15,7 +15,7 @@ from ...processes.protocol import Ref, Run
 from ..attention.cases import scale_of
 from ..flash_attention import cases as cases
 from ..flash_attention.cases import BLOCK_M, BLOCK_N
-from .cases import constexprs
+from .cases import FAR, FARTHER, constexprs
 
 HEAD_DIM, BLOCK_D = 20, 32
 ROOT = HEAD_DIM**0.5
@@ -48,6 +48,9 @@ def backward_inputs(case, gen):
         return _made(tensors, **case.options["made"])
     dtype = tensors["q"].dtype
     tensors["v"] += case.options.get("v_shift", 0.0)
+    if case.values == "below_1e9":
+        tensors["q"].fill_(FAR)
+        tensors["k"].fill_(-FAR)
     scale = scale_of(case, case.sizes["head_dim"])
     if case.options.get("low_by_q"):  # not by k, whose -12000 would make any tolerance of d_q large
         tensors["q"][..., -1], tensors["k"][..., -1] = -12000.0 / scale, 1.0
@@ -56,12 +59,12 @@ def backward_inputs(case, gen):
     return tensors | {"d_out": d_out, "out": out.to(dtype), "lse": lse.to(torch.float32)}
 
 
-def _made(tensors, *, score=0.0, lse=0.0, v=1.0, out=0.0, numbered="", fades=()):
+def _made(tensors, *, score=0.0, lse=0.0, v=1.0, out=0.0, d_out=1.0, numbered="", fades=()):
     """Four columns carry everything, all others are 0.
 
     q: column 0 is sqrt(d), so that d_k's column 0 is a sum of d_S. k: column 1 is sqrt(d), so that d_q's column 1 is
-    one, too. The last columns of q and k make every scaled score `score`. d_out: column 0 is 1, v and out hold `v` and
-    `out` there, so that d_P = v and D = out, and d_v's column 0 is a sum of P.
+    one, too. The last columns of q and k make every scaled score `score`. d_out: column 0 is `d_out`, v and out hold
+    `v` and `out` there, so that with d_out = 1 d_P = v and D = out, and d_v's column 0 is a sum of P.
 
     numbered: names of tensors ("q", "k", "d_out") whose column is multiplied by a number of its head: 2^(h + 4 b) for
     query heads, 10 b + h for key-value heads.
@@ -73,7 +76,7 @@ def _made(tensors, *, score=0.0, lse=0.0, v=1.0, out=0.0, numbered="", fades=())
     made |= {name: torch.zeros(shape_kv) for name in ("k", "v")}
     made["q"][..., 0], made["k"][..., 1] = ROOT, ROOT
     made["q"][..., -1], made["k"][..., -1] = ROOT, score
-    made["d_out"][..., 0], made["v"][..., 0], made["out"][..., 0] = 1.0, v, out
+    made["d_out"][..., 0], made["v"][..., 0], made["out"][..., 0] = d_out, v, out
     batch, head = torch.arange(shape_q[0])[:, None], torch.arange(shape_q[1])[None, :]
     powers = 2.0 ** (head + 4 * batch)
     numbers = (10.0 * batch + head)[:, : shape_kv[1]]
@@ -155,6 +158,7 @@ COMMON = (
     late(backward_case("1100 queries", 1100, 3, block_m=128, causal=False, long=True)),
     late(backward_case("1100 keys", 3, 1100, block_n=128, causal=False, long=True)),
     backward_case("scores near -12000", 9, 18, "minus_12000"),
+    backward_case("scores below -1e30", 5, 7, "below_1e9", scale=FARTHER),
     backward_case("scores near -100", 32, 33, "minus_100"),
     backward_case("scores near +100", 32, 33, "plus_100"),
     backward_case("one score of 120", 32, 20, "spikes", causal=False),

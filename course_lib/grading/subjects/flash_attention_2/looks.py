@@ -13,6 +13,7 @@ def first_looks(evidence, rounded):
         lambda: pairs.by_undefined(evidence),
         lambda: by_fading(evidence),
         lambda: by_groups(evidence),
+        lambda: diagnostics.by_threshold(evidence),
         lambda: diagnostics.by_rounding(evidence, rounded),
         lambda: diagnostics.by_length(evidence),
         lambda: diagnostics.by_finite_infinity(evidence),

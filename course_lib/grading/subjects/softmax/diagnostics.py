@@ -80,7 +80,7 @@ def by_shift(evidence, **_):
     low = [case for case in evidence.failing() if case.case.values.startswith("minus_")]
     low = sorted(low, key=lambda case: int(case.case.values.removeprefix("minus_")))
     low = [case for case in low if _plainly_wrong(case)] or low
-    if spikes and not high and not low:
+    if spikes and not high and not low and _plainly_wrong(spikes[0]):
         return Diagnosis(
             "tile_local_max",
             "Right while all scores are alike, also near -100 and +100; with one score "
@@ -89,7 +89,7 @@ def by_shift(evidence, **_):
             "maximum of the new "
             "scores), not the new scores' maximum alone.",
         )
-    if high:
+    if high and _plainly_wrong(high[0]):
         got = _first_bad(high[0])
         return Diagnosis(
             "no_max",
@@ -119,7 +119,9 @@ def _too_high(case):
         "m_starts_too_high",
         f"Right for scores near 0 and near +100; near -{height} the result is {_first_bad(case)}: m is higher than any "
         f"score, so every exponential is about exp(-{height}) = 0. m starts at -inf, and no finite number takes its "
-        "place (FLT_MIN is the smallest positive number, not the lowest).",
+        "place (FLT_MIN is the smallest positive number, not the lowest)."
+        + " Nor do several rows share a maximum: that of a row past the end is 0."
+        * ("seq_len_q" in case.case.sizes),
     )
 
 
