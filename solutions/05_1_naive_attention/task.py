@@ -106,7 +106,7 @@ EXERCISE = exercise(
     cases=(
         blocks.case("one of everything", (1, 1, 1, 1, 1, 1), schedules=ALL_SCHEDULES),
         blocks.case("one head", (1, 1, 1, 5, 9, 8), schedules=ALL_SCHEDULES),
-        blocks.case("ragged", (1, 2, 2, 3, 37, 20), schedules=ALL_SCHEDULES, scale=0.3),
+        blocks.case("ragged", (1, 2, 2, 3, 37, 21), schedules=ALL_SCHEDULES, scale=0.3),
         blocks.case("one key more than threads", (1, 1, 1, 3, blocks.BLOCK + 1, 16), schedules=("forward", "reverse")),
         blocks.case("blocks of 128 threads", (1, 1, 1, 2, 150, 70), scale=0.05, block=128),
         blocks.case("more queries than keys", (1, 2, 2, 13, 5, 72), schedules=("forward",)),
@@ -114,7 +114,7 @@ EXERCISE = exercise(
         blocks.case("one query, many keys", (1, 2, 2, 1, 200, 16), scale=0.5),
         blocks.case("13,000 keys", (1, 1, 1, 1, 13_000, 2)),
         blocks.case("13,000 columns", (1, 1, 1, 1, 2, 13_000), every=100, scale=0.125),
-        blocks.case("rising scores", (1, 1, 1, 2, 131, 32), "rising"),
+        blocks.case("rising scores", (1, 1, 1, 2, 131, 33), "rising"),
         blocks.case("scores near -100", (1, 1, 1, 3, 45, 32), "minus_100"),
         blocks.case("scores near -12000", (1, 1, 1, 3, 70, 8), "minus_12000", scale=0.3),
         blocks.case("scores near +100, blocks of 32", (1, 1, 1, 3, 45, 32), "plus_100", scale=0.3, block=32),
