@@ -17,11 +17,14 @@ WORDS = {
     "minus_100": "scores near -100",
     "minus_3000": "scores near -3000",
     "minus_12000": "scores near -12000",
+    "minus_12990": "scores near -12990",
     "minus_100000": "scores near -100,000",
+    "minus_16000": "scores near a number from -13,500 to -16,000",
     "minus_50000": "scores near -50000",
     "below_1e9": "all scores equal, below -1e9",
     "plus_100": "scores near +100",
     "plus_12000": "scores near +12000",
+    "plus_16000": "scores near a number from 13,500 to 16,000",
     "mixed_rows": "rows near 0, +100, -100, +3000 and -12000 in turn",
     "spikes": "one score of 120 a row",
     "masked": "some scores -inf, one row all -inf",
@@ -78,6 +81,11 @@ def _slope(x, direction):
     return direction * columns + (0.4 * step * x.clamp(-1, 1))
 
 
+def _far(gen):
+    """A number from 13,500 to 16,000; float32 rounds scores above so coarsely that no weight can be judged by them."""
+    return 13_500.0 + 2_500.0 * torch.rand((), generator=gen)
+
+
 def _heights(x):
     """(..., 1): in turn, row by row."""
     rows = torch.arange(x[..., 0].numel()).reshape(*x.shape[:-1], 1)
@@ -112,6 +120,9 @@ _SHAPERS = {
     "minus_100": lambda x, gen: x - 100.0,
     "minus_3000": lambda x, gen: 4.0 * x - 3000.0,
     "minus_100000": lambda x, gen: x - 100_000.0,  # below -65504, the lowest half, too
+    "minus_12990": lambda x, gen: x - 12990.0,  # close to a limit of 13,000
+    "minus_16000": lambda x, gen: x - _far(gen),
+    "plus_16000": lambda x, gen: x + _far(gen),
     "minus_12000": lambda x, gen: x - 12000.0,  # below the numbers that people take for -inf
     "minus_50000": lambda x, gen: 4.0 * x - 50000.0,  # below the numbers that people take for -inf
     "below_1e9": lambda x, gen: torch.full_like(x, -(2.0**32)),

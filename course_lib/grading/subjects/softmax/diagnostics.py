@@ -105,12 +105,12 @@ def by_shift(evidence, **_):
 def _too_high(case):
     """Diagnosis of a maximum that stays above the low scores of a case."""
     height = case.case.values.removeprefix("minus_")
-    if height == "12000":
+    if int(height) in range(12_000, 20_000):
         return Diagnosis(
             "m_starts_too_high",
-            f"Right for scores near 0, -100 and +100; near -12000 the result is {_first_bad(case)}. A number such as "
-            "-1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the largest. Only "
-            "-inf itself is below every score.",
+            f"Right for scores near 0, -100 and +100; near -{height} the result is {_first_bad(case)}. A number such "
+            "as -1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the largest; or "
+            "scores below such a number count as masked. Only -inf itself is below every score.",
         )
     return Diagnosis(
         "m_starts_too_high",
