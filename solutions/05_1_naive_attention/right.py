@@ -75,4 +75,16 @@ ANSWERS = [
             ("probs_row[key] /= l;", "probs_row[key] *= 1.0f / l;"),
         ),
     ),
+    Right(
+        "one thread adds up the exponentials",
+        (
+            (
+                "    const float l = block_sum(l_thread, reduce_smem);\n",
+                "    __syncthreads();\n    if (threadIdx.x == 0) {\n        l_thread = 0.0f;\n"
+                "        for (int key = 0; key < seq_len_kv; ++key) l_thread += probs_row[key];\n"
+                "        reduce_smem[0] = l_thread;\n    }\n    __syncthreads();\n"
+                "    const float l = reduce_smem[0];\n",
+            ),
+        ),
+    ),
 ]

@@ -37,7 +37,22 @@ def _diagnose(evidence):
         found = found or (say_rows(name, seen) if seen else None)
         if found is None and seen:
             found = _say_empty(seen, seq_len_q, seq_len_kv, causal)
-    return found or say_heads(evidence.readings.get("k head map"), "k")
+    return found or say_heads(evidence.readings.get("k head map"), "k") or _by_empty_lse(evidence.failing())
+
+
+def _by_empty_lse(failing):
+    """Rows that see no key have a wrong lse, and nothing else is wrong."""
+    for case in failing:
+        wrong = case.comparisons["lse"].wrong
+        if not case.comparisons["out"].passed or wrong is None or bool((wrong & ~case.ref["lse"].isneginf()).any()):
+            return None
+    if not failing:
+        return None
+    got = failing[0].first.outputs["lse"][failing[0].comparisons["lse"].wrong][0].item()
+    return Diagnosis(
+        "masked_row",
+        f"Right but for rows that see no key (case {failing[0].case.name!r}): their lse must be -inf and is {got:.4g}.",
+    )
 
 
 def _say_empty(seen, seq_len_q, seq_len_kv, causal):
@@ -69,6 +84,7 @@ EXERCISE = exercise(
         blocks.case("4 heads on 2", (1, 4, 2, 3, 9, 8), schedules=ALL_SCHEDULES),
         blocks.case("6 heads on 3, two batch entries", (2, 6, 3, 4, 7, 8), schedules=("forward", "random")),
         blocks.case("8 heads on 1", (2, 8, 1, 2, 20, 4), schedules=("forward",)),
+        blocks.case("9 heads on 9, five batch entries", (5, 9, 9, 1, 20, 80)),  # over 65,536 numbers of k
         blocks.case("6 heads on 2", (2, 6, 2, 2, 9, 4)),
         blocks.case("10 heads on 2, causal", (2, 10, 2, 3, 9, 4), causal=1, scale=0.9),
         blocks.case("one query, causal", (2, 4, 2, 1, 9, 4), causal=1),
@@ -76,9 +92,10 @@ EXERCISE = exercise(
         blocks.case("causal, square", (1, 2, 1, 5, 5, 8), causal=1, schedules=ALL_SCHEDULES),
         blocks.case("causal, 2 rows and 5 keys", (1, 2, 2, 2, 5, 8), causal=1, schedules=("forward",)),
         blocks.case("causal, more queries than keys", (2, 2, 1, 9, 5, 8), causal=1, schedules=("forward", "reverse")),
-        blocks.case("causal, ragged", (2, 4, 2, 3, 70, 20), causal=1),
+        blocks.case("causal, 9 queries and 2 keys", (1, 2, 1, 9, 2, 8), causal=1),
+        blocks.case("causal, ragged", (2, 4, 2, 3, 70, 21), causal=1),
         blocks.case("causal, scores near -100", (1, 4, 2, 3, 53, 32), "minus_100", causal=1),
-        blocks.case("rising scores", (1, 4, 2, 2, 131, 32), "rising"),
+        blocks.case("rising scores", (1, 4, 2, 2, 131, 33), "rising"),
     ),
     make_inputs=blocks.inputs,
     make_run=_run,

@@ -103,7 +103,7 @@ EXERCISE = exercise(
         _case("8192 tokens, 32 heads on 8", 1, 32, 8, 8192, 8192, 128, 2),
         _case("all sizes different, 1 byte", 3, 10, 2, 7, 17, 13, 1),
         _case("more queries than keys, 8 bytes", 5, 12, 3, 41, 19, 11, 8),
-        _case("100,003 queries and 99,991 keys", 3, 30, 6, 100_003, 99_991, 113, 2),
+        _case("100,003 queries and 99,991 keys", 3, 30, 10, 100_003, 99_991, 113, 2),
     ),
     make_inputs=lambda case, gen: {},
     make_run=_run,

@@ -17,8 +17,9 @@ WORDS = {
     "minus_100": "scores near -100",
     "minus_3000": "scores near -3000",
     "minus_12000": "scores near -12000",
+    "minus_12990": "scores near -12990",
     "minus_100000": "scores near -100,000",
-    "minus_50000": "scores near -50000",
+    "minus_16000": "scores near a number from -13,500 to -16,000",
     "minus_13000": "scores from -13000 up, half of them -13000",
     "minus_60000": "scores from -60000 up, half of them -60000",
     "below_1e9": "all scores equal, below -1e9",
@@ -26,6 +27,7 @@ WORDS = {
     "plus_12000": "scores near +12000",
     "plus_13000": "scores up to +13000, half of them +13000",
     "plus_60000": "scores up to +60000, half of them +60000",
+    "plus_16000": "scores near a number from 13,500 to 16,000",
     "mixed_rows": "rows near 0, +100, -100, +3000 and -12000 in turn",
     "spikes": "one score of 120 a row",
     "masked": "some scores -inf, one row all -inf",
@@ -80,6 +82,11 @@ def _slope(x, direction):
     columns = torch.linspace(-8.0, 8.0, x.shape[-1]) if x.shape[-1] > 1 else torch.zeros(1)
     step = 16.0 / max(x.shape[-1] - 1, 1)
     return direction * columns + (0.4 * step * x.clamp(-1, 1))
+
+
+def _far(gen):
+    """A number from 13,500 to 16,000; float32 rounds scores above so coarsely that no weight can be judged by them."""
+    return 13_500.0 + 2_500.0 * torch.rand((), generator=gen)
 
 
 def _heights(x):
@@ -140,8 +147,10 @@ _SHAPERS = {
     "minus_100": lambda x, gen: x - 100.0,
     "minus_3000": lambda x, gen: 4.0 * x - 3000.0,
     "minus_100000": lambda x, gen: x - 100_000.0,  # below -65504, the lowest half, too
+    "minus_12990": lambda x, gen: x - 12990.0,  # close to a limit of 13,000
+    "minus_16000": lambda x, gen: x - _far(gen),
+    "plus_16000": lambda x, gen: x + _far(gen),
     "minus_12000": lambda x, gen: x - 12000.0,  # below the numbers that people take for -inf
-    "minus_50000": lambda x, gen: 4.0 * x - 50000.0,  # below the numbers that people take for -inf
     "minus_13000": lambda x, gen: _at_limit(x, -13000.0),
     "minus_60000": lambda x, gen: _at_limit(x, -60000.0),
     "plus_13000": lambda x, gen: _at_limit(x, 13000.0),

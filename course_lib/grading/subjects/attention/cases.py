@@ -1,7 +1,8 @@
 """Inputs for exercises about attention: q, k and v whose *scaled* scores follow a distribution of exercise/inputs.py.
 
 The last column of q is 1 / softmax_scale and that of k holds the wanted scores; the other columns add noise. So the
-scores are what the case's name says as long as the answer multiplies by softmax_scale, and only then.
+scores are what the case's name says as long as the answer multiplies by softmax_scale, and only then. Scores N(0, 1)
+come from the noise of all columns, so that the last one counts, too.
 
 May import: spec, inputs, torch.
 """
@@ -31,12 +32,11 @@ def qkv(case, gen, q_shape, kv_shape):
     """
     head_dim, num_keys = kv_shape[-1], kv_shape[-2]
     q, k = (inputs.normal(shape, "float32", gen) for shape in (q_shape, kv_shape))
-    wanted = _scores_by_key(case, num_keys, gen, alone=head_dim == 1)
     if case.values in _FLAT:
         q = torch.zeros_like(q)
-    if case.values != "zeros":
+    if case.values != "zeros" and not (case.values == "normal" and head_dim > 1):
         q[..., -1] = 1.0 / scale_of(case, head_dim)
-        k[..., -1] = wanted
+        k[..., -1] = inputs.scores(case.values, (num_keys,), "float32", gen, at=case.options.get("at", 0))
     v = values_of(case.options.get("v", "normal"), kv_shape, gen)
     return {name: tensor.to(getattr(torch, case.dtype)) for name, tensor in (("q", q), ("k", k), ("v", v))}
 
@@ -44,13 +44,6 @@ def qkv(case, gen, q_shape, kv_shape):
 def scale_of(case, head_dim):
     """The softmax_scale of a case: options["scale"], else head_dim**-0.5."""
     return case.options.get("scale", head_dim**-0.5)
-
-
-def _scores_by_key(case, num_keys, gen, *, alone):
-    """(num_keys,) what each key's scaled score is moved by; the noise of the other columns comes on top."""
-    if case.values == "normal" and not alone:
-        return torch.zeros(num_keys)
-    return inputs.scores(case.values, (num_keys,), "float32", gen, at=case.options.get("at", 0))
 
 
 def values_of(kind, shape, gen):

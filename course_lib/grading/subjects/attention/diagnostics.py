@@ -22,7 +22,8 @@ def near(value, target, close=CLOSE):
 
 def diagnose_attention(evidence):
     """Diagnosis of a failing attention, or None."""
-    looks = (_by_unity, _by_keys, _by_slope, by_other_scale, _by_stagnation, _by_single_key, _by_size)
+    looks = (_by_unity, _by_keys, _by_slope, by_other_scale, _by_stagnation, _by_single_key)
+    looks += (by_scores_limited, _by_size)
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
 
 
@@ -217,11 +218,29 @@ def _by_single_key(evidence):
 
 
 def _is_plain_mean(case):
-    """Whether the output of a case with one row of queries for each row of keys is the mean of all rows of v."""
+    """Whether every row of the output is the mean of all rows of v, which has as many heads."""
     if not case.ran or "out" not in case.first.outputs or "v" not in case.inputs:
         return False
     out, mean = case.first.outputs["out"].double(), case.inputs["v"].double().mean(dim=-2)
+    if out.dim() > mean.dim():
+        mean = mean.unsqueeze(-2).expand(*mean.shape[:-1], out.shape[-2], mean.shape[-1])
     return out.shape == mean.shape and bool(((out - mean).abs() <= CLOSE * mean.abs().max()).all())
+
+
+def by_scores_limited(evidence):
+    """Right for ordinary scores, and the plain mean of v for large ones."""
+    if evidence.failing("normal"):
+        return None
+    case = next((c for c in evidence.failing() if c.case.values.startswith(("plus_", "minus_", "spikes"))), None)
+    if case is None or not _is_plain_mean(case):
+        return None
+    got, expected = worst_element(case)
+    return Diagnosis(
+        "scores_limited",
+        f"Right for scores near 0; in the case {case.case.name!r} comes {got:.4g} instead of {expected:.4g}, the plain "
+        "mean of v: scores that large are all taken for equal. Are they cut off at some number (clamp)? Subtract the "
+        "largest score instead; then exp gets nothing above 0.",
+    )
 
 
 def _by_size(evidence):
@@ -235,12 +254,6 @@ def _by_size(evidence):
         return None
     got, expected = worst_element(case)
     said = f"in the case {case.case.name!r} comes {got:.4g} instead of {expected:.4g}"
-    if _is_plain_mean(case):
-        return Diagnosis(
-            "scores_limited",
-            f"Right for scores near 0; {said}, the plain mean of v: scores that large are all taken for equal. Are "
-            "they cut off at some number (clamp)? Subtract the largest score instead; then exp gets nothing above 0.",
-        )
     if high and math.isfinite(got) and got != 0.0:
         return Diagnosis(
             "large_scores",

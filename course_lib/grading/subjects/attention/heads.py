@@ -25,9 +25,9 @@ _RULES = (
      "that is one key of the future; the last visible key is q_row + seq_len_kv - seq_len_q itself"),
     ("causal_top_left", lambda q, n, keys: min(q + 1, keys),
      "the mask is aligned to the top left. The last query sees every key: add seq_len_kv - seq_len_q"),
+    ("causal_missing", lambda q, n, keys: keys, "every key counts, those of the future too"),
     ("causal_reversed", lambda q, n, keys: min(max(q - keys + n + 1, 0), keys),
      "the offset has the wrong sign; it is seq_len_kv - seq_len_q"),
-    ("causal_missing", lambda q, n, keys: keys, "every key counts, those of the future too"),
 )  # fmt: skip
 
 
@@ -57,7 +57,8 @@ def say_rows(name, seen):
     if not causal:
         return Diagnosis("mask_always", f"{start}: with causal = 0 every row sees every key.")
     for code, rule, reason in _RULES:
-        if all(right[q] < 1 or near(seen[q], max(rule(q, seq_len_q, seq_len_kv), 0)) for q in range(seq_len_q)):
+        expected = [max(rule(q, seq_len_q, seq_len_kv), 0) for q in range(seq_len_q)]
+        if all(near(seen[q], expected[q]) or right[q] < 1 and not seen[q] > 0 for q in range(seq_len_q)):
             return Diagnosis(code, f"{start}: {reason}.")
     return Diagnosis("wrong_keys", f"{start}.")
 
@@ -116,4 +117,6 @@ def say_heads(reading, of=""):
     if all(near(got[i][j], right[b, h]) for (i, j), (h, b) in zip(pairs, sources, strict=True)):
         reason = "the rows are numbered head * batch_size + batch; row batch * num_heads + head is right"
         return Diagnosis("rows_transposed", f"{start}: {reason}.")
+    if not all(near(value, max(round(value), 1)) for row in got for value in row if math.isfinite(value)):
+        return None  # no number of a head: something else is wrong
     return Diagnosis("wrong_heads", f"{start}.")

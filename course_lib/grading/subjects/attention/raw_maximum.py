@@ -25,6 +25,7 @@ def by_raw_maximum(evidence, output):
         "raw_maximum",
         f"Right for scores near 0; in the case {low.case.name!r} comes NaN, exp of a large number, and in the case "
         f"{high.case.name!r} no weight is above 0: what was subtracted lies below the scores near -100 and far above "
-        "those near +100, as the maximum of the scores before they are multiplied by softmax_scale does. Take the "
-        "maximum of the scaled scores.",
+        "those near +100, as the maximum of the scores before they are multiplied by softmax_scale does: take the "
+        "maximum of the scaled scores. exp(score) * exp(-m) gives the same, since each factor alone leaves float32: "
+        "take one exponential, of score - m.",
     )

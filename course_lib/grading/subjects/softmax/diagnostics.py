@@ -108,12 +108,12 @@ def _too_high(case):
     got, expected = worst_element(case)
     if got == -math.inf and math.isfinite(expected):
         return _log_of_zero(height, expected)
-    if height in ("12000", "13000", "60000"):
+    if int(height) in range(12_000, 100_000):
         return Diagnosis(
             "m_starts_too_high",
             f"Right for scores near 0, -100 and +100; near -{height} the result is {_first_bad(case)}. A number such "
-            "as -1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the largest. Only "
-            "-inf itself is below every score.",
+            "as -1e4 stands for -inf, where m starts or as the score of a masked key, and here it is the largest; or "
+            "scores below such a number count as masked. Only -inf itself is below every score.",
         )
     return Diagnosis(
         "m_starts_too_high",
