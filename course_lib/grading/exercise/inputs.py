@@ -24,6 +24,9 @@ WORDS = {
     "plus_12000": "scores near +12000",
     "mixed_rows": "rows near 0, +100, -100, +3000 and -12000 in turn",
     "spikes": "one score of 120 a row",
+    "two_high": "two scores between 100 and 110 a row, 1 apart",
+    "high_by_14": "one score of 0 a row, the others near -14",
+    "high_by_17": "one score of 0 a row, the others near -17",
     "masked": "some scores -inf, one row all -inf",
     "leading_masked": "rows that start with -inf",
     "ending": "wide rows, -inf up to their last third",
@@ -89,6 +92,19 @@ def _spikes(x, gen):
     return x.scatter(-1, where, 120.0)  # exp(120) is more than float32 holds
 
 
+def _two_high(x, gen):
+    """Both overflow in exp, and yet their weights differ."""
+    where = torch.rand(x.shape, generator=gen).topk(2).indices
+    high = 100.0 + 9.0 * torch.rand((*x.shape[:-1], 1), generator=gen)
+    return x.scatter(-1, where, torch.cat([high, high + 1.0], dim=-1))
+
+
+def _one_high(x, gen, depth):
+    """Thousands of small weights count beside a large one: no threshold may leave them out."""
+    where = torch.randint(x.shape[-1], (*x.shape[:-1], 1), generator=gen)
+    return (0.25 * x - depth).scatter(-1, where, 0.0)
+
+
 def _masked(x, gen):
     """About a third of the scores -inf, the first row entirely (a single row keeps its first score)."""
     keep = torch.rand(x.shape, generator=gen) < 0.65
@@ -119,6 +135,9 @@ _SHAPERS = {
     "plus_12000": lambda x, gen: x + 12000.0,
     "mixed_rows": lambda x, gen: x + _heights(x),
     "spikes": _spikes,
+    "two_high": _two_high,
+    "high_by_14": lambda x, gen: _one_high(x, gen, 14.0),
+    "high_by_17": lambda x, gen: _one_high(x, gen, 17.0),  # each is lost beside a sum of 1: for sums that are shared
     "masked": _masked,
     "leading_masked": _leading_masked,
     "ending": _leading_masked,  # a long row whose sum has few terms, so that one thread adds them up as precisely
