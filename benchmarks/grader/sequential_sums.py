@@ -59,14 +59,10 @@ class SequentialSums(TorchDispatchMode):
 
 
 def long_cases(exercise):
-    """[(number, Case)] of the cases whose tolerance is for long sums that one thread may make.
-
-    The option "in_parts" says that the contract divides the sum: small terms meet a large one in a few parts alone.
-    """
+    """[(number, Case)] of the cases whose tolerance is for long sums."""
     if set(exercise.rules.values()) <= set(EXACT):
         return []
-    long = [(n, case) for n, case in enumerate(exercise.cases) if max(case.sizes.values(), default=0) >= LEAST]
-    return [(n, case) for n, case in long if not case.options.get("in_parts")]
+    return [(n, case) for n, case in enumerate(exercise.cases) if max(case.sizes.values(), default=0) >= LEAST]
 
 
 def ratios(exercise, number, case, seed):

@@ -25,8 +25,8 @@ WORDS = {
     "mixed_rows": "rows near 0, +100, -100, +3000 and -12000 in turn",
     "spikes": "one score of 120 a row",
     "two_high": "two scores between 100 and 110 a row, 1 apart",
+    "any_height": "rows at drawn heights from 1e5 to 1e29, of both signs, one score far above the others",
     "high_by_14": "one score of 0 a row, the others near -14",
-    "high_by_17": "one score of 0 a row, the others near -17",
     "masked": "some scores -inf, one row all -inf",
     "leading_masked": "rows that start with -inf",
     "ending": "wide rows, -inf up to their last third",
@@ -105,6 +105,15 @@ def _one_high(x, gen, depth):
     return (0.25 * x - depth).scatter(-1, where, 0.0)
 
 
+def _any_height(x, gen):
+    """Rows above and below 0 in turn, one score higher by a hundredth of the height: its weight is 1, all others 0."""
+    rows = torch.arange(x.shape[0])
+    exponents = 5.0 + 24.0 * (rows // 2 + torch.rand(len(rows), generator=gen)) / ((len(rows) + 1) // 2)
+    height = ((10.0**exponents) * (2 * (rows % 2) - 1))[:, None]
+    lower = height - height.abs() * (0.01 + 0.5 * torch.rand(x.shape, generator=gen))
+    return lower.scatter(-1, torch.randint(x.shape[-1], (len(rows), 1), generator=gen), height)
+
+
 def _masked(x, gen):
     """About a third of the scores -inf, the first row entirely (a single row keeps its first score)."""
     keep = torch.rand(x.shape, generator=gen) < 0.65
@@ -136,8 +145,8 @@ _SHAPERS = {
     "mixed_rows": lambda x, gen: x + _heights(x),
     "spikes": _spikes,
     "two_high": _two_high,
-    "high_by_14": lambda x, gen: _one_high(x, gen, 14.0),
-    "high_by_17": lambda x, gen: _one_high(x, gen, 17.0),  # each is lost beside a sum of 1: for sums that are shared
+    "any_height": _any_height,
+    "high_by_14": lambda x, gen: _one_high(x, gen, 14.0),  # from 17 on a float sum of 1 loses each of them
     "masked": _masked,
     "leading_masked": _leading_masked,
     "ending": _leading_masked,  # a long row whose sum has few terms, so that one thread adds them up as precisely
