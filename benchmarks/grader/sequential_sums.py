@@ -18,6 +18,7 @@ from course_lib.grading.exercise import registry
 from course_lib.grading.judge.comparison import within
 from course_lib.grading.judge.evidence import read_alone
 from course_lib.grading.judge.prepare import dtype_of, prepare_case, tolerances
+from course_lib.grading.judge.tolerance import EXACT
 
 ATEN = torch.ops.aten
 LEAST = 200  # terms; what shorter sums do, the answers of solutions/ show
@@ -59,7 +60,7 @@ class SequentialSums(TorchDispatchMode):
 
 def long_cases(exercise):
     """[(number, Case)] of the cases whose tolerance is for long sums."""
-    if not exercise.rules or set(exercise.rules.values()) == {"exact"}:
+    if set(exercise.rules.values()) <= set(EXACT):
         return []
     return [(n, case) for n, case in enumerate(exercise.cases) if max(case.sizes.values(), default=0) >= LEAST]
 
@@ -72,7 +73,7 @@ def ratios(exercise, number, case, seed):
         with SequentialSums(backward):
             outputs = exercise.baseline(case, prepared.inputs)
         for name, ref in prepared.ref.items():
-            if exercise.rules[name] != "exact":
+            if exercise.rules[name] not in EXACT:
                 dtype = dtype_of(prepared.run, name)
                 out = read_alone(outputs[name].to(dtype), ref, prepared.unread.get(name))
                 result = within(out, ref, dtype, allowed[name])

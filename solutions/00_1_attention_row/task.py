@@ -4,24 +4,27 @@ from course_lib.grading.exercise import magnitude, probes
 from course_lib.grading.exercise.spec import Case, exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.subjects.attention.cases import qkv
-from course_lib.grading.subjects.attention.diagnostics import diagnose_attention
-from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.softmax.library import LIBRARY_ATTENTION
 from course_lib.reference import attention as reference
+
+from .diagnostics import diagnose
 
 
 def _sizes(seq_len_kv, head_dim):
     return {"seq_len_kv": seq_len_kv, "head_dim": head_dim}
 
 
-def _case(name, seq_len_kv, head_dim, values="normal"):
-    return Case(name, _sizes(seq_len_kv, head_dim), values)
+def _case(name, seq_len_kv, head_dim, values="normal", **options):
+    return Case(name, _sizes(seq_len_kv, head_dim), values, options=options)
 
 
 def _inputs(case, gen):
-    """{"q": (head_dim,), "k", "v": (seq_len_kv, head_dim)}, float32."""
+    """{"q": (head_dim,), "k", "v": (seq_len_kv, head_dim)}, float32; with the option "twice" every key comes twice."""
     num_keys, head_dim = case.sizes["seq_len_kv"], case.sizes["head_dim"]
-    return qkv(case, gen, (head_dim,), (num_keys, head_dim))
+    tensors = qkv(case, gen, (head_dim,), (num_keys, head_dim))
+    if case.options.get("twice"):
+        tensors["k"] = tensors["k"][: num_keys // 2].repeat(2, 1)
+    return tensors
 
 
 def _run(case, tensors):
@@ -47,12 +50,16 @@ EXERCISE = exercise(
         _case("rising scores", 53, 64, "rising"),
         _case("falling scores", 53, 64, "falling"),
         _case("scores near -100", 45, 32, "minus_100"),
-        _case("scores near -12000", 45, 16, "minus_12000"),
+        _case("scores near -12000", 45, 80, "minus_12000"),
         _case("scores near +100", 45, 32, "plus_100"),
-        _case("scores near +12000", 29, 8, "plus_12000"),
+        _case("scores near +12000", 29, 113, "plus_12000"),
         _case("one score of 120", 50, 32, "spikes"),
+        _case("two high scores", 30, 32, "two_high"),
+        _case("q = 0", 21, 12, "zeros"),
+        _case("every key twice", 26, 24, twice=True),
         _case("wide", 3, 2100),
         _case("many keys", 9000, 8),
+        _case("one high score, many low ones", 9000, 8, "high_by_14", v="halves"),
     ),
     make_inputs=_inputs,
     make_run=_run,
@@ -66,7 +73,7 @@ EXERCISE = exercise(
         probes.ramp(_sizes(32, 64)),
         probes.stagnation(_sizes(4096, 8)),
     ),
-    diagnose=lambda evidence: by_limit(evidence, seq_len_kv="keys", head_dim="columns") or diagnose_attention(evidence),
+    diagnose=diagnose,
     forbidden=(
         "torch.nn.functional.scaled_dot_product_attention",
         "torch._C._nn.scaled_dot_product_attention",

@@ -2,19 +2,20 @@
 
 from course_lib.grading.exercise.spec import ALL_SCHEDULES, Case, exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
-from course_lib.grading.subjects.memory import traffic
+from course_lib.grading.subjects.memory import special, traffic
 
 TILE = traffic.TILE
 MOST = 4  # numbers of one thread: a float4
 
 
-def _matrix_case(name, num_rows, num_cols, *schedules):
-    return Case(name, {"num_rows": num_rows, "num_cols": num_cols}, "places", schedules=schedules)
+def _matrix_case(name, num_rows, num_cols, *schedules, **options):
+    return Case(name, {"num_rows": num_rows, "num_cols": num_cols}, "places", options=options, schedules=schedules)
 
 
 def _matrix_inputs(case, gen):
     num_rows, num_cols = case.sizes.values()
-    return {"x": traffic.places(num_rows * num_cols, gen).reshape(num_rows, num_cols)}
+    x = traffic.places(num_rows * num_cols, gen).reshape(num_rows, num_cols)
+    return {"x": special.put(x, gen) if "special" in case.options else x}
 
 
 def _transpose_run(case, tensors):
@@ -46,6 +47,7 @@ EXERCISE = exercise(
         late(_matrix_case("very tall", 4500, 3)),
         _matrix_case("tall, whole tiles", 2 * TILE, TILE, "forward"),
         _matrix_case("tall", 45, 20, "resident"),
+        _matrix_case("0, -0, infinities, NaN and subnormal numbers", 20, 37, "forward", special=True),
         late(_matrix_case("many tiles", 69, 203)),
         _matrix_case("many whole tiles", 5 * TILE, 3 * TILE),
     ),
@@ -53,7 +55,7 @@ EXERCISE = exercise(
     make_run=_transpose_run,
     oracle=lambda case, tensors: {"out": tensors["x"].double().T.contiguous()},
     baseline=lambda case, tensors: {"out": tensors["x"].T.contiguous()},
-    rules={"out": "exact"},
+    rules={"out": "bits"},
     diagnose=traffic.diagnose_places,
     ledger_rule=lambda case, ledger: traffic.transpose_traffic(case, ledger, MOST),
     bound_bytes=_transpose_bound,

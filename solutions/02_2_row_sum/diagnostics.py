@@ -1,6 +1,6 @@
 """The mistakes that wrong sums of rows point to, and the rule that refuses right sums made without shuffles."""
 
-from course_lib.grading.judge.diagnosis import low_precision, runs_of
+from course_lib.grading.judge.diagnosis import low_precision, runs_of, worst_element
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
@@ -18,17 +18,32 @@ def diagnose_row_sum(evidence):
     """Diagnosis of a wrong sum of rows, or None."""
     lanes, count = evidence.readings.get("lanes"), evidence.readings.get("count")
     looks = (
+        lambda: _by_size(evidence),
         lambda: _by_warp(evidence, lanes),
         lambda: _by_row(evidence),
         lambda: _by_lanes(lanes),
         lambda: _by_count(count),
         lambda: _by_length(evidence),
+        lambda: low_precision([one for one in evidence.failing() if one.ran and "times" not in one.case.options]),
     )
     for look in looks:
         found = look()
         if found is not None:
             return found
     return None
+
+
+def _by_size(evidence):
+    """Only numbers far from 1 fail, the case with the option "times"."""
+    failing = evidence.failing()
+    if not failing or not all(case.ran and "times" in case.case.options for case in failing):
+        return None
+    got, expected = worst_element(failing[0])
+    return Diagnosis(
+        "sums_limited",
+        f"Right for numbers up to 100; in the case {failing[0].case.name!r} comes {got:.4g} instead of {expected:.4g}. "
+        "Is a number or a sum cut off, left out, or held as a whole number? A float holds up to 3.4e38.",
+    )
 
 
 def _by_warp(evidence, lanes):

@@ -13,7 +13,7 @@ def sum_rows(case, gen):
     """{"x"}: for the probe "lanes" row r holds a single 1, in column r."""
     if case.values == "lanes":
         return {"x": torch.eye(case.sizes["num_rows"], case.sizes["num_cols"])}
-    return cases.score_rows(case, gen)
+    return {"x": case.options.get("times", 1.0) * cases.score_rows(case, gen)["x"]}
 
 
 def sequential_sum(x):
@@ -26,10 +26,12 @@ def sequential_sum(x):
     return torch.where((left - exact).abs() >= (right - exact).abs(), left, right)
 
 
-def _case(name, num_rows, num_cols, values="normal", schedules=("forward",), warps=diagnostics.WARPS_PER_BLOCK):
+def _case(
+    name, num_rows, num_cols, values="normal", schedules=("forward",), warps=diagnostics.WARPS_PER_BLOCK, **options
+):
     """A case whose blocks have `warps` warps, each with a row."""
     sizes = {"num_rows": num_rows, "num_cols": num_cols}
-    return Case(name, sizes, values, options={"warps": warps}, schedules=schedules)
+    return Case(name, sizes, values, options={"warps": warps, **options}, schedules=schedules)
 
 
 def _run(case, tensors):
@@ -44,7 +46,7 @@ EXERCISE = exercise(
         _case("one below a warp", 3, 31, schedules=("forward", "reverse")),
         _case("exactly one warp", 4, 32),
         _case("one above a warp", 5, 33, schedules=cases.ALL_SCHEDULES),
-        _case("numbers near -100", 7, 45, "minus_100"),
+        _case("numbers near -1e35", 7, 45, "minus_100", times=1e33),
         _case("numbers near +100", 7, 45, "plus_100"),
         _case("rising numbers, blocks of one warp", 6, 77, "rising", schedules=("forward", "random"), warps=1),
         _case("whole strides, blocks of three warps", 8, 128, warps=3),

@@ -17,7 +17,7 @@ EXERCISE = exercise(
     cases=fused.fused_cases(
         "power of two", WIDTH, other={"times": 4}, schedules=("forward", "reverse", "random"), rows=3, many=7
     ),
-    **cases.SOFTMAX,
+    **fused.FUSED,
     make_run=lambda case, tensors: cases.rows_run(case, tensors, constants={"BLOCK_N": tile_of(case)}),
     forbidden=("triton.language.softmax", "triton.language.standard.softmax"),
     probes=fused.probes(WIDTH),

@@ -121,6 +121,16 @@ def test_exact_means_exact():
     assert not result.passed and result.index == (7,)
 
 
+def test_bits_tell_the_zeros_apart_and_take_nan_for_nan():
+    ref = torch.tensor([0.0, -0.0, math.nan, math.inf, 1e-40]).double()
+    assert judged(ref.float(), ref, ref.float(), "bits").passed
+    for at, other in enumerate((-0.0, 0.0, 1.0, math.nan, 0.0)):
+        off = ref.float()
+        off[at] = other
+        result = judged(off, ref, ref.float(), "bits")
+        assert not result.passed and result.index == (at,) and int(result.wrong.sum()) == 1
+
+
 def test_a_log_sum_exp_may_be_off_by_ulps_of_its_scores():
     x = inputs.scores("plus_100", (64, 33), "float32", inputs.generator(1))
     ref, base = reference.log_sum_exp(x), reference.rounded_log_sum_exp(x)

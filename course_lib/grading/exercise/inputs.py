@@ -30,6 +30,9 @@ WORDS = {
     "plus_16000": "scores near a number from 13,500 to 16,000",
     "mixed_rows": "rows near 0, +100, -100, +3000 and -12000 in turn",
     "spikes": "one score of 120 a row",
+    "two_high": "two scores between 100 and 110 a row, 1 apart",
+    "any_height": "rows at drawn heights from 1e5 to 1e29, of both signs, one score far above the others",
+    "high_by_14": "one score of 0 a row, the others near -14",
     "masked": "some scores -inf, one row all -inf",
     "leading_masked": "rows that start with -inf",
     "ending": "wide rows, -inf in their first half, then a 4 and many scores near -11",
@@ -100,6 +103,28 @@ def _spikes(x, gen):
     return x.scatter(-1, where, 120.0)  # exp(120) is more than float32 holds
 
 
+def _two_high(x, gen):
+    """Both overflow in exp, and yet their weights differ."""
+    where = torch.rand(x.shape, generator=gen).topk(2).indices
+    high = 100.0 + 9.0 * torch.rand((*x.shape[:-1], 1), generator=gen)
+    return x.scatter(-1, where, torch.cat([high, high + 1.0], dim=-1))
+
+
+def _one_high(x, gen, depth):
+    """Thousands of small weights count beside a large one: no threshold may leave them out."""
+    where = torch.randint(x.shape[-1], (*x.shape[:-1], 1), generator=gen)
+    return (0.25 * x - depth).scatter(-1, where, 0.0)
+
+
+def _any_height(x, gen):
+    """Rows above and below 0 in turn, one score higher by a hundredth of the height: its weight is 1, all others 0."""
+    rows = torch.arange(x.shape[0])
+    exponents = 5.0 + 24.0 * (rows // 2 + torch.rand(len(rows), generator=gen)) / ((len(rows) + 1) // 2)
+    height = ((10.0**exponents) * (2 * (rows % 2) - 1))[:, None]
+    lower = height - height.abs() * (0.01 + 0.5 * torch.rand(x.shape, generator=gen))
+    return lower.scatter(-1, torch.randint(x.shape[-1], (len(rows), 1), generator=gen), height)
+
+
 def _masked(x, gen):
     """About a third of the scores -inf, the first row entirely (a single row keeps its first score)."""
     keep = torch.rand(x.shape, generator=gen) < 0.65
@@ -160,6 +185,9 @@ _SHAPERS = {
     "plus_12000": lambda x, gen: x + 12000.0,
     "mixed_rows": lambda x, gen: x + _heights(x),
     "spikes": _spikes,
+    "two_high": _two_high,
+    "any_height": _any_height,
+    "high_by_14": lambda x, gen: _one_high(x, gen, 14.0),  # from 17 on a float sum of 1 loses each of them
     "masked": _masked,
     "leading_masked": _leading_masked,
     "ending": _ending,

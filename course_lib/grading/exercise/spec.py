@@ -57,7 +57,7 @@ class Exercise:
     make_run: Callable[..., Run]  # (case, inputs) -> Run
     oracle: Callable[..., dict[str, Any]]  # (case, inputs) -> float64 outputs
     baseline: Callable[..., dict[str, Any]]  # (case, inputs) -> outputs, each intermediate rounded to the dtype
-    rules: dict[str, str]  # output -> "forward" | "weights" | "lse" | "backward" | "exact"
+    rules: dict[str, str]  # output -> "forward" | "weights" | "lse" | "backward" | "exact" | "bits"
     hints: tuple[str, str, str]
     explanation: str
     probes: tuple[Probe, ...] = ()

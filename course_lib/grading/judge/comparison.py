@@ -94,10 +94,10 @@ def within(out, ref, dtype, tol):
     got, want = out.double(), ref.double()
     error = (got - want).abs_()
     largest = error.max().item() if error.numel() else 0.0
-    if math.isfinite(largest):  # so is every element of both
+    if math.isfinite(largest) and not tol.bits:  # so is every element of both
         elements, mean = _Elements(got, want, error, None), error.flatten().mean().item() if error.numel() else 0.0
     else:
-        elements, largest, mean = _with_patterns(got, want, error)
+        elements, largest, mean = _with_patterns(got, want, error, tol.bits)
     by_largest = math.isfinite(largest) and not isinstance(tol.each, torch.Tensor)
     passed = largest <= tol.each if by_largest else bool(elements.right(tol).all())
     result = Comparison(passed, "right", largest, mean, tol, elements=elements)
@@ -108,8 +108,8 @@ def within(out, ref, dtype, tol):
     return result
 
 
-def _with_patterns(got, want, error):
-    """(_Elements, largest error, mean error) where output or reference have infinities or NaN.
+def _with_patterns(got, want, error, bits):
+    """(_Elements, largest error, mean error) where output or reference have infinities or NaN, or `bits` count.
 
     The largest error is inf where the patterns differ; the mean is of the elements that are finite in both.
     """
@@ -117,6 +117,8 @@ def _with_patterns(got, want, error):
     error = error.where(finite, 0.0)
     same = (got == want) | (got.isnan() & want.isnan())
     pattern_ok = torch.where(finite, torch.isfinite(got), same)
+    if bits:
+        pattern_ok &= (want != 0) | (got != 0) | (got.signbit() == want.signbit())
     usable = error[finite & pattern_ok]
     largest, mean = (usable.max().item(), usable.mean().item()) if usable.numel() else (0.0, 0.0)
     return _Elements(got, want, error, pattern_ok), largest if bool(pattern_ok.all()) else math.inf, mean

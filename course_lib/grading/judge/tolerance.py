@@ -47,6 +47,7 @@ from course_lib.notation import UNIT_ROUNDOFF
 
 FACTOR = {"forward": 2.0, "weights": 2.0, "lse": 2.0, "backward": 3.0}
 FACTOR_FLOAT32 = 10.0
+EXACT = ("exact", "bits")  # rules without a tolerance; "bits" tells -0 from 0, and takes NaN for NaN
 FEW_OUTPUTS = 16
 SUM_ROUNDINGS = 2.0  # of a sum of n terms: times sqrt(n) and the unit roundoff
 SCORE_ULPS = {"lse": 4.0, "weights": 2.0, "backward": 4.0}
@@ -61,6 +62,7 @@ class Tolerance:
 
     each: Any
     mean: float
+    bits: bool = False  # -0 is not 0, and NaN is right where the reference is NaN
 
     @property
     def largest(self):
@@ -95,8 +97,8 @@ def tolerance(ref, base, dtype, rule, *, largest_score=None, length=1, terms=Non
     -------
     Tolerance
     """
-    if rule == "exact":
-        return Tolerance(0.0, 0.0)
+    if rule in EXACT:
+        return Tolerance(0.0, 0.0, bits=rule == "bits")
     counted = _counted(ref, unread) & torch.isfinite(base.double())
     factor = FACTOR_FLOAT32 if base.dtype == torch.float32 else FACTOR[rule]
     worst, mean = _base_errors(ref, base, rule, counted)

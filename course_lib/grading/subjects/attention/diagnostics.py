@@ -102,6 +102,12 @@ def _by_keys(evidence):
         )
     if near(seen, count) or not math.isfinite(seen):
         return None
+    if evidence.fails_only("zeros"):
+        return Diagnosis(
+            "equal_scores_apart",
+            f"{start}; with scores that differ every result is right. Does a q of zeros, or scores that are all equal, "
+            "take a way of its own? Equal scores get equal weights, as any others do.",
+        )
     if near(seen, 1.0) and (ramp is None or 0.0 in (ramp["first"], ramp["second"])):
         return Diagnosis("one_key", f"{start}, as if one key had all the weight. Equal scores get equal weights.")
     if near(seen, count - 1):
@@ -247,6 +253,14 @@ def _by_size(evidence):
     """Right for ordinary scores, wrong for large ones: what exp does without the maximum."""
     if evidence.failing("normal"):
         return None
+    if evidence.fails_only("two_high"):
+        got, expected = worst_element(evidence.failing()[0])
+        return Diagnosis(
+            "no_max",
+            f"Right with one high score among small ones; with two, 1 apart and both above 100, comes {got:.4g} "
+            f"instead of {expected:.4g}. exp(100) is more than float32 holds (its largest is about exp(88.7)), and an "
+            "exponential that is cut off gives both the same weight. Subtract the largest score first.",
+        )
     high = evidence.failing("plus_100") or evidence.failing("spikes") or evidence.failing("plus_12000")
     low = [case for case in evidence.failing() if case.case.values.startswith("minus_")]
     case = (high or low or [None])[0]

@@ -61,6 +61,7 @@ def _by_short_rows(evidence, *, stride, unit):
 def by_row_offset(evidence, **_):
     """Row 0 right and all others wrong, in every failing case of several rows."""
     several = [c for c in evidence.failing("normal") if c.case.sizes.get("num_rows", 1) > 1]
+    several = [c for c in several if _has_wrong(c)]
     wrong = [next(x for x in c.comparisons.values() if not x.passed).wrong for c in several]
     rows = [w.any(dim=-1) if w.dim() > 1 else w for w in wrong]
     if not rows or any(bool(r[0]) or not bool(r[1:].all()) for r in rows):
@@ -77,7 +78,7 @@ def by_shift(evidence, **_):
     if evidence.failing("normal"):
         return None
     high, spikes = evidence.failing("plus_100"), evidence.failing("spikes")
-    low = [case for case in evidence.failing() if case.case.values.startswith("minus_")]
+    low = [case for case in evidence.failing() if case.case.values.startswith("minus_") and _has_wrong(case)]
     low = sorted(low, key=lambda case: int(case.case.values.removeprefix("minus_")))
     low = [case for case in low if _plainly_wrong(case)] or low
     if spikes and not high and not low and _plainly_wrong(spikes[0]):
@@ -118,8 +119,9 @@ def _too_high(case):
     return Diagnosis(
         "m_starts_too_high",
         f"Right for scores near 0 and near +100; near -{height} the result is {_first_bad(case)}: m is higher than any "
-        f"score, so every exponential is about exp(-{height}) = 0. m starts at -inf, and no finite number takes its "
-        "place (FLT_MIN is the smallest positive number, not the lowest)."
+        f"score, so every exponential is about exp(-{height}) = 0. m starts at -inf, as do columns past the end of "
+        "a row (`other` of a load), and no finite number takes its place (FLT_MIN is the smallest "
+        "positive number, not the lowest)."
         + " Nor do several rows share a maximum: that of a row past the end is 0."
         * ("seq_len_q" in case.case.sizes),
     )
@@ -173,6 +175,11 @@ def by_height(evidence, **_):
         f"in turn) comes {_first_bad(case)}. Each row has an m and an l of its own: something of one row is used for "
         "others.",
     )
+
+
+def _has_wrong(case):
+    """Whether a value of the first run is wrong: a case may fail in another order of threads alone."""
+    return not all(comparison.passed for comparison in case.comparisons.values())
 
 
 def _plainly_wrong(case):

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+from ...exercise import magnitude
 from ...exercise import probes as spec_probes
 from ...report.verdict import Diagnosis
 from ..ledger.share import share
@@ -18,15 +19,27 @@ LONG = 13_000  # columns of a row that fits into no static array of shared memor
 def fused_cases(unit, width, *, other=None, **options):
     """The cases of every row softmax but those with scores of -inf, which chapter 03 introduces.
 
-    Two are added: scores below every number that people take for -inf, and a row of LONG columns. `other` goes into the
+    Four are added: scores below every number that people take for -inf, rows of any height, thousands of small weights
+    beside a large one, and a row of LONG columns. `other` goes into the
     options of some cases, those with falling scores and the largest ones: another block, another tile.
     """
     found = [c for c in cases.row_cases(unit, width, **options) if c.values not in ("masked", "leading_masked")]
     low = next(number for number, case in enumerate(found) if case.values == "minus_3000")
     found.insert(low + 1, replace(found[low], name="scores near -100,000", values="minus_100000"))
+    many_small = cases.rows_case("one high score, many low ones", 1, 3000, "high_by_14")
+    found.insert(low + 2, cases.rows_case("scores of any size", 6, width + width // 2 - 3, "any_height"))
+    found.insert(-1, many_small)
     found.insert(-1, cases.rows_case("a row of 13,000", 1, LONG))
     changed = {"falling scores", "many rows"} if other else set()
     return tuple(replace(case, options=other) if case.name in changed else case for case in found)
+
+
+def largest_score(case, tensors):
+    """The largest score; 0 for rows whose weights are 0 and 1, however their scores are rounded."""
+    return 0.0 if case.values == "any_height" else magnitude.largest(tensors["x"])
+
+
+FUSED = cases.SOFTMAX | {"largest_score": largest_score}
 
 
 def one_sweep(case, ledger, most, unit="thread", shared=None):
@@ -70,9 +83,29 @@ def probes(width):
 
 def diagnose_fused(evidence, *, width, unit):
     """Diagnosis of a failing fused softmax, or None: what only a whole row at once can get wrong, then the rest."""
-    found = by_clipped(evidence) or _by_maximum(evidence) or _by_order(evidence)
+    found = by_clipped(evidence) or _by_any_height(evidence) or _by_maximum(evidence) or _by_order(evidence)
     found = found or diagnose_softmax(evidence, stride=width, unit=unit)
     return found or by_limit(evidence, num_cols="columns")
+
+
+def _by_any_height(evidence):
+    """Only scores beyond 100,000 fail: a finite number took the place of -inf, or cuts scores off."""
+    if not evidence.fails_only("any_height"):
+        return None
+    case = evidence.failing()[0]
+    name, comparison = case.first_wrong
+    row = comparison.index[0]
+    top = case.inputs["x"][row].max().item()
+    said = f"Right for scores from -100,000 to +100; row {row} of the case {case.case.name!r}, highest score {top:.3g},"
+    why = "Is a score cut off at some number (clamp)?"
+    if top < 0:
+        why = (
+            "Only -inf is below every score: does a finite number take its place, where m starts or in columns past "
+            "the end of the row (`other` of a load), or are scores cut off below (clamp)?"
+        )
+    return Diagnosis(
+        "scores_limited", f"{said} has a weight of {comparison.got:.4g} for {comparison.expected:.4g}. {why}"
+    )
 
 
 def _ratio(evidence, name):
@@ -94,7 +127,7 @@ def _by_maximum(evidence):
             "weighs the same. Each thread subtracted a maximum of its own; all need that "
             "of the row.",
         )
-    if evidence.fails_only("spikes"):
+    if evidence.failing("spikes") and evidence.fails_only("spikes", "any_height"):
         return Diagnosis(
             "wrong_maximum",
             "Right while the scores of a row are alike; with one score of 120 among "
