@@ -128,4 +128,52 @@ ANSWERS = [
             ),
         ),
     ),
+    Right(
+        "m, l and out initialised in a pass of their own",
+        (
+            (
+                "    for (int kv_start = 0; kv_start < seq_len_kv; kv_start += BLOCK_N) {\n",
+                "    for (int q_row = threadIdx.x; q_row < seq_len_q; q_row += BLOCK_M) {\n"
+                "        m[q_row] = NEG_INF;\n        l[q_row] = 0.0f;\n"
+                "        for (int d = 0; d < HEAD_DIM; ++d) out[(size_t)q_row * HEAD_DIM + d] = 0.0f;\n"
+                "    }\n"
+                "    for (int kv_start = 0; kv_start < seq_len_kv; kv_start += BLOCK_N) {\n",
+            ),
+            ("kv_start > 0 ? m[q_row] : NEG_INF", "m[q_row]"),
+            ("kv_start > 0 ? l[q_row] : 0.0f", "l[q_row]"),
+            (
+                "kv_start > 0 ? out[(size_t)q_row * HEAD_DIM + d] * old_sum : 0.0f",
+                "out[(size_t)q_row * HEAD_DIM + d] * old_sum",
+            ),
+        ),
+    ),
+    Right(
+        "m and l initialised in a pass of their own",
+        (
+            (
+                "    for (int kv_start = 0; kv_start < seq_len_kv; kv_start += BLOCK_N) {\n",
+                "    for (int q_row = threadIdx.x; q_row < seq_len_q; q_row += BLOCK_M) {\n"
+                "        m[q_row] = NEG_INF;\n        l[q_row] = 0.0f;\n"
+                "    }\n"
+                "    for (int kv_start = 0; kv_start < seq_len_kv; kv_start += BLOCK_N) {\n",
+            ),
+            ("kv_start > 0 ? m[q_row] : NEG_INF", "m[q_row]"),
+            ("kv_start > 0 ? l[q_row] : 0.0f", "l[q_row]"),
+        ),
+    ),
+    Right(
+        "out divided in a pass after the last tile",
+        (
+            (
+                "out[(size_t)q_row * HEAD_DIM + d] * old_sum : 0.0f;",
+                "out[(size_t)q_row * HEAD_DIM + d] * exp_shifted(m_old, m_new) : 0.0f;",
+            ),
+            ("out[(size_t)q_row * HEAD_DIM + d] = acc / l_new;", "out[(size_t)q_row * HEAD_DIM + d] = acc;"),
+            (
+                "        lse[q_row] = m[q_row] + logf(l[q_row]);  // this thread wrote both\n",
+                "        const float l_row = l[q_row];\n        lse[q_row] = m[q_row] + logf(l_row);\n"
+                "        for (int d = 0; d < HEAD_DIM; ++d) out[(size_t)q_row * HEAD_DIM + d] /= l_row;\n",
+            ),
+        ),
+    ),
 ]

@@ -25,8 +25,9 @@ def _judge_way(case, ledger):
     block_m, block_n = cases.tiles(case)
     heads = case.sizes["batch_size"] * case.sizes["num_heads"]
     lse_again = heads * num_q * (-(-num_kv // block_n) - 1)  # lse may be written in every tile
-    why = "a block reads k and v once, q once a tile, out, m and l once a tile; it writes out, m and l once a tile"
-    found = moved(case, ledger, read=4 * read, written=4 * (written + lse_again), why=why)
+    once_more = heads * num_q * (head_dim + 2)  # out, m and l may be initialised, or out divided, in a pass of its own
+    why = "a block reads k and v once, and q, out, m and l once a tile; one more pass over out, m and l is allowed"
+    found = moved(case, ledger, read=4 * (read + once_more), written=4 * (written + lse_again + once_more), why=why)
     rows, tiles = -(-num_q // block_m), -(-num_kv // block_n)
     own = rows * (2 * tiles * (head_dim + 2)) + 2 * tiles * -(-block_n * head_dim // block_m)
     return found or share(case, ledger, loaded=4 * own, why="a thread reads its own rows and its part of a tile")
@@ -44,11 +45,16 @@ EXERCISE = exercise(
         cases.case("more queries than keys", 50, 20, scale=0.6),
         late(cases.case("other tiles", 70, 47, head_dim=9, tiles=(16, 24), scale=0.5)),
         late(cases.case("2,500 keys", 1, 2500, head_dim=9, tiles=(16, 24))),
-        late(cases.case("300 queries", 300, 3, head_dim=9, tiles=(16, 24))),
+        late(cases.case("1,020 queries", 1020, 3, head_dim=9, tiles=(16, 24))),
         *cases.score_cases(cases.case),
         cases.case("scores near +100", 5, 45, "plus_100", scale=0.6),
         cases.case("one score of 120", 9, 50, "spikes"),
-        cases.case("several batches", 33, 18, schedules=("random",), heads=(2, 2, 1)),
+        cases.case("scores far below 0", 5, 45, "minus_16000"),
+        cases.case("scores far above 0", 5, 45, "plus_16000"),
+        cases.case(
+            "9 heads on 9, five batch entries", 1, 80, heads=(5, 9, 9), schedules=()
+        ),  # over 65,536 numbers of k
+        cases.case("several batches", 33, 18, schedules=("random",), heads=(2, 2, 1), scale=3.0),
         late(cases.case("groups of three, tiles of 72 and 40", 4, 45, heads=(1, 3, 1), head_dim=68, tiles=(72, 40))),
     ),
     make_inputs=cases.heads_inputs,

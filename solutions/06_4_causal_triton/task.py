@@ -49,10 +49,14 @@ EXERCISE = exercise(
         cases.case("other tiles", 41, 45, head_dim=7, tiles=(16, 32), scale=0.6),
         cases.case("more keys than queries", 37, 53),
         cases.case("more queries than keys", 70, 20),
-        cases.case("grouped heads, two batches", 5, 9, heads=(2, 4, 2)),
+        cases.case("grouped heads, five batches", 4, 9, heads=(5, 4, 2)),
         cases.case("groups of three, tiles of 64", 40, 45, heads=(1, 3, 1), head_dim=12, tiles=(64, 64), scale=0.3),
-        cases.case("two queries", 2, 83, head_dim=40),  # an offset of more than a tile of queries and one of keys
+        cases.case(
+            "two queries", 2, 83, head_dim=40, scale=3.0
+        ),  # an offset of more than a tile of queries and one of keys
         cases.case("scores near -12000", 35, 45, "minus_12000"),
+        cases.case("scores far below 0", 5, 9, "minus_16000"),
+        cases.case("scores far above 0", 5, 9, "plus_16000"),
         cases.case("scores near -100", 35, 45, "minus_100"),
         cases.case("scores near +100", 35, 45, "plus_100", scale=0.6),
         cases.case("rising scores", 40, 53, "rising"),

@@ -61,6 +61,7 @@ EXERCISE = exercise(
         _sram("a head of 512, 64 KiB", 64 * 1024, 512),
         _sram("as many keys as columns", _needed(80, 80, 80), 80),
         _sram("one key more than columns", _needed(80, 81, 80), 80),
+        _sram("44 bytes", 44, 1),
     ),
     make_inputs=lambda case, gen: {},
     make_run=lambda case, tensors: Run(

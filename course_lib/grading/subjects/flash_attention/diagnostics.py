@@ -12,9 +12,9 @@ import torch
 
 from ...exercise import probes
 from ...exercise.spec import Case, Probe
-from ...judge.diagnosis import runs_of
+from ...judge.diagnosis import low_precision, runs_of, worst_element
 from ...report.verdict import Diagnosis
-from ..attention.diagnostics import by_other_scale, diagnose_attention, near
+from ..attention.diagnostics import by_other_scale, by_scores_limited, diagnose_attention, near
 from ..ledger.held import too_much_held
 from ..limits import by_limit
 from ..softmax.diagnostics import by_shift
@@ -24,6 +24,7 @@ from .masks import by_heads, by_masked_rows, by_seen
 
 E = math.e
 _OBJECTS_OF_PYTHON = 64 << 10  # bytes that slices, numbers and frames may take
+_FEW = 8  # of so many rows one is wrong at most
 KEYS = 53  # three whole tiles and 5 keys
 ALPHA = math.exp(-1.0)
 _FACTORS = (  # factor of the old state, code, what was done to it
@@ -79,9 +80,11 @@ def diagnose_tiles(evidence):
         _by_equal_weights,
         _by_lse,
         by_other_scale,
+        by_scores_limited,
         by_shift,
         diagnose_attention,
         by_masked_rows,
+        _by_few_rows,
     )
     return next((found for look in looks if (found := look(evidence)) is not None), None)
 
@@ -101,6 +104,28 @@ def by_rows_left(evidence):
             "narrower than the others.",
         )
     return None
+
+
+def _by_few_rows(evidence):
+    """Errors as small as rounding leaves them, but in a few rows, and rounding spares none."""
+    failing = evidence.failing()
+    if low_precision(failing) is None:
+        return None
+    said = []
+    for case in failing:
+        name, comparison = case.first_wrong
+        if comparison.wrong is None or name != "out":
+            return None
+        rows = comparison.wrong.reshape(-1, comparison.wrong.shape[-1]).any(dim=1)
+        if rows.sum() * _FEW > len(rows):
+            return None
+        said.append(f"{runs_of(rows.nonzero().flatten().tolist())} of {len(rows)} in the case {case.case.name!r}")
+    got, expected = worst_element(failing[0])
+    return Diagnosis(
+        "wrong_rows",
+        f"out is wrong in few rows alone, and rounding spares none: in row {'; '.join(said[:3])}. There comes "
+        f"{got:.4g} instead of {expected:.4g}. What do these rows do that the others do not?",
+    )
 
 
 def _nan_from_the_tail(evidence):
