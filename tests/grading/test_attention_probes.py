@@ -47,6 +47,12 @@ def test_scaled_scores_are_what_the_case_says(case):
         assert (scores - near).abs().max() < 12
     elif case.values == "spikes":
         assert scores.max() > 110
+    elif case.values == "two_high":
+        high = scores.topk(3).values
+        assert high[1] > 90 and high[2] < 12 and 0.1 < high[0] - high[1] < 10
+    elif case.values == "high_by_14":
+        high = scores.topk(2).values
+        assert abs(high[0]) < 6 and high[1] < -8 and abs(scores.median() + 14) < 0.2
     elif case.values == "rising":
         assert scores[-5:].mean() > scores[:5].mean() + 8
     else:

@@ -59,7 +59,8 @@ def test_oracle_and_baseline_agree_on_form(exercise_id):
             assert prepared.ref[name].dtype == torch.float64
             assert tuple(prepared.ref[name].shape) == tuple(prepared.base[name].shape) == tuple(shape)
             assert str(prepared.base[name].dtype) in (f"torch.{dtype}", f"torch.{prepared.case.dtype}")
-            assert not torch.isnan(prepared.ref[name]).any() and not torch.isnan(prepared.base[name]).any()
+            nan = torch.isnan(prepared.ref[name]) | torch.isnan(prepared.base[name])
+            assert exercise.rules[name] == "bits" or not nan.any()  # a copy of NaN is NaN
 
 
 @pytest.mark.parametrize("exercise_id", WITH_INPUTS)
@@ -82,6 +83,8 @@ def test_no_poison_enters_a_tolerance(exercise_id):
     changed = prepare(replace(exercise, make_inputs=make_inputs), 4)
     for before, after in zip(prepare(exercise, 4), changed, strict=True):
         for name, ref in before.ref.items():
+            if exercise.rules[name] == "bits":
+                continue  # NaN is one of the numbers there, and there is no tolerance
             assert torch.equal(ref, after.ref[name]), "the oracle reads poison"
             one, other = before.tolerances[name], after.tolerances[name]
             assert (one.largest, one.mean) == (other.largest, other.mean), f"{before.case.name}, {name}"
