@@ -7,7 +7,7 @@ May import: verdict, evidence (as data), diagnosis.
 
 import math
 
-from ...judge.diagnosis import worst_element
+from ...judge.diagnosis import low_precision, worst_element
 from ...report.verdict import Diagnosis
 
 E = math.e
@@ -269,6 +269,8 @@ def _by_size(evidence):
     got, expected = worst_element(case)
     said = f"in the case {case.case.name!r} comes {got:.4g} instead of {expected:.4g}"
     if high and math.isfinite(got) and got != 0.0:
+        if low_precision(evidence.failing()) is not None:  # which is asked later
+            return None
         return Diagnosis(
             "large_scores",
             f"Right for scores near 0; {said}. That is no overflow of exp, which would leave inf, NaN or 0: what else "
