@@ -146,7 +146,7 @@ LOOP = "for kv_start in range(0, k.shape[0], block_n):"
 
 def test_a_limit_is_said_of_sizes_alone():
     limited = judged("06.2", (LOOP, LOOP.replace("k.shape[0]", "min(k.shape[0], 1024)")))
-    assert limited.code == "limited" and "Right up to 203 keys; with 1,500" in limited.sentence
+    assert limited.code == "limited" and "Right up to 203 keys; with 5,000" in limited.sentence
     assert judged("06.2", (LOOP, LOOP.replace("k.shape[0]", "k.shape[0] // block_n * block_n"))).code != "limited"
     assert judged("06.2", ("q.shape[1] ** -0.5", "8**-0.5")).code != "limited"
 
