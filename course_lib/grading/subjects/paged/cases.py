@@ -33,9 +33,9 @@ def case(name, seq_lens, page_size=4, heads=(2, 1), values="normal", schedules=(
     """A case of sequences with `seq_lens` tokens.
 
     options: hnd, minus_one (-1 past the end of the table), past (in slots without a token), v, head_dim, scale (the
-    softmax_scale; 1 / sqrt(head_dim) without), times (the scores of the distribution), level (of all scores, in odd
-    heads its negative), whole (numbers in q and k), faint (keys of tiny weight after the first), full_last (the first
-    page is the last of the pool), cut, far and gaps (extent.py)
+    softmax_scale; 1 / sqrt(head_dim) without), times (the scores of the distribution), level (of the scores, in odd
+    heads its negative), whole (numbers in q and k; a level rises from key to key), faint (keys of tiny weight after the
+    first), full_last (the first page is the last of the pool), cut, far and gaps (extent.py)
     """
     sizes = dict(zip(SIZES, (*heads, page_size, max(seq_lens)), strict=True))
     return Case(name, sizes, values, options={"seq_lens": tuple(seq_lens), **options}, schedules=schedules, late=late)
@@ -88,7 +88,8 @@ def inputs(case, gen):
     dense = qkv(case, gen, (len(lens), num_heads, dim), shape)
     dense["k"][..., -1] *= case.options.get("times", 1.0)
     if case.options.get("level"):
-        dense["q"][..., -1], dense["k"][..., -1] = 1.0 / scale(case), case.options["level"]
+        steps = 64.0 * case.options.get("whole", False) * torch.arange(shape[2])  # lse is then one score, and exact
+        dense["q"][..., -1], dense["k"][..., -1] = 1.0 / scale(case), case.options["level"] + steps
         dense["q"][:, 1::2, -1] *= -1.0
     if case.options.get("faint"):
         dense |= _faint(case, dense)
