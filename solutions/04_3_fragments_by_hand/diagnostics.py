@@ -150,20 +150,26 @@ def _by_type(evidence):
 
 
 def _by_numbers(evidence):
-    """Right but for subnormal, or but for infinite, numbers: they were replaced in a, in b or in both."""
+    """All that is wrong comes from subnormal, or from infinite, numbers: they were replaced in a, in b or in both."""
+    failing = evidence.failing()
+    if not all(case.ran for case in failing):
+        return None
     for values, code, which, what, replaced in (
         ("subnormal halves", "subnormal_lost", "numbers of {} below 2^-14 (subnormal halves)", "0", _without_subnormal),
         ("infinities that meet", "infinity_lost", "infinite numbers of {}", "65504", lambda x: x.clamp(-65504, 65504)),
     ):
-        if not evidence.fails_only(values) or not (case := evidence.failing()[0]).ran:
-            continue
-        a, b = case.inputs["a"].double(), case.inputs["b"].double()
-        other_a, other_b = replaced(a), replaced(b)
-        for name, written in (("a", other_a @ b), ("b", a @ other_b), ("a and b", other_a @ other_b)):
-            if torch.allclose(written, case.first.outputs["out"].double(), rtol=1e-3, atol=1e-5, equal_nan=True):
+        case = next((case for case in failing if case.case.values == values), None)
+        for name in ("a", "b", "a and b") if case else ():
+            if all(_comes_of(each, replaced, name.split(" and ")) for each in failing):
                 said = f"{which.format(name)} are taken for {what}"
                 return Diagnosis(code, f"Exactly this output comes when {said}. (Case: {case.case.name}.)")
     return None
+
+
+def _comes_of(case, replaced, names):
+    """Whether the output is the product of a and b after numbers of these were replaced."""
+    a, b = (replaced(x) if name in names else x for name, x in ((n, case.inputs[n].double()) for n in ("a", "b")))
+    return torch.allclose(a @ b, case.first.outputs["out"].double(), rtol=1e-3, atol=1e-5, equal_nan=True)
 
 
 def _without_subnormal(x):

@@ -1,4 +1,4 @@
-import weakref
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -126,7 +126,7 @@ def examine_gradients(x, weight, d_out, eps, layout, d_layout):
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda each: each):
         out, rstd = _RmsNorm.apply(x, weight, eps)
-    differentiable, no_gradient, alive = rstd.requires_grad, torch.zeros_like(rstd), weakref.ref(rstd)
+    differentiable, no_gradient, alive = rstd.requires_grad, torch.zeros_like(rstd), ref(rstd)
     del rstd
     held = alive() is not None
     dx, d_weight, d_eps = gradients(out.grad_fn, _strided(d_out, d_layout), no_gradient)

@@ -142,6 +142,6 @@ def diagnose(evidence):
     words = f", {times:.4g} times as many." if times > 0 else "."
     if 0.999 < times < 1.001:
         words = ". The digits agree at first: float32 holds whole numbers up to 2^24, Python's are exact."
-    elif times < 0:
-        words = ". Is a sum or a product of 32 bits? Such a number ends at 2^31."
+    elif one.expected > 2**31 and (one.expected - one.got) % 2**32 == 0:
+        words = ". Is a sum or a product of 32 bits? Such a number begins again after 2^31."
     return Diagnosis(f"{name}_wrong", start + words)

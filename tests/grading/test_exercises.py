@@ -60,7 +60,13 @@ def test_oracle_and_baseline_agree_on_form(exercise_id):
             assert tuple(prepared.ref[name].shape) == tuple(prepared.base[name].shape) == tuple(shape)
             assert str(prepared.base[name].dtype) in (f"torch.{dtype}", f"torch.{prepared.case.dtype}")
             nan = torch.isnan(prepared.ref[name]) | torch.isnan(prepared.base[name])
-            assert exercise.rules[name] == "bits" or not nan.any()  # a copy of NaN is NaN
+            given = [x for x in prepared.inputs.values() if isinstance(x, torch.Tensor)]
+            assert not nan.any() or exercise.rules[name] == "bits" or _meet(exercise_id, given)
+
+
+def _meet(exercise_id, given):
+    """Products in which infinite numbers meet: there NaN is right, as it is in a copy of NaN, and nowhere else."""
+    return exercise_id in ("04.1", "04.3", "04.4") and any(x.isinf().any() and not x.isnan().any() for x in given)
 
 
 @pytest.mark.parametrize("exercise_id", WITH_INPUTS)
@@ -85,7 +91,7 @@ def test_no_poison_enters_a_tolerance(exercise_id):
         for name, ref in before.ref.items():
             if exercise.rules[name] == "bits":
                 continue  # NaN is one of the numbers there, and there is no tolerance
-            assert torch.equal(ref, after.ref[name]), "the oracle reads poison"
+            assert torch.allclose(ref, after.ref[name], rtol=0, atol=0, equal_nan=True), "the oracle reads poison"
             one, other = before.tolerances[name], after.tolerances[name]
             assert (one.largest, one.mean) == (other.largest, other.mean), f"{before.case.name}, {name}"
 

@@ -69,7 +69,7 @@ def _found(run, result):
 
 
 def test_other_constants_are_compiled_while_they_can_tell_more():
-    first, *others = ({64}, {32, 256}, {1024, 256})
+    first, *others = ({64}, {32, 128, 256, 512}, {1024, 256})
     right, verdict = _widths(lambda run, result: setattr(result, "ledger", None))
     assert verdict.passed and right == [first, *others] and len(verdict.cases) == len(WIDTHS.cases)
     assert _widths(lambda run, result: result.outputs["out"].mul_(2))[0] == [first], "wrong in most"

@@ -155,11 +155,11 @@ def _ending(x, gen):
 
 
 def _at_limit(x, limit):
-    """No score beyond `limit`: half of them there, and the first of several rows; others up to about 1.5 nearer to 0.
+    """No score beyond `limit`: half of them there, and the first of several rows; others up to about 2 nearer to 0.
 
     So near that no weight is close to 1: the tolerance is relative to the largest one.
     """
-    x = limit - 0.5 * x.clamp(min=0.0) * (1.0 if limit > 0.0 else -1.0)
+    x = limit - 0.75 * x.clamp(min=0.0) * (1.0 if limit > 0.0 else -1.0)
     rows = x.view(-1, x.shape[-1])
     if rows.shape[0] > 1:
         rows[0] = limit
