@@ -77,7 +77,7 @@ EXERCISE = exercise(
         _case("two equal largest of 402, top_p 1e-7", 8, 402, probs=EQUAL, top_p=(1e-7,), tiny=True),
         _case("50 draws of eight tokens", 50, 8, probs=tuple(n / 36 for n in range(8, 0, -1)), top_p=(0.8,),
               shuffled=False),
-        _case("5,000 tokens", 6, 5000, temperature=(0.7, 1.0), top_p=(0.6, 0.3)),
+        _case("5,000 tokens", 4, 5000, temperature=(0.7, 1.0), top_p=(0.6, 0.3)),
     ),
     make_inputs=_inputs,
     make_run=_run,
