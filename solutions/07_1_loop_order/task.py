@@ -2,6 +2,7 @@
 
 import torch
 
+from course_lib.grading.exercise.inputs import HEIGHTS
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
@@ -14,7 +15,6 @@ from course_lib.grading.subjects.softmax.diagnostics import by_height
 from course_lib.grading.subjects.softmax.library import LIBRARY_SOFTMAX
 
 FAR = 2.0**60  # q = FAR and k = -FAR: all scores are below -1e30
-HEIGHTS = (0.0, 100.0, -100.0, 3000.0, -12000.0)  # of the rows in turn, with "mixed_rows"
 
 
 def _inputs(case, gen):

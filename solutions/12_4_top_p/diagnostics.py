@@ -155,6 +155,21 @@ def bordering(tensors):
     return {"tokens": allowed(tensors).sum(1) > 1}
 
 
+_BY_OPTION = (  # where all cases that fail have one of these options
+    ({"far"}, "far_and_cold", "Only logits near 10,000 or -10,000 at a low temperature go wrong: their quotients are "
+     "millions, and a limit on them makes tokens equal or infinite. Subtract the largest of the row, and limit "
+     "nothing."),
+    ({"tiny"}, "tiny_top_p", "Right with larger top_p. Any number above 0 is compared as it is, with no least value, "
+     "and two equal largest tokens are both kept and drawn by the noise."),
+    ({"spaced"}, "low_temperature", "Right with temperatures of 0.3 and more, and with 0. Any other number above 0 "
+     "divides as it is: no limit, nothing added to it, and only 0 itself takes the largest logit."),
+    ({"faint"}, "faint_dropped", "A thousand tokens have the probability 5e-7 each, 5e-4 together, and top_p is 1: "
+     "they are kept."),
+    ({"level", "far"}, "no_maximum", "Only logits far from 0 go wrong: exp of them is 0 or infinite. Subtract the "
+     "largest of the row first."),
+)  # fmt: skip
+
+
 def diagnose(evidence):
     """Diagnosis of wrong tokens."""
     failing = evidence.failing_by_values()
@@ -164,24 +179,9 @@ def diagnose(evidence):
     for code, words, guess in _TABLE:
         if all(_fits(case, guess) for case in [*failing, *evidence.passing()]):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
-    if all("far" in case.case.options for case in failing):
-        words = "Only logits near 10,000 or -10,000 at a low temperature go wrong: their quotients are millions, and a "
-        words += "limit on them makes tokens equal or infinite. Subtract the largest of the row, and limit nothing."
-        return Diagnosis("far_and_cold", f"{start} {words}")
-    if all("tiny" in case.case.options for case in failing):
-        words = "Right with larger top_p. Any number above 0 is compared as it is, with no least value, and two equal "
-        words += "largest tokens are both kept and drawn by the noise."
-        return Diagnosis("tiny_top_p", f"{start} {words}")
-    if all("spaced" in case.case.options for case in failing):
-        words = "Right with temperatures of 0.3 and more, and with 0. Any other number above 0 divides as it is: no "
-        words += "limit, nothing added to it, and only 0 itself takes the largest logit."
-        return Diagnosis("low_temperature", f"{start} {words}")
-    if all("faint" in case.case.options for case in failing):
-        words = "A thousand tokens have the probability 5e-7 each, 5e-4 together, and top_p is 1: they are kept."
-        return Diagnosis("faint_dropped", f"{start} {words}")
-    if all({"level", "far"} & set(case.case.options) for case in failing):
-        words = "Only logits far from 0 go wrong: exp of them is 0 or infinite. Subtract the largest of the row first."
-        return Diagnosis("no_maximum", f"{start} {words}")
+    for options, code, words in _BY_OPTION:
+        if all(options & case.case.options.keys() for case in failing):
+            return Diagnosis(code, f"{start} {words}")
     for case in failing:
         tokens, count = case.first.outputs["tokens"], case.case.sizes["num_tokens"]
         if bool(((tokens < 0) | (tokens >= count)).any()):

@@ -9,6 +9,8 @@ import torch
 
 NEG_INF = float("-inf")
 
+HEIGHTS = (0.0, 100.0, -100.0, 3000.0, -12000.0)  # of the rows in turn, with "mixed_rows"
+
 # name -> how a case says it
 WORDS = {
     "normal": "scores N(0, 1)",
@@ -95,7 +97,7 @@ def _far(gen):
 def _heights(x):
     """(..., 1): in turn, row by row."""
     rows = torch.arange(x[..., 0].numel()).reshape(*x.shape[:-1], 1)
-    return torch.tensor([0.0, 100.0, -100.0, 3000.0, -12000.0])[rows % 5]
+    return torch.tensor(HEIGHTS)[rows % len(HEIGHTS)]
 
 
 def _spikes(x, gen):

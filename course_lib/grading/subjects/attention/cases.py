@@ -2,7 +2,7 @@
 
 The last column of q is 1 / softmax_scale and that of k holds the wanted scores; the other columns add noise. So the
 scores are what the case's name says as long as the answer multiplies by softmax_scale, and only then. Scores N(0, 1)
-come from the noise of all columns, so that the last one counts, too.
+come from the noise of all columns, so that the last one counts, too. Equal scores below -1e9 come from every column.
 
 May import: spec, inputs, torch.
 """
@@ -11,6 +11,7 @@ import torch
 
 from ...exercise import inputs
 
+FAR = 2.0**15  # q = FAR and k = -FAR: scores of -head_dim * 2^30 * softmax_scale, below -1e9, exact in half precision
 _FLAT = ("zeros", "ones", "step")  # scores without noise, for probes
 
 
@@ -37,6 +38,9 @@ def qkv(case, gen, q_shape, kv_shape):
     if case.values != "zeros" and not (case.values == "normal" and head_dim > 1):
         q[..., -1] = 1.0 / scale_of(case, head_dim)
         k[..., -1] = inputs.scores(case.values, (num_keys,), "float32", gen, at=case.options.get("at", 0))
+    if case.values == "below_1e9":
+        q.fill_(FAR)
+        k.fill_(-FAR)
     v = values_of(case.options.get("v", "normal"), kv_shape, gen)
     return {name: tensor.to(getattr(torch, case.dtype)) for name, tensor in (("q", q), ("k", k), ("v", v))}
 

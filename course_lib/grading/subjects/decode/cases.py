@@ -1,6 +1,6 @@
 """Cases, inputs and results of decode attention: one query a head, keys in splits, sequences of any length.
 
-May import: spec, magnitude, reference, attention.cases, flash_attention.cases.
+May import: spec, magnitude, reference, attention.cases, flash_attention.cases, partials.
 """
 
 import math
@@ -12,13 +12,10 @@ from ...exercise import magnitude
 from ...exercise.spec import Case
 from ..attention.cases import qkv, scale_of
 from ..flash_attention.cases import BLOCK_N, FIRST, LATER
+from .partials import FAINT, FAINT_OUT, FAINTER, FAINTER_OUT, NEG_INF
 
 SIZES = ("batch_size", "num_heads", "num_kv_heads", "seq_len_kv", "capacity", "head_dim")
-NEG_INF = float("-inf")
 UNUSED = (math.nan, 500.0, math.inf)  # what slots past the end of a sequence hold, in turn
-FAINT, FAINT_V = -21.0 * math.log(2.0), 32.0  # score and value of every key but the first: 2^-21 adds to 1 exactly
-FAINTER, FAINTER_V = -30.0 * math.log(2.0), 64.0  # lost in l beside 1, not in a sum of values
-FAR = 2.0**15  # its square, times -head_dim, is a score below -1e9
 
 
 def case(name, heads, seq_len_kv, capacity, head_dim, values="normal", schedules=(), dtype="float32", **more):
@@ -48,8 +45,8 @@ def decode_inputs(case, gen):
     options: scale is the softmax_scale; tail="kept" leaves finite numbers past the end; reversed=True turns the keys
     round; v="head_numbers" counts the heads of k and v through the batch, from 1; far=True doubles the scores of every
     second query head; fades=True makes v FIRST in the first tile of keys and LATER in all others; faint=True gives the
-    first key score 0 and v = 0, all others FAINT and FAINT_V; fainter=True makes FAINTER and FAINTER_V of those in the
-    second half; k_level is added to the first column of k. Values "below_1e9": all scores are equal, below -1e9.
+    first key score 0 and v = 0, all others FAINT and FAINT_OUT; fainter=True makes FAINTER and FAINTER_OUT of those in
+    the second half; k_level is added to the first column of k. Values "below_1e9": all scores are equal, below -1e9.
     """
     batch_size, num_heads, num_kv_heads, _, capacity, head_dim = (case.sizes[name] for name in SIZES)
     kv_shape = (batch_size, num_kv_heads, capacity, head_dim)
@@ -65,9 +62,6 @@ def decode_inputs(case, gen):
     if case.options.get("fades"):
         later = (torch.arange(capacity) >= BLOCK_N)[:, None]
         tensors["v"] = torch.where(later, LATER, FIRST).expand(kv_shape).to(tensors["v"].dtype)
-    if case.values == "below_1e9":
-        tensors["q"].fill_(FAR)
-        tensors["k"].fill_(-FAR)
     if case.options.get("faint"):
         scores, values = _faint(capacity, case.options.get("fainter"))
         tensors["q"][..., :-1] = 0.0
@@ -87,7 +81,7 @@ def _faint(capacity, fainter):
     """(scores, values), each (capacity,), of a first key and of faint ones."""
     key = torch.arange(capacity)
     second = key >= (capacity // 2 if fainter else capacity)
-    return torch.where(second, FAINTER, FAINT) * (key > 0), torch.where(second, FAINTER_V, FAINT_V) * (key > 0)
+    return torch.where(second, FAINTER, FAINT) * (key > 0), torch.where(second, FAINTER_OUT, FAINT_OUT) * (key > 0)
 
 
 def unread_lse(case, name, shape):

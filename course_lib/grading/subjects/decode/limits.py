@@ -6,7 +6,7 @@ May import: verdict, evidence (as data).
 import math
 
 from ...report.verdict import Diagnosis
-from .cases import FAINT, FAINTER
+from .partials import FAINT, FAINTER
 
 LOW_SCORES = ("minus_12000", "below_1e9")
 

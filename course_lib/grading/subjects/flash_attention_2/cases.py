@@ -15,8 +15,7 @@ from ..attention.cases import scale_of
 from ..flash_attention import cases as cases
 from ..flash_attention.cases import BLOCK_M, BLOCK_N, itemsize
 
-FAR = 2.0**15  # q = FAR and k = -FAR: scores of -head_dim * 2^30 * softmax_scale, below -1e9, exact in half precision
-FARTHER = 2.0**80  # as softmax_scale: with it these scores are below -1e30
+FARTHER = 2.0**80  # as softmax_scale: with it scores of "below_1e9" are below -1e30
 HEADS = cases.case("heads", 1, 3, "zeros", heads=(2, 6, 2), v_of_head=True)  # for masks.head_probe: groups of 3
 
 
@@ -38,7 +37,7 @@ def case_of(name, num_q, num_kv, values="normal", heads=(1, 1, 1), head_dim=case
 
 
 def forward_inputs(case, gen):
-    """{"q", "k", "v"} of flash_attention.cases.heads_inputs; "below_1e9" makes all scores equal, below -1e9.
+    """{"q", "k", "v"} of flash_attention.cases.heads_inputs.
 
     With options["v_shift"] that much is added to v; with "rise" all scores of a tile of keys are equal, and that much
     higher than in the tile before; with "light" the first key has the score 0 and v = 0, all others about "light".
@@ -47,9 +46,6 @@ def forward_inputs(case, gen):
     tensors["v"] += case.options.get("v_shift", 0.0)
     if "rise" in case.options or "light" in case.options:
         _set_scores(case, tensors)
-    if case.values == "below_1e9":
-        tensors["q"].fill_(FAR)
-        tensors["k"].fill_(-FAR)
     return tensors
 
 

@@ -20,15 +20,14 @@ def fused_cases(unit, width, *, other=None, **options):
     """The cases of every row softmax but those with scores of -inf, which chapter 03 introduces.
 
     Four are added: scores below every number that people take for -inf, rows of any height, thousands of small weights
-    beside a large one, and a row of LONG columns. `other` goes into the
-    options of some cases, those with falling scores and the largest ones: another block, another tile.
+    beside a large one, and a row of LONG columns. `other` goes into the options of some cases, those with falling
+    scores and the largest ones: another block, another tile.
     """
     found = [c for c in cases.row_cases(unit, width, **options) if c.values not in ("masked", "leading_masked")]
     low = next(number for number, case in enumerate(found) if case.values == "minus_3000")
     found.insert(low + 1, replace(found[low], name="scores near -100,000", values="minus_100000"))
-    many_small = cases.rows_case("one high score, many low ones", 1, 3000, "high_by_14")
     found.insert(low + 2, cases.rows_case("scores of any size", 6, width + width // 2 - 3, "any_height"))
-    found.insert(-1, many_small)
+    found.insert(-1, cases.rows_case("one high score, many low ones", 1, 3000, "high_by_14"))
     found.insert(-1, cases.rows_case("a row of 13,000", 1, LONG))
     changed = {"falling scores", "many rows"} if other else set()
     return tuple(replace(case, options=other) if case.name in changed else case for case in found)
