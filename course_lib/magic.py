@@ -6,7 +6,7 @@ compiles the cell and binds NAME to the Kernel. When the cell does not compile, 
 the cell's own line and NAME is bound to a ``NotCompiled`` that carries the text, so that ``check`` reports the compile
 error and never judges a kernel of an earlier run. Under COURSE_STRICT=1 the error is raised instead.
 
-May import: errors, notation, cuda, IPython, and grading.client to start the judge early.
+May import: errors, loading, notation, cuda, IPython, and grading.client to start the judge early.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from .errors import CourseError
+from .loading import no_collections
 from .notation import number_or_text
 
 BODY_LINE = 2  # the line %%cuda is line 1 of the cell
@@ -149,6 +150,8 @@ def load_ipython_extension(shell):
     shell.register_magics(CudaMagics)
     CourseError._render_traceback_ = lambda error: in_a_cell(error, shell)
     shell.events.register("post_run_cell", _StartJudgeEarly(shell))
+    with no_collections():
+        import torch  # noqa: F401  every notebook needs it
 
 
 class _StartJudgeEarly:

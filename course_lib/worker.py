@@ -4,7 +4,7 @@ The grader's judge is one, so that nothing that a notebook patches reaches it. T
 one Triton, the interpreter or the compiler: without a GPU the compile gate needs the compiler beside the interpreter,
 and on a GPU machine profile_triton needs the interpreter beside the compiler. Starting such a process takes seconds.
 
-May import: errors.
+May import: errors, loading.
 """
 
 import atexit
@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
 from . import errors
+from .loading import kept
 
 _ROOT = Path(__file__).resolve().parents[1]
 _workers = {}
@@ -156,8 +157,9 @@ def _main(descriptor, factory):
     connection = Connection(int(descriptor))
 
     def make(connection):
-        __import__(module)
-        return getattr(sys.modules[module], function)(connection)
+        with kept():
+            __import__(module)
+            return getattr(sys.modules[module], function)(connection)
 
     _serve(connection, make)
 

@@ -26,6 +26,7 @@ LONG = (
     "tests/unit/test_hosted",
     "tests/unit/test_viz_player",
 )
+gc.disable()  # until all tests are collected
 _work = tempfile.TemporaryDirectory(prefix="course-work-")
 os.environ["COURSE_WORK_DIR"] = _work.name  # set here, so that notebook kernels and judges inherit it
 
@@ -86,8 +87,10 @@ def pytest_xdist_make_scheduler(config, log):
     return LongOnesFirst(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def pytest_collection_finish():
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop():
     """Modules and collected tests are no garbage: a collection need not walk through them."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
+    gc.enable()

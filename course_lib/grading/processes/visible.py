@@ -19,6 +19,7 @@ COURSE = (
     "course_lib/notation.py",
     "course_lib/device.py",
     "course_lib/far.py",
+    "course_lib/loading.py",
     "course_lib/worker.py",
     "course_lib/cuda",
     "course_lib/triton",

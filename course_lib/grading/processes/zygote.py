@@ -7,11 +7,10 @@ kills every process that the child started.
 Runs as a script, or without a GPU as a fork of the judge. Before it forks it imports the course, but for answers
 that run on a GPU: a forked copy of a process that has asked the NVIDIA driver for its GPUs cannot use them.
 
-May import: confine, family; child, child_cuda, torch, each after the start.
+May import: confine, family, loading; child, child_cuda, torch, each after the start.
 """
 
 import ctypes
-import gc
 import json
 import os
 import select
@@ -25,13 +24,13 @@ import time
 if __name__ == "__main__":  # a script of its own: the third argument names the folder that holds the course
     sys.path[0] = sys.argv[3]
 from course_lib.grading.processes import confine, family  # noqa: E402
+from course_lib.loading import kept  # noqa: E402
 
 _DEATH_SIGNAL = 1  # prctl option
 LOAD = b"load"  # a request to load what answers need
 FOLDER = "course-zygote-"  # how the folder begins in which a zygote makes those of its answers
 _SAMPLE_SECONDS = 0.05
 _TRACE_SECONDS = 1.0  # how long a stopped answer may take to write its stack
-_GC_THRESHOLD = 50_000  # containers between two collections: at the usual 700 they take a sixth of a short run
 
 
 def _prctl(option, value):
@@ -251,9 +250,8 @@ def main(descriptor, engine, root, at_once=True):
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     closed = not at_once and not connection.recv(1, socket.MSG_PEEK)
-    builder = 0 if closed else _preload(engine)
-    gc.freeze()  # what is loaded now is no garbage: a child need not look through it, and so copies fewer pages
-    gc.set_threshold(_GC_THRESHOLD)
+    with kept():
+        builder = 0 if closed else _preload(engine)
     while True:
         request, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 3)
         if not request:
