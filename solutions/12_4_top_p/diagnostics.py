@@ -163,6 +163,9 @@ _BY_OPTION = (  # where all cases that fail have one of these options
      "and two equal largest tokens are both kept and drawn by the noise."),
     ({"spaced"}, "low_temperature", "Right with temperatures of 0.3 and more, and with 0. Any other number above 0 "
      "divides as it is: no limit, nothing added to it, and only 0 itself takes the largest logit."),
+    ({"near"}, "coarse_threshold", "60 tokens are 0.0000002 more likely than 60 others and reach top_p alone. A "
+     "threshold of few digits, as after 16 halvings, probabilities of few digits or a tolerance keep the others too. "
+     "Halve until the interval no longer shrinks."),
     ({"faint"}, "faint_dropped", "A thousand tokens have the probability 5e-7 each, 5e-4 together, and top_p is 1: "
      "they are kept."),
     ({"level", "far"}, "no_maximum", "Only logits far from 0 go wrong: exp of them is 0 or infinite. Subtract the "

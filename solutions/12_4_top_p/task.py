@@ -10,6 +10,7 @@ from . import diagnostics
 FOUR = (0.5, 0.3, 0.15, 0.05)
 FAINT = (4e-4, *(5e-7,) * 1000, 3e-4, 0.4988, 0.5)  # the faint ones push the fourth of the others along
 EQUAL = (1.3, 1.3, *(1.0,) * 400)  # the two largest are 0.003 each
+NEAR = (1.00002,) * 60 + (1.0,) * 60  # two levels whose probabilities are 0.0000002 apart
 TOP_P = (0.6, 0.85, 0.499, 0.501, 1.0, 1e-9)
 SORTS = ("sort*", "argsort*", "msort*", "*topk*", "*kthvalue*", "*median*", "*quantile*", "*unique*", "*multinomial*")
 
@@ -75,6 +76,7 @@ EXERCISE = exercise(
         _case("temperature 1e-9", 12, 8, spaced=2.0**-30, temperature=(2.0**-30,), top_p=(0.9, 1.0)),
         _case("a thousand faint tokens, top_p 1", 4, 1004, probs=FAINT, shuffled=False, faint=True),
         _case("two equal largest of 402, top_p 1e-7", 8, 402, probs=EQUAL, top_p=(1e-7,), tiny=True),
+        _case("60 tokens just above 60 others, top_p 0.3", 12, 120, probs=NEAR, top_p=(0.3,), near=True),
         _case("50 draws of eight tokens", 50, 8, probs=tuple(n / 36 for n in range(8, 0, -1)), top_p=(0.8,),
               shuffled=False),
         _case("5,000 tokens", 4, 5000, temperature=(0.7, 1.0), top_p=(0.6, 0.3)),

@@ -16,20 +16,19 @@ def packed(numbers):
     return torch.where(words >= 1 << 31, words - (1 << 32), words).int()
 
 
-def weights(case, tensors, *, order=LOW_FIRST, zero=lambda z: z, group_of=None, apply=None, signed=False):
+def weights(case, tensors, *, order=LOW_FIRST, zero=lambda z: z, group_of=None, apply=None, signed=()):
     """W (num_rows, num_cols) in float64; the keywords make mistakes.
 
     order : the place in its word from which each of eight columns is read
     zero : what becomes of the zeros
     group_of : (columns, group, num_groups) -> the group of each column
     apply : (number, zero, scale) -> weight
-    signed : numbers from 8 on are below 0
+    signed : places in a word whose numbers from 8 on are below 0
     """
     num_rows, num_cols, group = case.sizes.values()
     numbers = (tensors["packed"].long()[:, :, None] >> (4 * torch.tensor(order))) & 15
+    numbers[:, :, list(signed)] -= 16 * (numbers[:, :, list(signed)] >= 8)
     numbers = numbers.reshape(num_rows, num_cols).double()
-    if signed:
-        numbers = torch.where(numbers >= 8, numbers - 16, numbers)
     columns, num_groups = torch.arange(num_cols), tensors["scales"].shape[1]
     groups = columns // group if group_of is None else group_of(columns, group, num_groups)
     scale, zeros = (tensors[name].double()[:, groups] for name in ("scales", "zeros"))
@@ -98,7 +97,11 @@ _TABLE = (
      {"group_of": lambda c, g, n: c % n}),
     ("signed_numbers", "It is what comes when numbers from 8 on are below 0. They go from 0 to 15, and the zero "
      "moves them.",
-     {"signed": True}),
+     {"signed": LOW_FIRST}),
+    ("signed_word", "It is what comes when a word is shifted as a signed number: its highest bit fills the place above "
+     "its last number. Shift unsigned words, or take the lowest four bits after the shift.", {"signed": (7,)}),
+    ("signed_zero", "It is what comes when zeros from 8 on are below 0. They go from 0 to 15.",
+     {"zero": lambda z: z - 16 * (z >= 8)}),
 )  # fmt: skip
 
 

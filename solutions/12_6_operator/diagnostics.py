@@ -139,6 +139,8 @@ _TABLE = (
     ("rstd_missing", "dx lacks the factor rstd in front", lambda x, w, d, e: _formed(x, w, d, e, power=0)),
     ("rstd_twice", "dx has the factor rstd twice", lambda x, w, d, e: _formed(x, w, d, e, power=2)),
     ("eps_missing", "rstd was made again without eps", lambda x, w, d, e: _formed(x, w, d, e, rstd_eps=0.0)),
+    *(("eps_constant", f"rstd was made again with eps {eps:g}, whatever the argument says",
+       lambda x, w, d, e, eps=eps: _formed(x, w, d, e, rstd_eps=eps)) for eps in (1e-5, 1e-6, 1e-8)),
     ("x_not_normed", "d_weight is the sum of d_out * x: what the weight multiplies is x * rstd",
      lambda x, w, d, e: _formed(x, w, d, e, x_of_weight=x)),
     ("weight_mean", "d_weight is a mean over the rows; each row adds its part",

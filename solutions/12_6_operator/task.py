@@ -70,4 +70,5 @@ EXERCISE = exercise(
     make_inputs=_inputs,
     make_run=_run,
     accept=diagnostics.first_mistake,
+    meta=True,
 )

@@ -44,7 +44,7 @@ EXERCISE = exercise(
     __file__,
     cases=(
         _case("nine tokens, two of five experts", 9, 2, 5, 4),
-        _case("one token, one expert", 1, 1, 1, 16),
+        _case("one token, one expert", 1, 1, 1, 16, spare=1),
         _case("all to one expert", 37, 1, 4, 8, "one expert"),
         _case("experts without tokens", 20, 2, 12, 4, "popular"),
         _case("tiles of one row", 6, 3, 7, 1),

@@ -13,6 +13,7 @@ FEW_DIGITS = 0.02  # of the whole: what sums in half precision are off by in sho
 SHORT = 100  # tokens of a short row
 NEAR = 1e-6  # of the whole: a guess is not held to what lies nearer to a border
 MANY = 0.98  # of the rows of a case, that a guess must fit
+FEW_ROWS = 7  # fewer right ones say nothing of those after them
 CHI_SQUARE = 18.47  # of four degrees of freedom: passed by chance once in 1,000
 BY_CHANCE = "500 seeds, five tokens"  # the case whose tokens are counted
 
@@ -32,7 +33,7 @@ def diagnose(evidence):
     for code, words, options in MISTAKES:
         if all(_fits(one, options) for one in small_first):
             return Diagnosis(code, f"{start} It is what comes when {words}.")
-    code, words = _rounded(wrong) or _masked(wrong) or _unsteady(wrong) or _counted(evidence.cases)
+    code, words = _rounded(wrong) or _masked(wrong) or _unsteady(wrong) or _late(wrong) or _counted(evidence.cases)
     return Diagnosis(code, f"{start} {words}".strip())
 
 
@@ -121,6 +122,23 @@ def _unsteady(wrong):
                     f"{call}. Its noise depends on the batch or on what was called before."
                 )
     return None
+
+
+def _late(wrong):
+    """Wrong rows that all have later steps than the right ones of their cases."""
+    steps = torch.cat([one.inputs["steps"] for one in wrong])
+    bad = torch.cat([one.comparisons["tokens"].wrong[: len(one.inputs["steps"])] for one in wrong])  # one call has all
+    if not bool(bad.any()):
+        return None
+    early = steps < steps[bad].min()
+    late = int((~early).sum())
+    if int(early.sum()) < FEW_ROWS or 2 * int(bad.sum()) < late:
+        return None
+    return "late_steps", (
+        f"In the cases that fail every row up to step {int(steps[early].max())} is right, and of the {late} rows from "
+        f"step {int(steps[bad].min())} on {int(bad.sum())} are wrong: was the step limited, or a stream of fewer "
+        "numbers made?"
+    )
 
 
 def _counted(cases):

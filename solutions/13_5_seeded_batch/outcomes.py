@@ -189,6 +189,9 @@ MISTAKES = (
      {"keys": _with_seeds(lambda row, seed, step, pairs: (seed * step, 0))}),
     ("seed_ignored", "a generator is seeded with the step. All seeds have the same noise",
      {"keys": _with_seeds(lambda row, seed, step, pairs: (step, 0))}),
+    *(("seed_cut", "a seed from 2,147,483,648 on becomes a smaller one. Seeds go up to 4,294,967,295, and int32 does "
+       "not hold them", {"keys": _with_seeds(lambda row, seed, step, pairs, cut=cut: (cut(seed), step))})
+      for cut in (lambda seed: seed % 2**31, lambda seed: min(seed, 2**31 - 1))),
     ("noise_by_row", "a row has number `row` of its seed's stream. In another place of the batch it gets another token",
      {"keys": _with_seeds(lambda row, seed, step, pairs: (seed, row))}),
     ("noise_by_row", "a row has number step + row of its stream. In another place of the batch it gets another token",

@@ -39,6 +39,18 @@ def test_strides_of_an_input_reach_the_answer():
     assert result.runs[0].outputs["y"].tolist() == [1, 3]
 
 
+def test_what_the_meta_device_needs_is_loaded_before_the_answer_runs():
+    source = (
+        "import sys, torch\n"
+        "def answer(x):\n"
+        "    before = len(sys.modules)\n"
+        "    torch.empty_like(x.to('meta').T).square().mean(-1).rsqrt()\n"
+        "    return torch.tensor(len(sys.modules) - before)"
+    )
+    run = Run("modules", {"x": torch.ones(2, 3)}, {"count": ((), "int64")}, (Ref("x"),))
+    assert run_python(source, run, meta=True).runs[0].outputs["count"] == 0
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32", "bool", "float8_e4m3fn"])
 def test_every_dtype_of_the_course_travels(dtype):
     x = torch.tensor([0, 1, 1, 0]).to(getattr(torch, dtype))

@@ -69,6 +69,7 @@ class Exercise:
     tile: Callable[..., tuple[int, int]] | None = None  # (case) -> tile borders of the error map
     min_launches: int = 1  # for cuda and triton
     forbidden: tuple[str, ...] = ()  # off while the answer runs (processes/forbidden.py): "aten.*softmax*"
+    meta: bool = False  # python: answers get tensors on the meta device
     ledger_rule: Callable[..., Any] | None = None  # (case, ledger) -> Diagnosis or None: judges the way
     accept: Callable[..., Any] | None = None  # (case, inputs, outputs) -> Diagnosis or None: judges a property
     unread: Callable[..., dict[str, Any]] | None = None  # (case, inputs) -> output: bool, where it may hold anything

@@ -33,6 +33,7 @@ class Session:
             cpu_seconds=PYTHON_SECONDS if exercise.language == "python" else 0.0,
             forbidden=exercise.forbidden,
             watched=exercise.language == "python" and exercise.ledger_rule is not None,
+            meta=exercise.meta,
             **self.where,
         )
 

@@ -262,6 +262,7 @@ def run_task(task, *, sandbox=False, caller=None):
         raise UnsupportedError("the sandbox judges on the CPU: a GPU's driver is shared with the whole machine")
     limits = {
         "language": task.language,
+        "meta": task.meta,
         "wall_seconds": task.wall_seconds,
         "cpu_seconds": task.cpu_seconds,
         "output_bytes": task.output_bytes,

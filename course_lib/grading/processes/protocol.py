@@ -75,6 +75,7 @@ class ChildTask:
     output_bytes: int = 16 << 10
     forbidden: tuple[str, ...] = ()  # operators of torch and callables that raise (forbidden.py)
     watched: bool = False  # python: count what torch's operators make (watch.py)
+    meta: bool = False  # python: has tensors on the meta device, and the zygote loads what these need (meta_warm.py)
 
 
 @dataclass(frozen=True)

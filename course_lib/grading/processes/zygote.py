@@ -7,7 +7,7 @@ kills every process that the child started.
 Runs as a script, or without a GPU as a fork of the judge. Before it forks it imports the course, but for answers
 that run on a GPU: a forked copy of a process that has asked the NVIDIA driver for its GPUs cannot use them.
 
-May import: confine, family, loading; child, child_cuda, torch, each after the start.
+May import: confine, family, loading; child, child_cuda, meta_warm, torch, each after the start.
 """
 
 import ctypes
@@ -179,6 +179,10 @@ def _serve(request, descriptors, main, wake, builder):
         from course_lib.grading.processes import child_cuda
 
         child_cuda.load_machine()
+    if limits["meta"]:
+        from course_lib.grading.processes import meta_warm
+
+        meta_warm.warm()
     folder = tempfile.mkdtemp(prefix="course-answer-")
     trace = memory_file("trace")
     try:
