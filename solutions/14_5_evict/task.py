@@ -14,11 +14,13 @@ def _one(locks):
 CHAIN = [ROOT, (5, 0, (4, 2), 0, 9), (6, 1, (7,), 0, 8), (7, 2, (1, 3, 0), 0, 6)]
 FORK = [ROOT, (5, 0, (4,), 0, 9), (6, 1, (7, 6), 0, 9), (7, 1, (1,), 0, 5), (8, 0, (3,), 0, 7), (9, 0, (2, 0), 0, 2)]
 HELD = [ROOT, (5, 0, (4,), 1, 9), (6, 1, (7, 6), 1, 4), (7, 1, (1,), 0, 8), (8, 0, (3,), 2, 3), (9, 4, (2, 0), 0, 1)]
+DEEP = [ROOT, *((5, number, (number,), 0, 100 - number) for number in range(80))]  # a chain
 SMALL = [
     ([ROOT], (0, 1)),
     (_one(0), (0, 1, 1)),
     *((_one(locks), (1,)) for locks in (1, 2)),
     *((CHAIN, amounts) for amounts in ((1, 3), (4, 1), (99,))),
+    (DEEP, (70, 2, 99)),
     *((FORK, amounts) for amounts in ((1, 1, 1, 1, 1), (2, 2), (3, 1), (4, 3), (5, 1), (6,))),
     *((HELD, amounts) for amounts in ((1, 1, 1), (99, 1))),
 ]
