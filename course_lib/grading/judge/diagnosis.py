@@ -243,7 +243,7 @@ def _plain(evidence):
 
 
 def _wrong_rows(case, name, comparison):
-    """Which rows of a result are wrong, in words; of one that every rank gives: which ranks, and the first one's rows."""
+    """Which rows of a result are wrong, in words; where every rank gives one: which ranks, and the first one's rows."""
     wrong, on_ranks = comparison.wrong, ""
     if wrong.dim() < 2:
         return ""
