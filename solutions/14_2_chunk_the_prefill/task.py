@@ -65,7 +65,7 @@ EXERCISE = plain_exercise(
         ),
         "pages of 1 and of 100": _together(_chunks_of(21, 21, 1), _chunks_of(21, 21, 100)),
         "computed again after a preemption": _together(_chunks_of(30, 16, 4), _chunks_of(30, 21, 4)),
-        "a long prompt": _chunks_of(1203, 1203, 16, 256),
+        "a long prompt": _chunks_of(5003, 5003, 16, 4200),
         "drawn": _drawn,
     },
     form=([int],) * 6,

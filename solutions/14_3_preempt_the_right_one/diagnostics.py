@@ -153,13 +153,17 @@ MISTAKES = (
 def normal(call, got):
     """The result with True in place of a sentence that names both numbers, False in place of another one."""
     running, waiting, refs, refused = got
-    need = {request[ID]: _need(request, call[3]) for request in call[0]}
+    return running, waiting, refs, [(number, not _lacks(call, number, sentence)) for number, sentence in refused]
 
-    def says(number, sentence):
-        numbers = {int(digits) for digits in re.findall(r"\d+", sentence.replace(",", ""))}
-        return len(sentence.split()) >= 4 and {need.get(number), len(call[2])} <= numbers
 
-    return running, waiting, refs, [(number, says(number, sentence)) for number, sentence in refused]
+def _lacks(call, number, sentence):
+    """What the sentence of a refusal lacks, in words; "" when it names both numbers."""
+    running, _, refs, page_size = call
+    found = {int(digits) for digits in re.findall(r"\d+", sentence.replace(",", ""))}
+    needed = next((_need(one, page_size) for one in running if one[ID] == number), None)
+    numbers = ((needed, "the pages that the request needs"), (len(refs), "those of the pool"))
+    lacking = [f"{count}, {what}" for count, what in numbers if count not in found]
+    return ", and ".join(lacking) or "words: it has fewer than four" * (len(sentence.split()) < 4)
 
 
 def explain(call, got):
@@ -177,17 +181,24 @@ def explain(call, got):
 def say(call, got, right):
     """The facts of one wrong result."""
     running, waiting, refs, page_size = call
-    said = ", ".join(
+    queue = ", ".join(
         f"{one[ID]} (priority {one[PRIORITY]}, arrival {one[ARRIVAL]}, {len(one[PROMPT])} + {len(one[OUTPUT])} tokens, "
         f"pages {list(one[PAGES])})"
         for one in running[:4]
     )
+    queue += ", …" * (len(running) > 4)
+    said = f"Running {queue}; {len(waiting)} waiting; {len(refs)} pages of {page_size} tokens"
     names = ("running", "waiting", "refs", "refused")
-    name, mine, want = next((name, a, b) for name, a, b in zip(names, got, right, strict=True) if not same(a, b))
-    return (
-        f"Running {said}{', …' * (len(running) > 4)}; {len(waiting)} waiting; {len(refs)} pages of {page_size} tokens: "
-        f"{name} is {_short(name, mine)} and should be {_short(name, want)}."
+    name, mine, want, raw = next(
+        one for one in zip(names, normal(call, got), right, got, strict=True) if not same(*one[1:3])
     )
+    if name == "refused" and same([one[0] for one in mine], [one[0] for one in want]):
+        return f"{said}: the sentence " + next(
+            f"of request {one[0]} is {one[1][:120]!r} and lacks {lacks}."
+            for one in raw
+            if (lacks := _lacks(call, *one))
+        )
+    return f"{said}: {name} is {_short(name, mine)} and should be {_short(name, want)}."
 
 
 def _short(name, value):
@@ -199,5 +210,5 @@ def _short(name, value):
         ]
         return f"[{', '.join(said)}{', …' * (len(value) > 4)}]"
     if name == "refused":
-        return str([(number, "a sentence with both numbers" if says else "another one") for number, says in value])
+        return f"[{', '.join(str(number) for number, _ in value)}]"
     return str(list(value[:40]))

@@ -45,9 +45,22 @@ PARTS = [  # nodes that match in part, while requests hold them
 ]  # fmt: skip
 LONG = tuple(range(1, 46))
 DEEP = [([*(_insert(LONG[:end], range(100, 100 + end)) for end in LONG), _match(1, (*LONG, 1)), _release(1)], 1)]
+
+
+def _long(rng):
+    """A node of 70 pages and one of pages of 128 tokens, matched whole and nearly whole."""
+    calls = []
+    for num_pages, page_size in ((70, 9), (5, 128)):
+        text = [rng.randrange(3) for _ in range(num_pages * page_size)]
+        end = len(text) - page_size // 2  # within the last page
+        other = [*text[:end], 3 - text[end], *text[end + 1 :], 1]
+        calls.append(([_insert(text, range(num_pages)), _match(1, [*text, 1]), _match(2, other)], page_size))
+    return calls
+
+
 SALTS = [
     ([_insert(PROMPT, (3, 0, 8)), _match(1, (*PROMPT, 1), "b"), _insert(PROMPT, (1, 2, 4), "b"), _match(2, PROMPT, "b"),
-      _match(3, PROMPT), _release(1), _release(2)], 2),
+      _match(3, PROMPT), _match(4, PROMPT, "B"), _release(1), _release(2)], 2),
 ]  # fmt: skip
 PREFIX = [  # the same page after another prefix
     ([_insert((1, 2, 3, 4), (3, 0)), _insert((9, 2, 3, 4), (5, 6)), _match(1, (3, 4, 1)), _match(2, (9, 9, 3, 4, 1)),
@@ -67,11 +80,12 @@ def _drawn(count, page_sizes):
 
 
 def _operations(rng, page_size):
+    ids = rng.choice(((1, 2), (1, 1 + 2**16)))
     texts, held, operations, pages = [()], [], [], iter(rng.sample(range(5000), 5000))
     for number in range(rng.randint(4, 12)):
         known = rng.choice(texts)
         tail = rng.randint(0, 4 * page_size)
-        text = (*known[: rng.randint(0, len(known))], *(rng.randrange(1, 3) for _ in range(tail)))
+        text = (*known[: rng.randint(0, len(known))], *(rng.choice(ids) for _ in range(tail)))
         text, salt = text or (1,), rng.choice(("", "", "", "a"))
         if rng.random() < 0.5:
             texts.append(text)
@@ -91,6 +105,7 @@ EXERCISE = plain_exercise(
         "the same prompt again": lambda rng: TWICE,
         "nodes that match in part": lambda rng: PARTS,
         "a node under a node, 45 times": lambda rng: DEEP,
+        "long nodes": _long,
         "salts": lambda rng: SALTS,
         "another prefix": lambda rng: PREFIX,
         "drawn": _drawn(24, (1, 2, 3)),

@@ -3,6 +3,8 @@
 May import: subjects.plain_data.
 """
 
+from itertools import takewhile
+
 from course_lib.grading.subjects.plain_data import same
 
 KEY, PARENT, PAGES, LOCKS, USED = range(5)
@@ -131,7 +133,10 @@ def say(call, got, right):
     begin = f"Nodes {nodes or 'none'}{', …' * (len(table) > 8)}; eviction {at + 1}, of {amounts[at]} pages,"
     (freed, rows), (wanted, remain) = got[at], right[at]
     if list(freed) != list(wanted):
-        return f"{begin} freed {_short(freed)} and should free {_short(wanted)}."
+        equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(freed, wanted, strict=False)))
+        start = equal if equal > 8 else 0
+        where = f" from place {start} on" * (start > 0)
+        return f"{begin} freed {_short(freed[start:])}{where} and should free {_short(wanted[start:])}."
     numbers = [[row[0] for row in one] for one in (rows, remain)]
     if numbers[0] != numbers[1]:
         return f"{begin} leaves the nodes {_short(numbers[0])}; they should be {_short(numbers[1])}."

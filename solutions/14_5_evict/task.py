@@ -12,13 +12,18 @@ def _one(locks):
 
 
 CHAIN = [ROOT, (5, 0, (4, 2), 0, 9), (6, 1, (7,), 0, 8), (7, 2, (1, 3, 0), 0, 6)]
-FORK = [ROOT, (5, 0, (4,), 0, 9), (6, 1, (7, 6), 0, 9), (7, 1, (1,), 0, 5), (8, 0, (3,), 0, 7), (9, 0, (2, 0), 0, 2)]
+FORK = [ROOT, (5, 0, (4,), 0, 9), (6, 1, (7, 6), 0, 9), (7, 1, (1,), 0, 5), (8, 0, (3,), 0, 7), (9, 0, (2, 0), 0, 0)]
 HELD = [ROOT, (5, 0, (4,), 1, 9), (6, 1, (7, 6), 1, 4), (7, 1, (1,), 0, 8), (8, 0, (3,), 2, 3), (9, 4, (2, 0), 0, 1)]
+DEEP = [ROOT, *((5, number, (number,), 0, 100 - number) for number in range(80))]  # a chain
+WIDE = [ROOT, (0, 0, tuple(range(100, 140)), 0, 900)]  # 100 leaves, three of them below a node of 40 pages
+WIDE += [(number, int(number < 5), (number - 2,), 0, 7 * number % 103) for number in range(2, 102)]
 SMALL = [
     ([ROOT], (0, 1)),
     (_one(0), (0, 1, 1)),
-    *((_one(locks), (1,)) for locks in (1, 2)),
+    *((_one(locks), (1,)) for locks in (1, 2, 256)),
     *((CHAIN, amounts) for amounts in ((1, 3), (4, 1), (99,))),
+    (DEEP, (70, 2, 99)),
+    (WIDE, (90, 20, 99)),
     *((FORK, amounts) for amounts in ((1, 1, 1, 1, 1), (2, 2), (3, 1), (4, 3), (5, 1), (6,))),
     *((HELD, amounts) for amounts in ((1, 1, 1), (99, 1))),
 ]
@@ -39,9 +44,10 @@ def _call(rng, num_nodes, most_pages):
     own = [()] + [tuple(next(pages) for _ in range(rng.randint(1, most_pages))) for _ in parents[1:]]
     used, locks = [0] * num_nodes, [0] * num_nodes
     order = rng.sample(range(num_nodes), num_nodes) + [rng.randrange(num_nodes) for _ in range(num_nodes)]
-    for time, number in enumerate(order, 1):
+    start, unit = rng.choice(((0, 1), (10**15, 1), (0, 2**33)))
+    for time, number in enumerate(order):
         for above in _path(parents, number):
-            used[above] = time
+            used[above] = start + unit * time
     for number in rng.sample(range(num_nodes), rng.randint(0, num_nodes // 4)):
         for above in _path(parents, number):
             locks[above] += 1

@@ -169,6 +169,7 @@ MISTAKES = (
 
 def say(call, got, right):
     """The facts of the first step that is wrong."""
+    got = compared(call, got)
     steps, page_size, batch_buckets, len_buckets, _, _ = call
     at = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if not same(a, b))
     lengths = [computed + 1 for _, computed, _ in steps[at]]

@@ -44,9 +44,11 @@ FLIGHT = [
     [*TWO, LAUNCH, _add(3, 2), _cancel(3), _cancel(1), _finish(r1=51, r2=61)],
     [*TWO, LAUNCH, _cancel(1), _finish(r2=61)],
     [*TWO, LAUNCH, _add(3, 2), _start(3, 1), _cancel(3), _finish(r1=51, r2=61), LAUNCH, _finish(r1=52)],
+    [_add(1, 1), _add(2, 3), _start(2, 4), _start(1, 0), LAUNCH, _cancel(2), _finish(r2=60, r1=50)],
 ]
 AGAIN = [  # twice, after the end, and an id that comes back
-    [_add(1, 3), _cancel(1), _cancel(1), _add(1, 2), _start(1, 2), LAUNCH, _finish(r1=8), LAUNCH, _finish(r1=9)],
+    [_add(1, 3), _cancel(1), _cancel(1), _add(1, 2), _start(1, 2), LAUNCH, _finish(r1=8), LAUNCH, _finish(r1=9),
+      _add(1, 1), _cancel(1)],
     [*TWO, LAUNCH, _cancel(1), _cancel(1), _finish(r1=51, r2=61), _cancel(1), _cancel(2)],
     [_cancel(5), _add(5, 1), _start(5, 0), LAUNCH, _finish(r5=3)],
     [*TWO, LAUNCH, _cancel(1), _finish(r1=51, r2=61), _add(1, 2), _start(1, 1), LAUNCH, _finish(r1=70), LAUNCH,

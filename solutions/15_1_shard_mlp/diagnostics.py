@@ -132,11 +132,18 @@ def _fits(case, mistake):
 
 
 def one_all_reduce(case, ledger):
-    """Diagnosis or None: each rank calls all_reduce once, on (num_tokens, hidden_size)."""
+    """Diagnosis or None: each rank calls all_reduce once, on (num_tokens, hidden_size) of float32."""
+    num_bytes = 4 * case.sizes["num_tokens"] * case.sizes["hidden_size"]
     wanted = [{"op": "all_reduce", "shape": [case.sizes["num_tokens"], case.sizes["hidden_size"]]}]
     for rank, calls in enumerate(ledger["calls"]):
         if [{"op": call["op"], "shape": call["shape"]} for call in calls] == wanted:
-            continue
+            if calls[0]["bytes"] == num_bytes:
+                continue
+            return Diagnosis(
+                "other_dtype",
+                f"Every value is right, but rank {rank} hands all_reduce {calls[0]['bytes']:,} bytes (case "
+                f"{case.name!r}); ({', '.join(map(str, wanted[0]['shape']))}) in float32 is {num_bytes:,}.",
+            )
         start = (
             f"Every value is right, but rank {rank} calls {in_words(calls)} (case {case.name!r}); one all_reduce of "
             f"({', '.join(map(str, wanted[0]['shape']))}) is enough"

@@ -175,6 +175,8 @@ _MISTAKES = (
      "token is, in any order", {"mask": "position"}),
     ("future_in_own_block", "the own block is seen whole, its later keys too",
      {"mask": lambda seen, q, k, r, s: (q[:, None] >= 0) & (k >= 0) if r == s else seen}),
+    ("strictly_before", "a causal query does not see its own key: key position <= position, not <",
+     {"mask": "strict"}),
     ("strictly_before", "a query does not see its own key: position <= position",
      {"mask": lambda seen, q, k, r, s: seen & (q[:, None] != k)}),
     ("positions_stay", "the positions of the keys do not travel with them: the block is another rank's, its positions "
@@ -188,6 +190,8 @@ def _options(case, options):
     causal = case.options["causal"]
     if options.get("mask") == "padding":
         return {"mask": lambda seen, q, k, r, s: (k <= q[:, None] if causal else _full(seen)) & (q[:, None] >= 0)}
+    if options.get("mask") == "strict":
+        return {"mask": lambda seen, q, k, r, s: seen & (q[:, None] != k) if causal else seen}
     if options.get("mask") == "position":
         place = lambda x, rank: torch.arange(len(x)) + rank * len(x)  # noqa: E731
         return {"mask": lambda seen, q, k, r, s: (q[:, None] >= 0) & (k >= 0) & (

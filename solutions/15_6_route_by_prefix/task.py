@@ -18,23 +18,26 @@ def _case(name, *sizes, values="growing"):
 def _prompts(case, gen):
     """Lists of page contents, small numbers: "growing" prompts go on from an earlier one, "popular" from the first.
 
-    "long" prompts have COMMON pages in common.
+    "long" prompts have COMMON pages in common; "again": new pages are hardly ever alike, and at the end the first
+    prompts come once more.
     """
     draw = lambda low, high: int(torch.randint(low, high, (1,), generator=gen))  # noqa: E731
-    prompts = []
-    for number in range(case.sizes["num_requests"]):
+    prompts, num_requests, contents = [], case.sizes["num_requests"], 5
+    if case.values == "again":
+        num_requests, contents = num_requests - num_requests // 5, 1000
+    for number in range(num_requests):
         start = []
         if prompts and case.values != "unlike" and draw(0, 4):
             earlier = prompts[0 if case.values == "popular" and draw(0, 8) else draw(0, len(prompts))]
             start = earlier[: draw(1, len(earlier) + 1)]
-        new = [draw(0, 5) for _ in range(draw(0 if start else 1, 5))]
+        new = [draw(0, contents) for _ in range(draw(0 if start else 1, 5))]
         if case.values == "unlike":
             new = [number % 7, *new]
         if case.values == "long":
             prompts.append([1] * COMMON + [draw(0, 5)] * draw(1, 20))  # what follows the common pages decides
         else:
             prompts.append((start + new)[:MOST_PAGES])
-    return prompts
+    return (prompts + prompts)[: case.sizes["num_requests"]]
 
 
 def _inputs(case, gen):
@@ -66,7 +69,7 @@ EXERCISE = exercise(
         _case("nothing waits", 60, 6, 40, 16, 10**6),
         _case("limits met exactly", 150, 3, 4, 2, 1),
         _case("many requests", 300, 7, 128, 16, 4),
-        _case("a long trace", 500, 2, 128, 16, 12),
+        _case("a long trace", 500, 2, 128, 16, 24, values="again"),
     ),
     make_inputs=_inputs,
     make_run=_run,

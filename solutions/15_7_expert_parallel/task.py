@@ -50,7 +50,7 @@ EXERCISE = exercise(
         _case("all pairs to one rank", 4, 6, 8, 2, 3, values="one rank"),
         _case("800 pairs to two experts", 4, 100, 8, 2, 2, values="one rank"),
         _case("no pair leaves its rank", 3, 5, 8, 2, 4, values="own"),
-        _case("experts without tokens", 4, 3, 12, 1, 6, values="empty"),
+        _case("400 experts, most without tokens", 4, 6, 12, 1, 100, values="empty"),
         _case("one token a rank", 5, 1, 8, 3, 2),
         _case("eight ranks, rows of 64", 8, 20, 64, 4, 4),
         late(_case("two processes over gloo", 2, 9, 8, 2, 3)),

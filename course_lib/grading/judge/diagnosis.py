@@ -236,13 +236,23 @@ def _plain(evidence):
         f"{name}{_index(comparison.index)} is {_number(comparison.got)}, expected {_number(comparison.expected)}; "
         f"{int(wrong.sum())} of {wrong.numel()} elements are off in the case {case.case.name!r}"
     )
-    if wrong.dim() > 1:
-        rows = wrong.reshape(-1, wrong.shape[-1]).any(dim=1).nonzero().flatten().tolist()
-        text += f", in row{'s' * (len(rows) > 1)} {runs_of(rows)}"
-    text += "."
+    text += f"{_wrong_rows(case.case, name, comparison)}."
     if passing:
         text += f" Right: {', '.join(c.case.name for c in passing[:3])}."
     return Diagnosis("wrong_values", text)
+
+
+def _wrong_rows(case, name, comparison):
+    """Which rows of a result are wrong, in words; where every rank gives one: which ranks, and the first one's rows."""
+    wrong, on_ranks = comparison.wrong, ""
+    if wrong.dim() < 2:
+        return ""
+    if wrong.dim() > 2 and case.sizes.get("world", 1) == len(wrong) > 1:
+        ranks, first = wrong.flatten(1).any(dim=1).nonzero().flatten().tolist(), comparison.index[:-2]
+        on_ranks = f" on rank{'s' * (len(ranks) > 1)} {runs_of(ranks)}, of {name}{_index(first)}"
+        wrong = wrong[first]
+    rows = wrong.reshape(-1, wrong.shape[-1]).any(dim=1).nonzero().flatten().tolist()
+    return f",{on_ranks} in row{'s' * (len(rows) > 1)} {runs_of(rows)}"
 
 
 def low_precision(failing):

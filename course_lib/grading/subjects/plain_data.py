@@ -41,9 +41,9 @@ def plain_exercise(task_file, *, cases, form, outcome, say, mistakes=(), explain
     form : of one result: a type, ``int | None``, ``[form]`` for a list or tuple of any length, ``(form, form)`` for one
         of this length
     outcome : callable, (*call, **options) -> the right result; `options` make it a mistake
-    say : callable, (call, got, right) -> the facts, one or two sentences
+    say : callable, (call, got, right) -> the facts, one or two sentences; `got` is what the answer returned
     mistakes : rows (code, words, options, or a callable (*call) -> result); "It is what comes when" goes before words
-    explain : callable, (call, got) -> (code, words) or None, for a result that no mistake gives
+    explain : callable, (call, got as it is compared) -> (code, words) or None, for a result that no mistake gives
     normal : callable, (call, got) -> got as it is compared, where several results are right
     """
 
@@ -82,13 +82,12 @@ class _Subject:
         return _misfit(case, tensors["calls"], results, self.form) or self._wrong(case, tensors["calls"], results)
 
     def _wrong(self, case, calls, results):
-        pairs = [(call, self.normal(call, got)) for call, got in zip(calls, results, strict=True)]
-        smallest = self._smallest_wrong(pairs)
+        smallest = self._smallest_wrong(self._compared(calls, results))
         if smallest is None:
             return None
-        call, got = smallest
+        call, got, compared = smallest
         right = self.outcome(*call)
-        code, words = (self.explain and self.explain(call, got)) or ("wrong_result", "")
+        code, words = (self.explain and self.explain(call, compared)) or ("wrong_result", "")
         return Diagnosis(code, f"Case {case.name!r}: {self.say(call, got, right)} {words}".strip())
 
     def diagnose(self, evidence):
@@ -96,22 +95,21 @@ class _Subject:
         unread = [one.refusal for one in evidence.cases if one.refusal and one.refusal.code == "wrong_return"]
         if unread or not all(one.ran for one in evidence.cases):
             return unread[0] if unread else None
-        cases = [self._pairs(one) for one in evidence.cases]
-        wrong_first = sorted(sum(cases, []), key=lambda pair: same(pair[1], self.outcome(*pair[0])))
+        cases = [self._compared(one.inputs["calls"], read(one.first.outputs["text"])) for one in evidence.cases]
+        wrong_first = sorted(sum(cases, []), key=lambda one: same(one[2], self.outcome(*one[0])))
         for code, words, mistake in self.mistakes:
-            if all(self._gives(mistake, *pair) for pair in wrong_first):
-                call, got = next(filter(None, map(self._smallest_wrong, cases)))
+            if all(self._gives(mistake, call, compared) for call, _, compared in wrong_first):
+                call, got, _ = next(filter(None, map(self._smallest_wrong, cases)))
                 return Diagnosis(code, f"{self.say(call, got, self.outcome(*call))} It is what comes when {words}.")
         return None
 
-    def _pairs(self, one):
-        """[(call, result), …] of the evidence of a case."""
-        results = read(one.first.outputs["text"])
-        return [(call, self.normal(call, got)) for call, got in zip(one.inputs["calls"], results, strict=True)]
+    def _compared(self, calls, results):
+        """[(call, result, result as it is compared), …] of a case."""
+        return [(call, got, self.normal(call, got)) for call, got in zip(calls, results, strict=True)]
 
-    def _smallest_wrong(self, pairs):
-        wrong = [(call, got) for call, got in pairs if not same(got, self.outcome(*call))]
-        return min(wrong, key=lambda pair: len(repr(pair[0])), default=None)
+    def _smallest_wrong(self, results):
+        wrong = [one for one in results if not same(one[2], self.outcome(*one[0]))]
+        return min(wrong, key=lambda one: len(repr(one[0])), default=None)
 
     def _gives(self, mistake, call, got):
         try:
