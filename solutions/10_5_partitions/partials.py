@@ -167,7 +167,7 @@ def explain_unwritten(case, name):
     return Diagnosis(
         "never_last",
         f"In the case {case.case.name!r} {name} of sequence {b} was never written, though its counter holds {counted}: "
-        f"{'the program' if parts == 1 else f'all {parts} programs'} that take part, for "
+        f"{'the one program that takes' if parts == 1 else f'all {parts} programs that take'} part, for "
         f"{case.case.options['seq_lens'][b]} keys in partitions of {case.case.options['partition_len']}, counted. None "
         f"took itself for the last one, arrived == num_parts - 1: is num_parts larger than {parts}?",
     )
