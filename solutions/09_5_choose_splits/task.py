@@ -132,6 +132,8 @@ SLIPS = (
        _at_most(lambda p, t, slots, most=most: most)) for most in (64, 128, 256, 512, 1024, 2048, 4096)),
     ("capped", "that is the choice among the numbers up to num_slots; they go up to num_tiles here",
      _at_most(lambda p, t, slots: slots)),
+    ("first_wave", "that is the choice among the numbers of the first wave, up to num_slots // num_pairs; slots may "
+     "be fuller in more waves", _at_most(lambda p, t, slots: max(slots // p, 1))),
     ("full_enough", "that does not split where 80 % of the slots are full already; this rule has no such exception",
      lambda p, t, slots: 1 if 5 * p >= 4 * slots else chosen(p, t, slots)),
     ("points", "that is 15 points below the best; 85 % of the best is meant", _points_below),
@@ -185,7 +187,22 @@ def _diagnose(evidence):
     for code, words, slip in SLIPS:
         if all(got[name] == slip(*sizes) for name, sizes in cases.items()):
             return Diagnosis(code, f"{_said(_clearest(failing), got)}: {words}.")
-    return Diagnosis("wrong_number", f"{_said(_clearest(failing), got)}.")
+    return _by_kept(failing, got, cases) or Diagnosis("wrong_number", f"{_said(_clearest(failing), got)}.")
+
+
+def _by_kept(failing, got, cases):
+    """Each wrong number is right for another case, which differs in its slots alone."""
+    for case in failing:
+        sizes = _sizes_of(case)
+        others = [other for other in cases.values() if other[:2] == sizes[:2] and other != sizes]
+        if got[case.case.name] not in [chosen(*other) for other in others]:
+            return None
+    slots = others[0][2]
+    return Diagnosis(
+        "kept_between_calls",
+        f"{_said(failing[-1], got)}: that is right for the same pairs and tiles and {slots} slots, another call. Was a "
+        "result kept without the slots? Every call stands alone.",
+    )
 
 
 def _clearest(failing):

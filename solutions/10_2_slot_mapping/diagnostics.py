@@ -1,6 +1,6 @@
 """Diagnoses of a kernel that writes into a pool of pages: every number is unique, so its value says where it came from.
 
-May import: verdict, evidence (as data), subjects.ledger, subjects.paged.slots, torch.
+May import: verdict, evidence (as data), subjects.ledger, subjects.paged, torch.
 """
 
 import re
@@ -10,6 +10,7 @@ import torch
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
+from course_lib.grading.subjects.paged.guesses import by_page_size
 from course_lib.grading.subjects.paged.slots import padding_written
 
 STEP = 4099  # between two numbers of a case, so that a rounded one is no other's
@@ -51,7 +52,7 @@ def explain(fault, case, evidence):
     if fault.kind != "out_of_bounds":
         return None
     if not case.case.late:
-        return _by_layout(fault, case, evidence)
+        return _by_layout(fault, case, evidence) or by_page_size(evidence)
     begin = f"Right where slots and addresses are small. In the case {case.case.name!r}"
     if case.case.options.get("any_negative"):
         return padding_written(fault, case, begin)
@@ -124,7 +125,17 @@ def traffic(case, ledger):
 def diagnose_write(evidence):
     """Diagnosis of a failing write into pages, or None."""
     failing = [case for case in evidence.failing() if case.comparisons]
-    looks = (_by_gaps, _by_far_slot, _by_negative_slot, _by_pools, _by_rule, _by_source, _by_slot, _by_neighbours)
+    looks = (
+        _by_gaps,
+        _by_far_slot,
+        _by_negative_slot,
+        _by_slot_0,
+        _by_pools,
+        _by_rule,
+        _by_source,
+        _by_slot,
+        _by_neighbours,
+    )
     return next((diagnosis for look in looks if failing and (diagnosis := look(failing)) is not None), None)
 
 
@@ -196,6 +207,26 @@ def _by_negative_slot(failing):
         "padding_stops",
         f"Case {case.case.name!r}: token {token} has slot {slot} and is not stored, but others were left out with it. "
         "Which threads may leave?",
+    )
+
+
+def _by_slot_0(failing):
+    """All that is wrong is the row of the token in slot 0, which was not stored."""
+    for case in failing:
+        wrong = [
+            (name, row) for name in ("k_pages", "v_pages") for row in _rows(case, name) if not row[4].equal(row[5])
+        ]
+        for name, (token, head, page, offset, _, got) in wrong:
+            old = _before(case, name)[page, offset, head, : len(got)]
+            if int(case.inputs["slot_mapping"][token]) != 0 or not got.equal(old):
+                return None
+        if not wrong:
+            return None
+    token = failing[0].inputs["slot_mapping"].tolist().index(0)
+    return Diagnosis(
+        "slot_0",
+        f"Case {failing[0].case.name!r}: slot_mapping[{token}] is 0, and token {token} was not stored; all tokens in "
+        "other slots were, in every case. Slot 0 is a slot: only a negative one says that a token is not stored.",
     )
 
 

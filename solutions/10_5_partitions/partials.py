@@ -48,22 +48,24 @@ def _rows(case, tensors, name, b):
 
 
 def unread(case, tensors):
-    """Partials of partitions that do not take part."""
+    """Partials of partitions that do not take part, and each lse of scores below -1e9."""
     rows, parts = tuple(tensors["q"].shape[:2]), num_partitions(case)
     idle = torch.arange(parts)[None, None, :] >= torch.tensor(num_parts(case))[:, None, None]
     idle = idle.expand(*rows, parts).contiguous()
-    return {"partial_lse": idle, "partial_out": idle[..., None].expand(*rows, parts, cases.head_dim(case)).contiguous()}
+    partial_out = idle[..., None].expand(*rows, parts, cases.head_dim(case)).contiguous()
+    far_below = cases.unread(case, tensors)
+    return far_below | {"partial_lse": idle | bool(far_below), "partial_out": partial_out}
 
 
 def by_partials(evidence):
     """out and lse are right, and the way to them is not the one of the contract."""
     failing = [case for case in evidence.failing() if case.comparisons]
-    if failing and all("level" in case.case.options and _partials_right(case) for case in failing):
+    if failing and all(cases.lowest(case.case) is not None and _partials_right(case) for case in failing):
         return Diagnosis(
             "finite_infinity",
             f"Right for scores near 0, 100 and -100, wrong in the case {failing[0].case.name!r}, where the partials "
-            "are right and their lse lies near -32,512: the reduction takes a finite number for -inf, and this lse is "
-            "below it. Only -inf says that a partition has no key.",
+            f"are right and their lse lies near {cases.lowest(failing[0].case):,.0f}: the reduction takes a finite "
+            "number for -inf, and this lse is below it. Only -inf says that a partition has no key.",
         )
     if failing and all(_nan_alone(case) for case in failing):
         return Diagnosis(
@@ -81,11 +83,13 @@ def by_partials(evidence):
         if not wrong.passed and wrong.index is not None:
             b, head, part = wrong.index[:3]
             first, end = part * length, min(lens[b], (part + 1) * length)
+            held = _held(case, b, head, part)
+            fits = f"; that fits the keys {held[0]} to {held[1]}" if held else ""
             return Diagnosis(
                 "wrong_partition",
                 f"out and lse are right, but in the case {case.case.name!r} partition {part} of sequence {b} must have "
                 f"the keys {first} to {end - 1}; {name} of head {head} is {wrong.got:.4g} in place of "
-                f"{wrong.expected:.4g}{_held(case, b, head, part)}.",
+                f"{wrong.expected:.4g}{fits}.",
             )
     wrong = case.comparisons["counters"]
     b = wrong.index[0]
@@ -109,15 +113,77 @@ def _nan_alone(case):
     return others and bool(case.first.outputs["out"][case.inputs["seq_lens"] > 0].isnan().any())
 
 
+def by_borders(evidence):
+    """A partition that holds other keys than its own, by its partial_lse and by its partial_out."""
+    for case in evidence.failing_by_values():
+        wrong = case.comparisons["partial_lse"]
+        if wrong.passed or wrong.index is None:
+            continue
+        b, head, part = wrong.index
+        held = _held(case, b, head, part)
+        length, seq_len = case.case.options["partition_len"], case.case.options["seq_lens"][b]
+        if held is None:
+            return None
+        return Diagnosis(
+            "wrong_partition",
+            f"In the case {case.case.name!r} sequence {b} has {seq_len} keys in partitions of {length}. Partition "
+            f"{part} must have the keys {part * length} to {min(seq_len, (part + 1) * length) - 1}; its partials are "
+            f"those of the keys {held[0]} to {held[1]}. It begins at part * partition_len and ends partition_len later "
+            "or with the sequence.",
+        )
+    return None
+
+
+def by_reduction(evidence):
+    """The partials are right, and out and lse are what the first of them give."""
+    case = next(iter(evidence.failing_by_values()), None)
+    if case is None or not _partials_right(case) or case.comparisons["lse"].index is None:
+        return None
+    b, head = case.comparisons["lse"].index
+    parts = num_parts(case.case)[b]
+    sums = torch.logcumsumexp(case.ref["partial_lse"][b, head, :parts], 0)
+    near = ((sums - case.first.outputs["lse"][b, head]).abs() < 1e-4).nonzero().flatten()
+    for last in near.tolist():
+        weights = torch.exp(case.ref["partial_lse"][b, head, : last + 1] - sums[last])
+        out = weights @ case.ref["partial_out"][b, head, : last + 1]
+        if torch.allclose(case.first.outputs["out"][b, head].double(), out, rtol=1e-3, atol=1e-4):
+            return Diagnosis(
+                "partitions_left_out",
+                f"In the case {case.case.name!r} sequence {b} has {parts} partitions, and their partials are right; "
+                f"out and lse are what the first {last + 1} of them give. All num_parts of them are reduced.",
+            )
+    return None
+
+
+def explain_unwritten(case, name):
+    """out or lse were never written though all programs that take part have counted: none took itself for the last."""
+    if name not in ("out", "lse"):
+        return None
+    left = case.unwritten(name).flatten(2).any(dim=2) if name == "out" else case.unwritten(name)
+    b, head = left.nonzero()[0].tolist()
+    parts, counted = num_parts(case.case)[b], int(case.first.outputs["counters"][b, head])
+    if counted != parts:
+        return None
+    return Diagnosis(
+        "never_last",
+        f"In the case {case.case.name!r} {name} of sequence {b} was never written, though its counter holds {counted}: "
+        f"{'the one program that takes' if parts == 1 else f'all {parts} programs that take'} part, for "
+        f"{case.case.options['seq_lens'][b]} keys in partitions of {case.case.options['partition_len']}, counted. None "
+        f"took itself for the last one, arrived == num_parts - 1: is num_parts larger than {parts}?",
+    )
+
+
 def _held(case, b, head, part):
-    """ "; that fits the keys 0 to 8", or "" when partial_lse fits no range of keys."""
-    k = _rows(case.case, case.inputs, "k_pages", b).double()
+    """(first, last) of the range of keys that partial_lse and partial_out fit, or None."""
+    k, v = (_rows(case.case, case.inputs, name, b).double() for name in ("k_pages", "v_pages"))
     q = case.inputs["q"][b, :, None].double()
     scores = attention.rounded_scores(q, k, softmax_scale=cases.scale(case.case))[head, 0]
-    got = case.first.outputs["partial_lse"][b, head, part].double()
+    v = v[head * len(v) // len(q)]
+    lse, out = (case.first.outputs[name][b, head, part].double() for name in ("partial_lse", "partial_out"))
     for first in range(len(scores)):
         sums = torch.logcumsumexp(scores[first:], 0)
-        hit = ((sums - got).abs() < 1e-5).nonzero()
-        if len(hit):
-            return f"; that fits the keys {first} to {first + int(hit[0])}"
-    return ""
+        for last in (first + ((sums - lse).abs() < 1e-5).nonzero().flatten()).tolist():
+            weights = torch.softmax(scores[first : last + 1], 0)
+            if torch.allclose(weights @ v[first : last + 1], out, rtol=1e-3, atol=1e-4):
+                return first, last
+    return None

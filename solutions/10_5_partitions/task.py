@@ -74,6 +74,8 @@ def _diagnose(evidence):
         _by_two,
         _by_lse,
         _by_size,
+        partials.by_borders,
+        partials.by_reduction,
         diagnostics.diagnose,
     )
     return next((diagnosis for look in looks if (diagnosis := look(evidence)) is not None), None)
@@ -272,6 +274,7 @@ EXERCISE = exercise(
         _case("partitions of 40", (90,), 40, late=True),
         _case("130 partitions of 1", (130,), 1, late=True),
         _case("scores of -32,512 and 32,512", (9,), 4, (2, 1), scale=0.25, level=cases.LEVEL, whole=True, late=True),
+        cases.far_below((12,), partition_len=4),
         _case("keys of tiny weight", (20,), 4, faint=True, late=True),
     ),
     make_inputs=cases.inputs,
@@ -285,6 +288,7 @@ EXERCISE = exercise(
     probes=_probes(),
     diagnose=_diagnose,
     explain=extent.explain,
+    explain_unwritten=partials.explain_unwritten,
     bound_bytes=cases.bound,
     tile=lambda case: (1, cases.head_dim(case)),
 )

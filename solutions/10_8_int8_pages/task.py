@@ -25,7 +25,7 @@ def _inputs(case, gen):
         unused = pages.isnan().any(dim=3)
         if case.options.get("zero_rows"):
             pages = torch.where(torch.arange(pages.shape[1])[:, None, None] % 2 == (name == "v"), pages, 0.0 * pages)
-        if name == "v" and case.values not in ("zeros", "step") and "slots" not in case.options:
+        if name == "v" and case.values not in ("zeros", "step") and not {"slots", "faint"} & case.options.keys():
             pages = pages * torch.exp(torch.randn(pages.shape[:3], generator=gen))[..., None]
         small, scales = quantised_kv.quantise(pages, torch.int8)
         scales = torch.where((small == 0).all(dim=3), 0.0, scales) * case.options.get("size", 1.0)
@@ -88,7 +88,26 @@ _GUESSES = (
     ("sign_lost", lambda t: _restored(t | {n: t[n].view(torch.uint8).double() for n in ("k_pages", "v_pages")}),
      "bytes from 0 to 255: they are signed"),
     ("query_rounded", lambda t: _restored(t) | {"q": (t["q"] + 0.5).floor()}, "q rounded to whole numbers as well"),
+    ("scale_of_the_page", lambda t: _restored(t, k_scales=_largest(t["k_scales"]), v_scales=_largest(t["v_scales"])),
+     "the largest scale of its page for every row"),
+    ("scale_of_the_page", lambda t: _restored(t, k_scales=_largest(t["k_scales"])), "k times the largest scale of its "
+     "page"),
+    ("scale_of_the_page", lambda t: _restored(t, v_scales=_largest(t["v_scales"])), "v times the largest scale of its "
+     "page"),
+    ("low_precision", lambda t: _restored(t, k_scales=_half(t["k_scales"]), v_scales=_half(t["v_scales"])),
+     "the scales of k and v rounded to half"),
+    ("low_precision", lambda t: _restored(t, k_scales=_half(t["k_scales"])), "the scale of k rounded to half"),
+    ("low_precision", lambda t: _restored(t, v_scales=_half(t["v_scales"])), "the scale of v rounded to half"),
 )  # fmt: skip
+
+
+def _half(scales):
+    return scales.half().float()
+
+
+def _largest(scales):
+    """The largest scale of the slots of a page that hold tokens."""
+    return scales.nan_to_num(0.0).amax(dim=1, keepdim=True).expand_as(scales)
 
 
 def _head_0(scales):
@@ -114,7 +133,7 @@ def _by_scales(evidence):
                 f"{comparison.expected:.4g}. All of out and lse is what attention gives with {words}. k is k_pages * "
                 "k_scales, v is v_pages * v_scales, each row with its own scale; q is float.",
             )
-    return _by_weighted_l(failing)
+    return _by_weighted_l(failing) or _by_small_scales(evidence) or _by_rounded_weights(normal)
 
 
 def _is_so(case, guess, options):
@@ -138,8 +157,72 @@ def _by_weighted_l(failing):
     return None
 
 
+def _by_small_scales(evidence):
+    """Wrong where scales are tiny, and nowhere else."""
+    failing = evidence.failing()
+    if not failing or any("size" not in one.case.options or not one.comparisons for one in failing):
+        return None
+    one = failing[0]
+    name, comparison = one.first_wrong
+    largest = {name: one.inputs[f"{name}_scales"].nan_to_num(0.0).max().item() for name in "kv"}
+    which = (
+        f"v_scales are {largest['v']:.2g} at most: is the scale of v kept from falling below a number?"
+        if one.comparisons["lse"].passed
+        else f"k_scales are {largest['k']:.2g} at most and softmax_scale is {cases.scale(one.case):,.0f}: is the first "
+        "kept from falling below a number, or the second from exceeding one?"
+    )
+    return Diagnosis(
+        "scale_bounded",
+        f"Right for scales of usual size. In the case {one.case.name!r} {name} is {comparison.got:.4g} in place of "
+        f"{comparison.expected:.4g}, and {which}",
+    )
+
+
+def _by_rounded_weights(normal):
+    """A single key has weight 1: v times its scale, rounded to half."""
+    errors = []
+    for one in normal:
+        rounded = _oracle(one.case, one.inputs | {"v_scales": _half(one.inputs["v_scales"])})["out"]
+        single = one.inputs["seq_lens"] == 1
+        got, want, right = (out[single].double() for out in (one.first.outputs["out"], rounded, one.ref["out"]))
+        if not one.comparisons["lse"].passed or not torch.allclose(got, want, rtol=1e-6, atol=0.0):
+            return None
+        errors.append(((want - right).abs().amax() / right.abs().amax()).item() if bool(single.any()) else 0.0)
+    if max(errors, default=0.0) < 1e-5:
+        return None
+    return Diagnosis(
+        "low_precision",
+        f"lse is right. Where a sequence has a single token, of weight 1, out is off by {max(errors):.1e}, and is the "
+        "bytes times a scale that half precision holds; where it has more, it is not what rounded scales give. The "
+        "weight times the scale of v was rounded to half: keep the product float.",
+    )
+
+
+def _by_sum(evidence):
+    """out times exp(lse), which is the sum of weighted rows, is right, and the sum of the weights is not."""
+    failing = evidence.failing_by_values()
+    for one in failing:
+        out, lse, right, right_lse = (
+            tensors[name].double() for tensors in (one.first.outputs, one.ref) for name in ("out", "lse")
+        )
+        used = one.inputs["seq_lens"] > 0
+        rows = out[used] * torch.exp(lse - right_lse)[used][..., None]
+        off = (rows - right[used]).abs().amax() / right.abs().amax()
+        if any(comparison.passed for comparison in one.comparisons.values()) or not off <= 1e-3:
+            return None
+    if not failing:
+        return None
+    case, comparisons = failing[0].case, failing[0].comparisons
+    out, lse = (f"{name} is {c.got:.4g} in place of {c.expected:.4g}" for name, c in comparisons.items())
+    return Diagnosis(
+        "sum_of_weights",
+        f"In the case {case.name!r} {out} and {lse}, but out times exp(lse) is right, and so it is in every case: acc "
+        "is right, and l alone is wrong. l is the sum of the weights, each once; no scale of v has a part in it.",
+    )
+
+
 def _diagnose(evidence):
-    return _by_scales(evidence) or diagnostics.diagnose(evidence)
+    return _by_scales(evidence) or diagnostics.diagnose(evidence) or _by_sum(evidence)
 
 
 _PROBES = ("slots of v", "head map", "tiles", "ramp", "equal lse", "one score")
@@ -172,6 +255,8 @@ EXERCISE = exercise(
         cases.case("one score of 120", (18,), heads=(1, 1), values="spikes"),
         *cases.ends(),
         cases.case("scores of -32,512 and 32,512", (4, 5), scale=0.25, level=cases.LEVEL, late=True),
+        cases.far_below((4, 5)),
+        cases.case("keys of tiny weight", (40,), 16, (1, 1), faint=True, late=True),
         cases.case("70 pages of 64", (4475,), 64, (1, 1), "step", late=True, at=4473, times=60.0),
     ),
     make_inputs=_inputs,
@@ -179,6 +264,7 @@ EXERCISE = exercise(
     oracle=_oracle,
     baseline=_baseline,
     rules={"out": "weights", "lse": "lse"},
+    unread=cases.unread,
     largest_score=lambda case, tensors: cases.largest_score(case, _restored(tensors)),
     probes=_probes(),
     diagnose=_diagnose,

@@ -63,6 +63,7 @@ class Exercise:
     probes: tuple[Probe, ...] = ()
     diagnose: Callable[..., Any] | None = None  # (Evidence) -> Diagnosis or None; shared ones are in grading/subjects
     explain: Callable[..., Any] | None = None  # (Fault, CaseEvidence, Evidence) -> Diagnosis or None: for findings
+    explain_unwritten: Callable[..., Any] | None = None  # (CaseEvidence, output) -> Diagnosis or None: never written
     bound_bytes: Callable[..., tuple[int, str]] | None = None  # (case) -> (fewest bytes, why)
     usual_bytes: Callable[..., int] | None = None  # (case) -> bytes that the solution moves; much more earns a remark
     question: str = "Which pass over the row can go?"  # asked in that remark

@@ -105,8 +105,10 @@ class Session:
     def _comparisons(self, p, outputs):
         found = {}
         for name, ref in p.ref.items():
-            out = read_alone(outputs.get(name), ref, p.unread.get(name))
-            found[name] = within(out, ref, dtype_of(p.run, name), p.tolerances[name])
+            dtype, unread = dtype_of(p.run, name), p.unread.get(name)
+            out = read_alone(outputs.get(name), ref, unread)
+            ref = read_alone(ref, ref.to(dtype), unread)
+            found[name] = within(out, ref, dtype, p.tolerances[name])
         return found
 
     def probe(self, evidence, seed):

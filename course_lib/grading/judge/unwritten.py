@@ -8,11 +8,13 @@ from ..report.verdict import Diagnosis
 
 def unwritten(evidence):
     """A Diagnosis for elements that still hold both poisons, or None."""
+    explain = evidence.exercise.explain_unwritten
     for case in evidence.failing():
         for name in case.comparisons:
             left = case.unwritten(name)
             if left is not None and left.any():
-                return _say_unwritten(case, name, left)
+                own = explain(case, name) if explain is not None else None
+                return own or _say_unwritten(case, name, left)
     return None
 
 

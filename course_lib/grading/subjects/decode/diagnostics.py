@@ -307,18 +307,22 @@ def _by_rounded_lse(evidence, name):
 
 
 def _by_rounded_scores(evidence, name):
-    """Right for scores near 0, and log-sum-exps near 100 are off by what a score loses in half precision."""
-    failing = evidence.failing()
-    if not failing or evidence.failing("normal") or not evidence.passing("normal"):
-        return None
+    """Log-sum-exps off by no more than half precision loses of a score, and by more than it loses of a weight."""
+    failing = [c for c in evidence.failing_by_values() if c.case.values != "below_1e9"]  # infinite in half
+    unit, largest = UNIT_ROUNDOFF["float16"], evidence.exercise.largest_score
     wrong = [c.comparisons[name] for c in failing if not c.comparisons[name].passed]
-    if not wrong or any(not abs(c.got - c.expected) <= UNIT_ROUNDOFF["float16"] * abs(c.expected) for c in wrong):
+    sizes = [largest(c.case, c.inputs) for c in failing]
+    errors = [c.comparisons[name].max_error for c in failing]
+    if not wrong or not all(error <= unit * size for error, size in zip(errors, sizes, strict=True)):
+        return None
+    worst = max(wrong, key=lambda comparison: abs(comparison.got - comparison.expected))
+    if abs(worst.got - worst.expected) < 2.0 * UNIT_ROUNDOFF["bfloat16"]:
         return None
     return Diagnosis(
         "scores_rounded",
-        f"Right for scores near 0; {name} is {wrong[0].got:.6g} where {wrong[0].expected:.6g} is right. Half precision "
-        f"rounds a number of that size by up to {UNIT_ROUNDOFF['float16'] * abs(wrong[0].expected):.2g}: scores, and q "
-        "once it is scaled, must stay float.",
+        f"The larger the scores, the larger the errors of {name}: {worst.got:.6g} where {worst.expected:.6g} is "
+        f"right. Half precision rounds a number of that size by up to {unit * abs(worst.expected):.2g}: scores, "
+        "softmax_scale, and q once it is multiplied by that, must stay float.",
     )
 
 

@@ -15,7 +15,7 @@ from ....reference import attention, paged
 from ...exercise import magnitude
 from ...exercise.spec import Case
 from ...processes.protocol import Ref
-from ..attention.cases import qkv, scale_of
+from ..attention.cases import FAR, qkv, scale_of
 from ..ledger.dots import dots
 from ..ledger.moved import moved
 from ..ledger.share import share
@@ -65,7 +65,26 @@ def usual(schedules=("forward", "reverse"), first=("forward",), many=(21, 0, 9),
         case("many tokens", many, p, many_heads, schedules=(), late=True),
         *ends(),
         case("scores of -32,512 and 32,512", (p, p + 1), p, scale=0.25, level=LEVEL, whole=True, late=True),
+        far_below((p, p + 1), p),
     )
+
+
+def far_below(seq_lens, page_size=4, **options):
+    """A case of equal scores below -1e9. A float32 log-sum-exp does not count them, so `lse` is not compared."""
+    return case("scores below -1e9", seq_lens, page_size, (1, 1), "below_1e9", late=True, **options)
+
+
+def lowest(case):
+    """The lowest score of a case of scores far below 0; None of other cases."""
+    if case.values == "below_1e9":
+        return -FAR * FAR * head_dim(case) * scale(case)
+    return case.options.get("level")
+
+
+def unread(case, tensors):
+    """{output: mask} of what is not compared: equal scores below -1e9 may be rounded as numbers of that size."""
+    rows = tensors["q"].shape[:2]
+    return {"lse": torch.ones(rows, dtype=torch.bool)} if case.values == "below_1e9" else {}
 
 
 def ends(head_dim=HEAD_DIM):
@@ -231,7 +250,12 @@ def baseline(case, tensors):
 
 
 def largest_score(case, tensors):
-    """Largest score over the tokens of each sequence; other slots and pages are poison."""
+    """Largest score over the tokens of each sequence; other slots and pages are poison.
+
+    0 where all scores are equal: no rounding of them moves a weight.
+    """
+    if case.values == "below_1e9":
+        return 0.0
     scores = [0.0]
     for b, seq_len in enumerate(tensors["seq_lens"].tolist()):
         k = paged.gathered(tensors["k_pages"], tensors["block_table"][b], seq_len, layout=layout(case))
@@ -263,6 +287,6 @@ def bound(case):
 # What every exercise of decode over pages shares with the others, as arguments of `exercise`.
 DECODE = {
     "make_inputs": inputs, "oracle": oracle, "baseline": baseline, "rules": {"out": "weights", "lse": "lse"},
-    "largest_score": largest_score, "ledger_rule": traffic, "bound_bytes": bound,
+    "largest_score": largest_score, "ledger_rule": traffic, "bound_bytes": bound, "unread": unread,
     "tile": lambda case: (1, head_dim(case)),
 }  # fmt: skip

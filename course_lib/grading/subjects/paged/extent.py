@@ -67,12 +67,13 @@ def explain(fault, case, evidence):
             words = "the last sequence has no token, and an entry of the table is read for it"
             code = "table_past_its_end"
             return Diagnosis(code, f"In the case {case.case.name!r} {words}. ({fault.message})", fault.line)
-        where = f"a sequence of {seq_len} tokens in pages of {page_size}"
+        last = next(length for length in reversed(case.case.options["seq_lens"]) if length)
+        where = f"a sequence of {last} tokens in pages of {page_size}"
         if "block_table" in fault.message:
             return Diagnosis(
                 "table_past_its_end",
                 f"The values are right, but in the case {case.case.name!r} the table ends with the last of the "
-                f"{-(-seq_len // page_size)} entries of {where}, and an entry after it is read: {fault.message}",
+                f"{-(-last // page_size)} entries of {where}, and an entry after it is read: {fault.message}",
                 fault.line,
             )
         return Diagnosis(
