@@ -160,8 +160,8 @@ def _larger_scale(evidence):
         return None
     return Diagnosis(
         "scale_wrong",
-        f"Right with softmax_scale up to {max(right):g}; with {scale:g} (case {case.case.name!r}) the weights are those of "
-        f"scores times {used:.4g}. Is softmax_scale cut off at some number? It may be any number above 0.",
+        f"Right with softmax_scale up to {max(right):g}; with {scale:g} (case {case.case.name!r}) the weights are "
+        f"those of scores times {used:.4g}. Is softmax_scale cut off at some number? It may be any number above 0.",
     )
 
 
