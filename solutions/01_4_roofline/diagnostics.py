@@ -14,7 +14,10 @@ def diagnose_roofline(evidence):
         found = next((found for case in failing if (found := look(case)) is not None), None)
         if found is not None:
             return found
-    return _known_slip(evidence) or next((found for case in failing if (found := _factor(case)) is not None), None)
+    if (found := _known_slip(evidence) or _out_of_range(evidence, failing)) is not None:
+        return found
+    looks = (_factor(case) or _fewest_bytes(case) for case in failing)
+    return next((found for found in looks if found is not None), None)
 
 
 def _wrong(case):
@@ -75,6 +78,8 @@ _SLIPS = (
     ("tflops", "unit", "what 1024 gives in place of 1000: a TFLOP are 10^12 FLOP, a GB 10^9 bytes"),
     ("intensity", "rounded_to_whole", "the whole number below; an intensity has a fraction"),
     ("least_us", "rounded_to_whole", "the whole number above; a time has a fraction, and kernels take less than 1"),
+    ("tflops", "whole_machine", "what a peak rounded down to whole TFLOP/s gives; it may be 0.0001 or 989.4"),
+    ("least_us", "whole_machine", "what a bandwidth rounded down to whole GB/s gives; it may be 0.01"),
     ("least_us", "at_least_one", "1 where it should be less; kernels take less than a microsecond, too"),
     ("tflops", "above_the_roof", "intensity times bandwidth alone, beyond the peak; no kernel exceeds either"),
     ("tflops", "peak_alone", "the peak; left of the ridge the memory cannot feed it"),
@@ -98,6 +103,8 @@ def _slips(case):
         (rate / 1.024).clamp(max=peak),
         (flops / num_bytes).floor(),
         torch.maximum(busy, waiting).ceil(),
+        rate.clamp(max=float(int(peak))),
+        torch.maximum(busy, num_bytes / int(bandwidth) / 1e3),
         torch.maximum(busy, waiting).clamp(min=1.0),
         rate,
         whole,
@@ -107,6 +114,56 @@ def _slips(case):
         busy,
         waiting,
     )
+
+
+def _out_of_range(evidence, failing):
+    """Right for small kernels, wrong for large ones alone: a whole number or a product that has no more room."""
+    largest = {case.case.name: max(tensor.max().item() for tensor in case.inputs.values()) for case in evidence.cases}
+    first = min(failing, key=lambda case: largest[case.case.name], default=None)
+    right = [largest[case.case.name] for case in evidence.passing() if case.ran]
+    if first is None or not right or largest[first.case.name] <= max(right):
+        return None
+    name = _wrong(first)[0]
+    wrong, got = _marked(first, name), first.first.outputs[name]
+    if bool(torch.isinf(got[wrong]).all()):
+        return Diagnosis(
+            "overflow",
+            f"{_facts(first, name)}; up to {max(right):.0e} all is right. On the way there is a number beyond 3.4e38, "
+            "the largest float32. Divide before multiplying.",
+        )
+    for bits in (31, 63):
+        beyond = (first.inputs["flops"] >= 2.0**bits) | (first.inputs["num_bytes"] >= 2.0**bits)
+        if bool((wrong <= beyond).all()) and max(right) < 2.0**bits:
+            return Diagnosis(
+                "whole_number_limit",
+                f"{_facts(first, name)}: right up to {2.0**bits:.3g}, the limit of whole numbers of {bits + 1} bits. "
+                "Calculate in float32.",
+            )
+    return None
+
+
+def _marked(case, name):
+    """Where the output is wrong, by more than its rounding."""
+    return ~torch.isclose(case.first.outputs[name].double(), case.ref[name], rtol=1e-5, atol=0.0)
+
+
+def _fewest_bytes(case):
+    """Every wrong number fits one number of bytes, larger than the given ones."""
+    flops, out, options = case.inputs["flops"].double(), case.first.outputs, case.case.options
+    for name in _wrong(case):
+        wrong = _marked(case, name)
+        if name == "tflops" or not bool(wrong.any()):
+            continue
+        got = out[name].double()
+        used = (flops / got if name == "intensity" else got * options["memory_gbps"] * 1e3)[wrong]
+        given = case.inputs["num_bytes"][wrong]
+        if bool((used > given).all()) and _near(used, used[:1].expand_as(used)) and given.unique().numel() > 1:
+            return Diagnosis(
+                "fewest_bytes",
+                f"{_facts(case, name)}: that and the other wrong numbers fit {used[0].item():.6g} bytes, whatever the "
+                "number of bytes is. No kernel moves fewer in your lines; some do.",
+            )
+    return None
 
 
 def _factor(case):

@@ -9,14 +9,14 @@ from .diagnostics import diagnose_roofline
 
 
 def _kernels(case, gen):
-    """{"flops", "num_bytes"}, float32: given ones, or kernels on both sides of the ridge, a decade to either side."""
+    """Tensors of whole numbers in float32: given ones, or on both sides of the ridge, a decade to either side."""
     if "flops" in case.options:
         return {"flops": torch.tensor(case.options["flops"]), "num_bytes": torch.tensor(case.options["num_bytes"])}
     shape = tuple(case.sizes.values())
     exponents = torch.rand(shape, generator=gen) * 2
-    num_bytes = case.options.get("fewest_bytes", 1e8) * (1 + 9 * torch.rand(shape, generator=gen))
+    num_bytes = (case.options.get("fewest_bytes", 1e8) * (1 + 9 * torch.rand(shape, generator=gen))).round()
     ridge = case.options["peak_tflops"] * 1000 / case.options["memory_gbps"]
-    kernels = {"flops": num_bytes * ridge * 10 ** (exponents - 1), "num_bytes": num_bytes}
+    kernels = {"flops": (num_bytes * ridge * 10 ** (exponents - 1)).round(), "num_bytes": num_bytes}
     return {name: tensor.T for name, tensor in kernels.items()} if case.options.get("transposed") else kernels
 
 
@@ -39,7 +39,7 @@ def _roofline(case, flops, num_bytes):
 
 def _machine_case(name, shape, peak_tflops, memory_gbps, **options):
     options |= {"peak_tflops": peak_tflops, "memory_gbps": memory_gbps}
-    return Case(name, dict(zip(("num_kernels", "num_sizes"), shape, strict=False)), name, options=options)
+    return Case(name, dict(zip(("num_kernels", "num_sizes", "num_types"), shape, strict=False)), name, options=options)
 
 
 EXERCISE = exercise(
@@ -55,7 +55,9 @@ EXERCISE = exercise(
         _machine_case("a few bytes on a small processor", (40,), 0.0001, 0.01, fewest_bytes=4.0),
         _machine_case("whole numbers for the machine", (9,), 1000, 2000),
         _machine_case("weeks of work", (40,), 67.0, 3352.0, fewest_bytes=4e18),
-        _machine_case("several sizes of each kernel", (5, 7), 989.4, 4800.0),
+        _machine_case("several sizes and types of each kernel", (2, 3, 4), 989.4, 4800.0),
+        _machine_case("one size of each kernel", (5, 1), 989.4, 4800.0),
+        _machine_case("several sizes of one kernel", (1, 6), 989.4, 4800.0),
         _machine_case("transposed tensors", (3, 4), 312.0, 2039.0, transposed=True),
         _machine_case("tensors without a dimension", (), 989.4, 4800.0, flops=1e9, num_bytes=1e8),
     ),

@@ -1,5 +1,7 @@
 """The mistakes that wrong vector sums point to."""
 
+import torch
+
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
@@ -24,7 +26,7 @@ def add_traffic(case, ledger):
 
 def diagnose_add(evidence):
     """Diagnosis of a wrong vector sum, or None."""
-    found = by_special(evidence)
+    found = by_special(evidence) or _by_rounding(evidence)
     if found is not None:
         return found
     places, ones = evidence.readings.get("places"), evidence.readings.get("ones")
@@ -56,3 +58,25 @@ def diagnose_add(evidence):
             "which one does it write?",
         )
     return None
+
+
+def _by_rounding(evidence):
+    """Every wrong element is the float beside the sum: another rounding than that of +; or None."""
+    failing = evidence.failing()
+    if len(failing) < 2 or not all(case.ran and _beside(case) for case in failing):
+        return None
+    case = failing[0]
+    index = case.comparisons["out"].index
+    got, want = case.first.outputs["out"][index].item(), case.ref["out"].float()[index].item()
+    return Diagnosis(
+        "wrong_rounding",
+        f"Every wrong element is the float next to the right one: {got:.9g} for {want:.9g} in the case "
+        f"{case.case.name!r}. + rounds a sum to the nearest float; something here rounds it another way.",
+    )
+
+
+def _beside(case):
+    """Whether each element of out is the right float or the next one; infinity is next to the largest."""
+    got, want = case.first.outputs["out"].contiguous(), case.ref["out"].float().contiguous()
+    apart = (got.view(torch.int32).long() - want.view(torch.int32).long()).abs()
+    return bool((apart[~torch.isnan(want)] <= 1).all())

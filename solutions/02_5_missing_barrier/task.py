@@ -54,6 +54,11 @@ def rows_of_out(_inputs, outputs):
     return outputs["out"].tolist()
 
 
+def _constant_rows(name, threads):
+    case = Case(name, {"num_rows": 5, "num_cols": 37}, "constant_rows", options={"threads": threads})
+    return Probe(name, case, rows_of_out)
+
+
 EXERCISE = exercise(
     __file__,
     cases=(
@@ -73,11 +78,8 @@ EXERCISE = exercise(
     baseline=lambda _case, tensors: centred(tensors["x"]),
     rules={"out": "forward"},
     probes=(
-        Probe(
-            "constant rows",
-            cases.rows_case("constant rows", 5, 37, "constant_rows"),
-            lambda _inputs, outputs: outputs["out"].tolist(),
-        ),
+        _constant_rows("constant rows", THREADS),
+        *(_constant_rows(f"constant rows, blocks of {threads}", threads) for threads in (128, 256)),
     ),
     diagnose=diagnose_centre,
     ledger_rule=same_work,

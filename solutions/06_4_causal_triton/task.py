@@ -1,7 +1,7 @@
 """06.4 Causal FlashAttention-1 in Triton: what the judge runs."""
 
 from course_lib.grading.exercise import probes
-from course_lib.grading.exercise.spec import exercise
+from course_lib.grading.exercise.spec import exercise, late
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention import masks as masks
@@ -51,9 +51,10 @@ EXERCISE = exercise(
         cases.case("more queries than keys", 70, 20),
         cases.case("grouped heads, five batches", 4, 9, heads=(5, 4, 2)),
         cases.case("groups of three, tiles of 64", 40, 45, heads=(1, 3, 1), head_dim=12, tiles=(64, 64), scale=0.3),
-        cases.case(
-            "two queries", 2, 83, head_dim=40, scale=3.0
-        ),  # an offset of more than a tile of queries and one of keys
+        # an offset of more than a tile of queries and one of keys
+        cases.case("two queries", 2, 83, head_dim=40, scale=3.0),
+        cases.case("nine heads", 2, 3, heads=(1, 9, 9)),
+        late(cases.case("5,000 keys", 1, 5000, head_dim=4, tiles=(16, 128))),
         cases.case("scores near -12000", 35, 45, "minus_12000"),
         cases.case("scores far below 0", 5, 9, "minus_16000"),
         cases.case("scores far above 0", 5, 9, "plus_16000"),
@@ -72,7 +73,7 @@ EXERCISE = exercise(
         probes.other_scale(cases.one_head(1, cases.BLOCK_N)),
         masks.seen_probe(cases.case("seen", 56, 73, "zeros", v="key_numbers")),
     ),
-    diagnose=diagnostics.diagnose_tiles,
+    diagnose=diagnostics.diagnose_head,
     ledger_rule=_by_dots,
     bound_bytes=cases.bound,
     usual_bytes=lambda case: 4 * sum(_causal_floats(case)),

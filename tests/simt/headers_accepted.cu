@@ -29,6 +29,10 @@ f[0] = __expf(f[1]) + __logf(f[1]) + __log2f(f[1]) + __fdividef(f[0], f[1]) + __
 f[1] = __frcp_rn(f[0]) + __fsqrt_rn(f[0]) + __fadd_rn(f[0], f[1]) + __fmaf_rn(f[0], f[1], f[2]) + __saturatef(f[0]);
 f[2] = __fdiv_rn(f[0], f[1]) + __fmul_rn(f[0], f[1]) + __frsqrt_rn(f[0]) + CUDART_INF_F + CUDART_PI_F;
 
+// case: directed rounding
+f[0] = __fadd_rz(f[0], f[1]) + __fsub_ru(f[0], f[1]) + __fmul_rd(f[0], f[1]) + __fdiv_rz(f[0], f[1]) + __frcp_ru(f[0]);
+f[1] = __fsqrt_rd(f[0]) + __fmaf_rz(f[0], f[1], f[2]) + __fmaf_ru(f[0], f[1], f[2]) + __fmaf_rd(f[0], f[1], f[2]);
+
 // case: min and max
 i[0] = max(i[1], i[2]) + min(i[0], 3u) + max(1ll, 2ll) + min(1l, 2l) + umin(1u, 2u) + abs(i[1]) + __hadd(i[0], i[1]);
 f[0] = max(f[0], f[1]) + min(f[0], f[1]) + abs(f[0]);

@@ -205,10 +205,16 @@ def _not_a_number(evidence):
                     "not_finite",
                     f"{name}{_index(comparison.index)} is {_number(comparison.got)} instead of "
                     f"{_number(comparison.expected)}, and so are "
-                    f"{int(wrong.sum())} of {wrong.numel()} elements, in the case {case.case.name!r} "
-                    f"({inputs.WORDS.get(case.case.values, case.case.values)}).{_undefined_loads(case.first.ledger)}",
+                    f"{int(wrong.sum())} of {wrong.numel()} elements, in the case {case.case.name!r}"
+                    f"{_said(case.case)}.{_undefined_loads(case.first.ledger)}",
                 )
     return None
+
+
+def _said(case):
+    """ " (scores near -100)": the values of a case in words, empty when its name says as much."""
+    words = inputs.WORDS.get(case.values, case.values)
+    return "" if words == case.name else f" ({words})"
 
 
 def _undefined_loads(ledger):

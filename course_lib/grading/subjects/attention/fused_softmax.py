@@ -138,7 +138,31 @@ def _diagnose(evidence):
     looks += [lambda: _sum(readings.get("step"))]
     looks += [lambda mask=mask: _empty(readings.get(mask[0]), mask) for mask in MASKS]
     looks += [lambda: _lse(readings), lambda: by_raw_maximum(evidence, "probs"), lambda: by_shift(evidence)]
+    looks += [lambda: _larger_scale(evidence)]
     return next((found for look in looks if (found := look()) is not None), None)
+
+
+def _larger_scale(evidence):
+    """Right for smaller scales, and for larger ones the weights of another scale, the same for all keys; or None."""
+    failing, right = evidence.failing(), [one.case.options["scale"] for one in evidence.passing()]
+    if not failing or not all(one.ran for one in failing):
+        return None
+    case = min(failing, key=lambda one: one.case.options["scale"])
+    scale = case.case.options["scale"]
+    if not right or scale <= max(right) or case.case.options["causal"]:
+        return None
+    scores, probs = (tensor.double()[0, 0] for tensor in (case.inputs["scores"], case.first.outputs["probs"]))
+    low, high = scores.argmin(), scores.argmax()
+    used = ((probs[high] / probs[low]).log() / (scores[high] - scores[low])).item()
+    if not torch.allclose((probs / probs[low]).log(), used * (scores - scores[low]), rtol=1e-3, atol=1e-3):
+        return None
+    if near(used, scale):
+        return None
+    return Diagnosis(
+        "scale_wrong",
+        f"Right with softmax_scale up to {max(right):g}; with {scale:g} (case {case.case.name!r}) the weights are "
+        f"those of scores times {used:.4g}. Is softmax_scale cut off at some number? It may be any number above 0.",
+    )
 
 
 def _keys(reading, mask, step):

@@ -20,7 +20,7 @@ from ..limits import by_limit
 from ..softmax.diagnostics import by_shift
 from ..softmax.lse import say_lse
 from .cases import BLOCK_N as TILE
-from .masks import by_heads, by_masked_rows, by_seen
+from .masks import by_heads, by_longer_queries, by_masked_rows, by_seen
 
 E = math.e
 _OBJECTS_OF_PYTHON = 64 << 10  # bytes that slices, numbers and frames may take
@@ -84,6 +84,7 @@ def diagnose_tiles(evidence):
         by_shift,
         diagnose_attention,
         by_masked_rows,
+        by_longer_queries,
         _by_few_rows,
     )
     return next((found for look in looks if (found := look(evidence)) is not None), None)

@@ -1,17 +1,20 @@
 """Which head and which keys each row of an attention has read: grouped heads, the causal mask, rows that see nothing.
 
-May import: spec, verdict, evidence (as data), diagnosis, flash_attention.cases, diagnostics of attention.
+May import: spec, verdict, evidence (as data), diagnosis, reference, flash_attention.cases, cases and diagnostics of
+attention.
 """
 
 import math
 
 import torch
 
+from ....reference.attention import of_each_query_head
 from ...exercise.spec import Probe
 from ...judge.diagnosis import worst_element
 from ...report.verdict import Diagnosis
+from ..attention.cases import scale_of
 from ..attention.diagnostics import near
-from .cases import BLOCK_M
+from .cases import BLOCK_M, tiles
 from .cases import BLOCK_N as TILE
 
 
@@ -167,3 +170,39 @@ def by_masked_rows(evidence):
         f"Row {int(rows.nonzero()[0, -1])} of the case {case.case.name!r} sees no key: out must be 0 and lse -inf. "
         f"{name} is {got:.4g} there instead of {expected:g}. Is it 0 / 0, or a large negative number in place of -inf?",
     )
+
+
+def by_longer_queries(evidence):
+    """Wrong under a causal mask where there are more queries than keys, and nowhere else."""
+    failing = evidence.failing()
+    if not failing or not all(case.case.sizes["seq_len_q"] > case.case.sizes["seq_len_kv"] for case in failing):
+        return None
+    case = failing[0]
+    lse, empty = case.first.outputs["lse"].double(), torch.isneginf(case.ref["lse"])
+    seeing = empty & ~torch.isneginf(lse)
+    if not bool(seeing.any()):
+        return None
+    num_q, num_kv, row = *(case.case.sizes[name] for name in ("seq_len_q", "seq_len_kv")), int(seeing.nonzero()[0, -1])
+    start = (
+        f"Right with at least as many keys as queries; with {num_q} queries and {num_kv} keys row {row} sees no key, "
+        f"and its lse is {lse[tuple(seeing.nonzero()[0])].item():.4g} instead of -inf"
+    )
+    first = tiles(case.case)[1]  # rows that see no key of a second tile, which may be skipped
+    if torch.allclose(lse[..., :first], _top_left_lse(case)[..., :first], rtol=1e-3, atol=1e-3):
+        return Diagnosis(
+            "causal_top_left",
+            f"{start}. That comes when row r sees the keys 0 to r: the mask is aligned to the top left there. "
+            "seq_len_kv - seq_len_q is negative then, and counts all the same.",
+        )
+    return Diagnosis(
+        "longer_queries",
+        f"{start}. Does seq_len_kv - seq_len_q, which is negative then, count in `visible` and in the first row?",
+    )
+
+
+def _top_left_lse(case):
+    """lse of a case when row r sees the keys 0 to r."""
+    q, k = (case.inputs[name].double() for name in ("q", "k"))
+    scores = q @ of_each_query_head(k, q).mT * scale_of(case.case, case.case.sizes["head_dim"])
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(hidden, -math.inf).logsumexp(dim=-1)

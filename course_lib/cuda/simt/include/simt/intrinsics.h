@@ -20,7 +20,9 @@
 #define __tanf tanf
 #define __tanhf tanhf
 #define __sincosf sincosf
-SIMT_INLINE float __fdividef(float x, float y) { return x / y; }
+SIMT_INLINE float __fdividef(float x, float y) {  // beyond 2^126 the reciprocal of y counts as 0
+    return fabsf(y) > 0x1p126f && !isinf(y) ? x * 0.0f * y : x / y;
+}
 SIMT_INLINE float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }  // NaN becomes 0, as on the GPU
 
 // ---- operations rounded to nearest even, never contracted into a multiply-add ----
@@ -47,6 +49,8 @@ SIMT_INLINE double __ddiv_rn(double x, double y) { return x / y; }
 SIMT_INLINE double __drcp_rn(double x) { return 1.0 / x; }
 SIMT_INLINE double __dsqrt_rn(double x) { return sqrt(x); }
 SIMT_INLINE double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
+
+#include "simt/directed.h"
 
 // ---- the same bits under another type ----
 #define SIMT_BIT_CAST(NAME, TO, FROM)            \

@@ -8,7 +8,8 @@
 // leaves out and CUDA's host headers have.
 //
 // Accuracy: on the machine, fast intrinsics (__expf, __sinf, __fdividef, …) are as accurate as the library functions. On a
-// GPU they are faster and less accurate, so the last bits of a result may differ.
+// GPU they are faster and less accurate, so the last bits of a result may differ. __fdividef by more than 2^126 gives 0,
+// as it does there. Rounded float operations (_rn, _rz, _ru, _rd) give the same bits on both; of doubles, _rn alone.
 #pragma once
 #include "simt/hooks.h"
 #include "simt/vector_types.h"
