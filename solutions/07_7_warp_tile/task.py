@@ -73,7 +73,8 @@ def _by_half_queries(evidence):
 
 
 def _diagnose(evidence):
-    return _by_half_scores(evidence) or _by_half_queries(evidence) or fragments.diagnose_fragments(evidence) or diagnose_forward(evidence)
+    looks = (_by_half_scores, _by_half_queries, fragments.diagnose_fragments, diagnose_forward)
+    return next((found for look in looks if (found := look(evidence)) is not None), None)
 
 
 EXERCISE = exercise(
