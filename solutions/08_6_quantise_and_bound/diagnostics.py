@@ -80,13 +80,8 @@ def _by_rotation(start, tensors, y):
     for values, code, words in table:
         if _near(y, values) and not _near(values, right):
             return Diagnosis(code, f"{start}: {words}.")
-    factor = ((y * right).sum() / right.square().sum().clamp(min=1e-300)).item()
-    if _near(y, factor * right, 1e-5):
-        return Diagnosis(
-            "not_orthonormal",
-            f"{start}. Every number is {factor:.6g} times what it should be, as if H were divided by "
-            f"{root / factor:.6g} in place of sqrt({head_dim}).",
-        )
+    if scaled := _by_factor(start, y, right):
+        return scaled
     relative = (error / length.clamp(min=1e-300)).max().item()
     if relative < 0.05:
         return Diagnosis(
@@ -98,6 +93,18 @@ def _by_rotation(start, tensors, y):
     return Diagnosis(
         "rotation_wrong",
         f"{start}. A rotation keeps a row's length; here row {row} has {lengths[row, 0]:.4g} times its own.",
+    )
+
+
+def _by_factor(start, y, right):
+    """Diagnosis of a rotation times a constant, or None."""
+    factor = ((y * right).sum() / right.square().sum().clamp(min=1e-300)).item()
+    if not _near(y, factor * right, 1e-5):
+        return None
+    return Diagnosis(
+        "not_orthonormal",
+        f"{start}. Every number is {factor:.6g} times what it should be, as if H were divided by "
+        f"{y.shape[1] ** 0.5 / factor:.6g} in place of sqrt({y.shape[1]}).",
     )
 
 
