@@ -99,7 +99,7 @@ def _by_rotation(start, tensors, y):
 def _by_factor(start, y, right):
     """Diagnosis of a rotation times a constant, or None."""
     factor = ((y * right).sum() / right.square().sum().clamp(min=1e-300)).item()
-    if not _near(y, factor * right, 1e-5):
+    if factor == 0 or not _near(y, factor * right, 1e-5):
         return None
     return Diagnosis(
         "not_orthonormal",
