@@ -3,6 +3,7 @@
 from course_lib.grading.exercise.submissions import Right
 
 LOAD_Q = "q = tl.load(q_ptr + q_offsets, mask=q_mask, other=0.0)"
+LOAD_K = "k_t = tl.load(k_ptr + kv_offsets, mask=kv_mask, other=0.0)"
 SCORES = 'scores = tl.dot(q, k_t, input_precision="ieee") * softmax_scale'
 
 # Pointers that are advanced, base 2, and the keys from the last tile to the first.
@@ -49,6 +50,13 @@ ANSWERS = [
         "q scaled before the product",
         (
             (LOAD_Q, LOAD_Q + "\n    q = (q * softmax_scale).to(q.dtype)"),
+            (SCORES, SCORES.replace(" * softmax_scale", "")),
+        ),
+    ),
+    Right(
+        "k scaled before the product",
+        (
+            (LOAD_K, LOAD_K + "\n        k_t = (k_t * softmax_scale).to(k_t.dtype)"),
             (SCORES, SCORES.replace(" * softmax_scale", "")),
         ),
     ),

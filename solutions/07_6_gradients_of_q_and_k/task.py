@@ -1,6 +1,9 @@
 """07.6 The gradients of q and k: what the judge runs."""
 
+import math
+
 from course_lib.grading.exercise.spec import Probe, exercise, late
+from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.flash_attention import masks as masks
 from course_lib.grading.subjects.flash_attention_2 import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention_2 import gradients as gradients
@@ -16,6 +19,8 @@ NAMES = ("q", "k", "v", "out", "d_out", "lse")
 
 ROUNDED = "d_S is rounded, for its product, and d_q and d_k, when they are stored"
 
+LARGE_SCALE = {"dtype": "float16", "scale": 2.0**15}  # q and k, of sqrt(20), times it are beyond half
+
 COLUMNS = {"d_q": 1, "d_k": 0}  # of the probes' inputs
 
 
@@ -28,9 +33,27 @@ def _run(case, tensors):
     return gradients.backward_run(case, tensors, NAMES, {"d_q": "q", "d_k": "k"}, grid)
 
 
+def _by_large_scale(evidence):
+    """Half alone is wrong, and no number where q or k times the scale is beyond half."""
+    failing = evidence.failing()
+    case = next((case for case in failing if case.case.options.get("scale") == LARGE_SCALE["scale"]), None)
+    if case is None or any(one.case.dtype != "float16" for one in failing):
+        return None
+    name, wrong = case.first_wrong
+    if math.isfinite(wrong.got):
+        return None
+    return Diagnosis(
+        "rounded_to_half",
+        f"Right in every case of float32; in the case {case.case.name!r} {name} is {wrong.got} instead of "
+        f"{wrong.expected:.4g}. q or k was multiplied by the scale and rounded to half, which holds nothing beyond "
+        "65,504: q and k enter the products as they are. d_S takes the scale, or d_q and d_k in the end.",
+    )
+
+
 def _diagnose(evidence):
     readings = evidence.readings
     looks = (
+        lambda: _by_large_scale(evidence),
         *first_looks(evidence, ROUNDED),
         lambda: weights.say_d_scores(readings),
         lambda: weights.say_local_row_dot(readings, "d_q"),
@@ -83,6 +106,7 @@ EXERCISE = exercise(
         gradients.backward_case("scores near -12000 by q", 5, 7, "minus_12000", low_by_q=True),
         gradients.backward_case("half, d_P near D", 5, 18, v_shift=64.0, **gradients.HALF),
         gradients.made_case("half, weights of 1e-8", 1, 3, causal=False, options=gradients.HALF, lse=18.0, v=4e4),
+        gradients.made_case("half, softmax_scale 32,768", 1, 3, causal=False, options=LARGE_SCALE, v=1e-3),
         late(gradients.fading_case("half, group of five", 1, 1, ("q", "heads"), (1, 5, 1), v=4.0)),
         late(gradients.fading_case("half, 80 keys", 1, 80, ("k", "rows"), v=4.0)),
     ),

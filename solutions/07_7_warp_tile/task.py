@@ -56,8 +56,25 @@ def _by_half_scores(evidence):
     )
 
 
+def _by_half_queries(evidence):
+    """Right where softmax_scale is a power of two, a little off with 0.3, and no number with 2^80."""
+    failing = {case.case.options.get("scale"): case.comparisons for case in evidence.failing()}
+    if failing.keys() != {0.3, flash2_cases.FARTHER}:
+        return None
+    near, far = max(c.max_error for c in failing[0.3].values()), failing[flash2_cases.FARTHER]["out"]
+    if not near < SLIGHT or abs(far.got) < float("inf"):
+        return None
+    return Diagnosis(
+        "rounded_to_half",
+        f"Right with a softmax_scale of 1 / 8 and 0.5, also for scores near 100 and -100; off by up to {near:.2g} with "
+        f"0.3, and {far.got} with 2^80: q or k was multiplied by softmax_scale and rounded to half, which is exact "
+        "for powers of two that half can hold. Only the weights are rounded: the float scores take softmax_scale.",
+    )
+
+
 def _diagnose(evidence):
-    return _by_half_scores(evidence) or fragments.diagnose_fragments(evidence) or diagnose_forward(evidence)
+    looks = (_by_half_scores, _by_half_queries, fragments.diagnose_fragments, diagnose_forward)
+    return next((found for look in looks if (found := look(evidence)) is not None), None)
 
 
 EXERCISE = exercise(

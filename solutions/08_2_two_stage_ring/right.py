@@ -71,6 +71,8 @@ ANSWERS = [
         ),
     ),
     Right("expect after the load", ((EXPECT, ""), (LOAD, LOAD + EXPECT))),
+    Right("thread 7 loads", (("if (threadIdx.x == 0) {\n            " + WAIT_EMPTY,
+                              "if (threadIdx.x == 7) {\n            " + WAIT_EMPTY),)),
     Right("no wait in the first round", ((WAIT_EMPTY, f"if (tile >= NUM_STAGES) {WAIT_EMPTY}"),)),
     Right("no release of the last round", ((RELEASE, f"if (tile + NUM_STAGES < num_tiles) {RELEASE}"),)),
     Right("a phase counter for each side", (

@@ -1,13 +1,26 @@
 """What the machine's findings mean in this ring: who is ahead of whom, and from which round on.
 
-May import: verdict, evidence (as data), subjects.hopper.findings.
+May import: verdict, evidence (as data), subjects.hopper.findings; tiles.
 """
 
 import re
 
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.hopper.findings import BYTES, POLLS, SET_UP, STAGES, Row, explainer, said
+from course_lib.grading.subjects.hopper.findings import (
+    BYTES,
+    POLLS,
+    SET_UP,
+    STAGES,
+    THREAD,
+    Row,
+    events,
+    explainer,
+    said,
+)
 
+from .tiles import loaded_more, tiles_of
+
+_ARRIVES = re.compile(r"thread \((\d+),.* arrives at the mbarrier full")
 _EXPECTED = re.compile(r"expected ([\d,]+) bytes.* ([\d,]+) arrived")
 _BLOCKED = re.compile(
     r"(\d+) threads? waits? forever for parity (\d) of the mbarrier (full|empty)(?:\[(\d+)\])?: phase (\d+) .*?"
@@ -28,6 +41,24 @@ def _in_first_round(row):
         return said(row, fault, case) if is_first_round(case) else None
 
     return Row(row.kind, row.pattern, row.code, tell)
+
+
+def _producers(fault, case):
+    """Several threads that arrive at full or load, in a run as far as it went."""
+    loads = events(case.first.ledger or {}, "tma_load")
+    arriving = (_ARRIVES.search(one.message) for one in case.faults)
+    threads = {row[THREAD] for row in loads} | {int(match[1]) for match in arriving if match}
+    advice = "One thread loads: the phase of full has one arrival, that of the thread that expects the bytes."
+    return said(Row("", "", "several_producers", advice), fault, case) if len(threads) > 1 else None
+
+
+def _loaded_more(fault, case):
+    """A race of two loads where more loads than tiles were started."""
+    loads = events(case.first.ledger or {}, "tma_load")
+    found = loaded_more(case.case, loads)
+    if found is None or len(loads) < tiles_of(case.case):
+        return None
+    return said(Row("", "", *found), fault, case)
 
 
 def _bytes(fault, case):
@@ -109,13 +140,13 @@ explain = explainer(
     (
         *SET_UP,
         *POLLS,
-        Row("bad_barrier", r"thread \((?!0,).* arrives at the mbarrier full", "several_producers",
-            "One thread loads: the phase of full has one arrival, that of the thread that expects the bytes."),
+        Row("bad_barrier", "arrives at the mbarrier full", "", _producers),
         *map(_in_first_round, BYTES[:1]),
         Row("bad_barrier", "expected .* arrived", "", _bytes),
         *map(_in_first_round, BYTES[1:]),
         _in_first_round(Row(
             "race", "bulk load started by .* writes .* which the bulk load of", "loads_collide", _COLLIDE)),
+        Row("race", "bulk load started by .* writes .* which the bulk load of", "", _loaded_more),
         _in_first_round(STAGES[0]),
         Row("bad_barrier", "arrives at the mbarrier full", "producer_ahead", _AHEAD),
         Row("bad_barrier", "expected .* arrived", "producer_ahead", _AHEAD),

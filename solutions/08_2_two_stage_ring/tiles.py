@@ -6,7 +6,7 @@ May import: verdict, evidence (as data), subjects.hopper.findings.
 import torch
 
 from course_lib.grading.report.verdict import Diagnosis
-from course_lib.grading.subjects.hopper.findings import BLOCK, END, START, WARP, events
+from course_lib.grading.subjects.hopper.findings import BLOCK, END, OFFSET, START, THREAD, WARP, events
 
 
 def tiles_of(case):
@@ -16,38 +16,76 @@ def tiles_of(case):
 
 def judge_way(case, ledger):
     """Diagnosis of right sums in a wrong way, or None."""
-    stages, tile_rows = case.sizes["stages"], case.sizes["tile_rows"]
-    loads, where = events(ledger, "tma_load"), f"(Case: {case.name}.)"
-    if len(loads) != tiles_of(case):
-        return Diagnosis(
-            "loads_of_a_tile",
-            f"The segments have {tiles_of(case)} tiles, and {len(loads)} loads were started: one for each tile. "
-            f"{where}",
-        )
+    loads = events(ledger, "tma_load")
+    found = loaded_more(case, loads) or _loaders(loads) or _meetings(case, ledger)
+    found = found or _one_at_a_time(case, loads) or _stages(case, loads)
+    return found and Diagnosis(found[0], f"{found[1]} (Case: {case.name}.)")
+
+
+def loaded_more(case, loads):
+    """(code, words) of more or fewer loads than tiles, or None."""
+    if len(loads) == tiles_of(case):
+        return None
+    words = f"The segments have {tiles_of(case)} tiles, and {len(loads)} loads were started: one for each tile."
+    return "loads_of_a_tile", words
+
+
+def _loaders(loads):
+    """(code, words) of loads that the consumers start, or that several threads of a block start, or None."""
     if any(row[WARP] for row in loads):
-        return Diagnosis(
-            "consumer_loads",
+        return "consumer_loads", (
             f"Right, but a thread of warp {max(row[WARP] for row in loads)} starts loads: a thread of warp 0 starts "
-            f"them all, and the consumers add up. {where}",
+            "them all, and the consumers add up."
         )
+    for block in {row[BLOCK] for row in loads}:
+        threads = sorted({row[THREAD] for row in loads if row[BLOCK] == block})
+        if len(threads) > 1:
+            return "several_loaders", (
+                f"Right here, but threads {', '.join(map(str, threads))} start loads: one thread, the same for all "
+                "tiles, starts them. It has waited for every phase of `empty`; a thread that leaves phases out may "
+                "take an older one for its own, since only the parity tells them apart."
+            )
+    return None
+
+
+def _meetings(case, ledger):
+    """(code, words) of barriers of the whole block in the loop, or None."""
     meetings = [row for row in events(ledger, "barrier_wait") if row[BLOCK] == 0 and row[WARP] == 1]
-    if len(meetings) > 1 and tiles_of(case):
-        return Diagnosis(
-            "barrier_of_all",
-            f"Right, but all threads of the block met {len(meetings)} times: once, after the initialisation, is "
-            "enough. "
-            f"The release of a stage is an arrival at its mbarrier, for which only the producer waits. {where}",
-        )
+    if len(meetings) < 2 or not tiles_of(case):
+        return None
+    return "barrier_of_all", (
+        f"Right, but all threads of the block met {len(meetings)} times: once, after the initialisation, is enough. "
+        "The release of a stage is an arrival at its mbarrier, for which only the producer waits."
+    )
+
+
+def _stages(case, loads):
+    """(code, words) of tiles that lie at other stages than `t % NUM_STAGES`, or None."""
+    if case.schedules == ("random",):
+        return None  # the timeline has the loads in the order in which they land
+    stages, tile_bytes = case.sizes["stages"], 4 * case.sizes["tile_rows"] * case.sizes["cols"]
+    for block in {row[BLOCK] for row in loads}:
+        offsets = [row[OFFSET] for row in loads if row[BLOCK] == block]
+        for tile, offset in enumerate(offsets):
+            wanted = tile % stages * tile_bytes
+            if offset - offsets[0] != wanted:
+                return "stage_of_a_tile", (
+                    f"Right, but tile 0 lies at byte {offsets[0]:,} of shared memory, tile {tile} at byte {offset:,}: "
+                    f"tile t lies at stage t % NUM_STAGES, which is {wanted:,} bytes behind tile 0."
+                )
+    return None
+
+
+def _one_at_a_time(case, loads):
+    """(code, words) of first loads of which one waits for another, or None."""
+    stages, tile_rows = case.sizes["stages"], case.sizes["tile_rows"]
     for block, length in enumerate(case.options["lengths"]):
         own = [row for row in loads if row[BLOCK] == block][:stages]
         if length > (stages - 1) * tile_rows and own[-1][START] >= own[0][END]:
-            return Diagnosis(
-                "loads_one_at_a_time",
+            return "loads_one_at_a_time", (
                 f"Right, but load {stages - 1} begins at time {own[-1][START]} of the machine's logical time and load "
-                "0 "
-                f"has landed at {own[0][END]}: with {stages} stages, {stages} loads are under way before the first "
-                "tile is "
-                f"read. {where}",
+                f"0 has landed at {own[0][END]}: with {stages} stages, {stages} loads are under way before the first "
+                "tile is read."
             )
     return None
 

@@ -11,14 +11,18 @@ from .waits import explain, judge_overlap
 TILE, TILE_BYTES = 64, 8192
 
 
-def _case(part, num_tiles, scale=0.125, schedules=ALL_SCHEDULES):
-    name = f"loop {part}, {num_tiles} tile{'s' if num_tiles > 1 else ''}"
-    return Case(name, {"part": part, "num_tiles": num_tiles}, "normal", "float32", {"scale": scale}, schedules)
+def _case(part, num_tiles, scale=0.125, schedules=ALL_SCHEDULES, *, factor=1):
+    """`factor`: of q and of k."""
+    name = f"loop {part}, {num_tiles} tile{'s' if num_tiles > 1 else ''}{', large scores' if factor > 1 else ''}"
+    options = {"scale": scale, "factor": factor}
+    values = "normal" if factor == 1 else "scores up to about 5e5 before the scale"
+    return Case(name, {"part": part, "num_tiles": num_tiles}, values, "float32", options, schedules)
 
 
 def _inputs(case, gen):
     rows = {"q": TILE, "k": TILE * case.sizes["num_tiles"], "v": TILE * case.sizes["num_tiles"]}
-    return {name: torch.randn(count, TILE, generator=gen).half() for name, count in rows.items()}
+    drawn = {name: torch.randn(count, TILE, generator=gen) for name, count in rows.items()}
+    return {name: (x if name == "v" else x * case.options["factor"]).half() for name, x in drawn.items()}
 
 
 def _run(case, tensors):
@@ -47,7 +51,7 @@ EXERCISE = exercise(
         *(_case(part, 1) for part in range(3)),
         *(_case(part, 2, 0.25) for part in range(3)),
         *(_case(part, 3, -1.0) for part in range(3)),
-        *(_case(part, 5, 0.0625, schedules=("reverse", "random")) for part in range(3)),
+        *(_case(part, 5, 2.0**-18, schedules=("reverse", "random"), factor=128) for part in range(3)),
         *(_case(part, 18, 0.5, schedules=("forward",)) for part in range(3)),
     ),
     make_inputs=_inputs,

@@ -18,6 +18,8 @@ _DEADLOCK = re.compile(
 
 def _deadlock(fault, case):
     """Diagnosis that names the consumers that have come to each barrier, and the others."""
+    if zero := _barrier_0(case.case, case.first.ledger or {}):
+        return zero
     threads, consumers = case.case.sizes["threads"], case.case.sizes["consumers"]
     words, all_come = [], set()
     for number, _, count, warps in _DEADLOCK.findall(fault.message):
@@ -51,8 +53,25 @@ def _deadlock(fault, case):
     return Diagnosis("turn_never_comes", f"{where}: {'; '.join(words)}. {advice} (Case: {case.case.name}.)", fault.line)
 
 
+def _barrier_0(case, ledger):
+    """Diagnosis of a consumer that uses the barrier of __syncthreads(), or None."""
+    found = [remark for remark in ledger.get("remarks", ()) if "named barrier 0" in remark and "comes to" in remark]
+    if not found:
+        return None
+    return Diagnosis(
+        "barrier_0",
+        f"{found[0]} Take other numbers: an arrival for __syncthreads() and one for a turn would count as the same. "
+        f"(Case: {case.name}.)",
+    )
+
+
 def _consumers(numbers, word="and"):
     return f" {word} ".join(f"consumer {number}" for number in numbers)
+
+
+def _zero(_fault, case):
+    """Barrier 0 comes before what follows from it."""
+    return _barrier_0(case.case, case.first.ledger or {})
 
 
 _NOT_ORDERED = (
@@ -61,6 +80,7 @@ _NOT_ORDERED = (
 )
 explain = explainer(
     (
+        Row("bad_barrier", "", "", _zero),
         *NAMED[:-1],
         Row("deadlock", "named barrier", "turn_never_comes", _deadlock),
         Row("race", "shared|log", "turns_not_ordered", _NOT_ORDERED),
@@ -69,7 +89,9 @@ explain = explainer(
 
 
 def judge_turns(case, ledger):
-    """Diagnosis of right turns in a wrong way: an arrival left over, no named barrier, work inside the turn."""
+    """Diagnosis of right turns in a wrong way: barrier 0, an arrival left over, work inside the turn."""
+    if zero := _barrier_0(case, ledger):
+        return zero
     if ledger["remarks"]:
         return Diagnosis(
             "arrival_left_over",

@@ -80,6 +80,8 @@ def _by_rotation(start, tensors, y):
     for values, code, words in table:
         if _near(y, values) and not _near(values, right):
             return Diagnosis(code, f"{start}: {words}.")
+    if scaled := _by_factor(start, y, right):
+        return scaled
     relative = (error / length.clamp(min=1e-300)).max().item()
     if relative < 0.05:
         return Diagnosis(
@@ -91,6 +93,18 @@ def _by_rotation(start, tensors, y):
     return Diagnosis(
         "rotation_wrong",
         f"{start}. A rotation keeps a row's length; here row {row} has {lengths[row, 0]:.4g} times its own.",
+    )
+
+
+def _by_factor(start, y, right):
+    """Diagnosis of a rotation times a constant, or None."""
+    factor = ((y * right).sum() / right.square().sum().clamp(min=1e-300)).item()
+    if factor == 0 or not _near(y, factor * right, 1e-5):
+        return None
+    return Diagnosis(
+        "not_orthonormal",
+        f"{start}. Every number is {factor:.6g} times what it should be, as if H were divided by "
+        f"{y.shape[1] ** 0.5 / factor:.6g} in place of sqrt({y.shape[1]}).",
     )
 
 
@@ -127,7 +141,18 @@ def _by_scales(start, y, scales, block_rows, clip):
         f"{start}: the scale of block {block} is {scales[block]:.6g}, expected {clip:g} * {largest[block]:.6g} / 448 = "
         f"{right[block]:.6g}"
     )
-    return _known_scales(start, y, scales, block_rows, clip) or _other_scales(start, scales, right, largest, wrong)
+    factors = (scales * LARGEST / largest)[~zero]
+    return (
+        _known_scales(start, y, scales, block_rows, clip)
+        or _by_clip(start, factors, clip)
+        or _other_scales(start, scales, right, largest, wrong)
+    )
+
+
+_NO_CLIP = (
+    ("clip_ignored", "clip was left out"),
+    ("clip_limited", "clip was left out, or held at 1: it may be larger"),
+)
 
 
 def _known_scales(start, y, scales, block_rows, clip):
@@ -138,7 +163,7 @@ def _known_scales(start, y, scales, block_rows, clip):
     table = (
         (torch.stack([rows.max() for rows in y.split(block_rows)]) * clip / LARGEST, "signed_maximum",
          "the largest number without its sign is what counts"),
-        (largest / LARGEST, "clip_ignored", "clip was left out"),
+        (largest / LARGEST, *_NO_CLIP[clip > 1]),
         (largest / LARGEST / clip, "clip_inverse", "divided by clip"),
         (y.abs().max().expand_as(right) * clip / LARGEST, "one_scale", "that is the scale of the whole matrix"),
         (first * clip / LARGEST, "row_alone", "that is of the block's first row alone"),
@@ -153,6 +178,14 @@ def _known_scales(start, y, scales, block_rows, clip):
         if bool(((scales - values).abs() <= 1e-5 * values.abs())[~zero].all()):
             return Diagnosis(code, f"{start}: {words}.")
     return None
+
+
+def _by_clip(start, factors, clip):
+    """Diagnosis of scales as of another clip; `factors`, of each block, are in the place of clip."""
+    first = factors[0].item()
+    if clip == 1 or first < 1.01 * clip or not bool(((factors - first).abs() <= 1e-5 * first).all()):
+        return None
+    return Diagnosis("clip_limited", f"{start}: as if clip were {first:.4g}; it may be any number above 0.")
 
 
 def _other_scales(start, scales, right, largest, wrong):

@@ -145,6 +145,8 @@ def test_the_timeline(profile):
     loads = [one for one in events if one.kind == "tma_load"]
     assert [(one.block, one.warp, one.line) for one in loads] == [(0, 2, line_of("// the load"))] * 7
     assert all(one.end - one.start == 32 for one in loads)
+    assert {one.thread for one in loads} == {64}
+    assert [one.shared_offset - loads[0].shared_offset for one in loads] == [0, 4 * TILE, 0, 4 * TILE, 0, 4 * TILE, 0]
     waits = [one for one in events if one.kind == "mbarrier_wait" and one.line == line_of("// wait for full")]
     assert {one.warp for one in waits} == {0, 1} and len(waits) == 14
     first = min(waits, key=lambda one: one.end)

@@ -90,7 +90,8 @@ extern "C" __global__ void order_kernel(float* out, int what) {
     if (what == 5) named_barrier_sync(0, 128);
     if (what == 6 && warp < 2) named_barrier_sync(0, 128);
     if (what == 6 && warp >= 2) __syncthreads();
-    if (what >= 5) out[t] = s[127 - t];
+    if (what == 7 && warp < 2) named_barrier_sync(0, 64);
+    if (what == 5 || what == 6) out[t] = s[127 - t];
 }
 """
 
@@ -109,6 +110,13 @@ def test_barrier_0_of_all_threads_is_syncthreads(profile):
     out = torch.zeros(128)
     report = profile(ORDER, "order_kernel", 1, 128, out, 6)
     assert [one.kind for one in report.findings] == ["divergent_barrier"] and (out == 1).all(), str(report)
+
+
+def test_barrier_0_of_some_threads_is_a_remark(profile):
+    report = profile(ORDER, "order_kernel", 1, 128, torch.zeros(128), 7)
+    (remark,) = report.remarks
+    assert report.ok and "comes to named barrier 0, which is that of __syncthreads()" in remark
+    assert not profile(ORDER, "order_kernel", 1, 128, torch.zeros(128), 5).remarks
 
 
 def test_there_are_16_of_them(profile):

@@ -137,6 +137,8 @@ class AsyncSentences:
     def _remark(self, raw, space, other):
         if raw["detail"] == "equal writes":
             return self.equal_writes(raw, other)
+        if raw["detail"].startswith("named|zero"):
+            return f"{thread_text(raw)} comes to named barrier 0, which is that of __syncthreads()."
         _, _, number, arrived, count = raw["detail"].split("|")
         return f"{arrived} of {count} threads had arrived at named barrier {number} when the block ended."
 

@@ -248,7 +248,10 @@ class Module:
         barrier, parity = None, None
         if EVENTS[kind] == "mbarrier_wait":  # number: the barrier, and how many of its phases are complete
             barrier, parity = number >> 32, (number - 1) % 2
-        return Event(block, warp, EVENTS[kind], start, end, line, barrier, parity)
+        thread, offset = None, None
+        if EVENTS[kind] == "tma_load":  # number: that of the copy, the thread (12 bits), the offset (20 bits)
+            thread, offset = number >> 20 & 0xFFF, number & 0xFFFFF
+        return Event(block, warp, EVENTS[kind], start, end, line, barrier, parity, thread, offset)
 
     def _count(self, report, counters):
         """Add the counters of code addresses to the report's lines and totals."""

@@ -43,6 +43,8 @@ class Event:
     line : int or None, the author's, also for an operation of kernels_cu/common that it calls
     barrier, parity : int or None, of a wait for an mbarrier: its number in the block, in the order of initialisation,
         and the parity waited for
+    thread, shared_offset : int or None, of a TMA load: the thread of the block that issued it, linear, and its first
+        byte, from the start of the block's shared memory
     """
 
     block: int
@@ -53,6 +55,8 @@ class Event:
     line: int | None
     barrier: int | None = None
     parity: int | None = None
+    thread: int | None = None
+    shared_offset: int | None = None
 
 
 @dataclass(frozen=True)

@@ -292,8 +292,11 @@ def low_precision(failing):
 
 
 def _one_sided(start, errors, values):
-    """Diagnosis when all wrong numbers, or their magnitudes, err the same way, as no rounding does; or None."""
-    if len(errors) < _ONE_SIDED:
+    """Diagnosis when all wrong numbers, or their magnitudes, err the same way, as no rounding does; or None.
+
+    Equal numbers are rounded the same way, so they count once.
+    """
+    if len(values.float().unique()) < _ONE_SIDED:
         return None
     for signs, what in ((errors.sign(), ""), ((errors * values).sign(), " in magnitude")):
         if abs(signs.sum()) == len(errors):

@@ -146,7 +146,8 @@ class Runner:
             result.ledger["remarks"] = list(report.remarks)
             if run.timeline:
                 result.ledger["timeline"] = [
-                    [one.block, one.warp, one.kind, one.start, one.end] for one in report.timeline
+                    [one.block, one.warp, one.kind, one.start, one.end, one.thread, one.shared_offset]
+                    for one in report.timeline
                 ]
         result.fault = next(filter(is_fatal, found), None)
 

@@ -53,7 +53,7 @@ class Run:
     poison: float = float("nan")
     schedules: tuple[str, ...] = ()  # orders of threads (Triton: of programs) to run it in on the CPU; else in order
     contents: dict[str, Any] = field(default_factory=dict)  # output -> tensor it holds before, in place of poison
-    timeline: bool = False  # cuda, CPU: ledger["timeline"] holds rows [block, warp, kind, start, end] (report.timeline)
+    timeline: bool = False  # cuda, CPU: ledger["timeline"] holds report.timeline in rows (subjects/hopper/findings.py)
     repeats: str = ""  # name of the run that this one repeats with other poison; not run where it can say nothing new
     world: int = 0  # python: number of ranks; ledger["calls"] holds the collectives of each
     gloo: bool = False  # the ranks are processes (gloo.py), and nothing is counted

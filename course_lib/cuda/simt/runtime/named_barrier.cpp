@@ -151,6 +151,10 @@ SIMT_EXPORT void simt_named_barrier(int number, int num_threads, int waits) {
     uintptr_t code = SIMT_CODE();
     unsigned count = num_threads < 0 ? 0 : static_cast<unsigned>(num_threads);
     // Barrier 0 of all threads is __syncthreads; some warps may call it by that name.
-    if (number == 0 && waits && count == launch->num_threads) wait_at_barrier(0, 0, code);
-    else arrive_at(number, count, waits != 0, code);
+    if (number == 0 && waits && count == launch->num_threads) {
+        wait_at_barrier(0, 0, code);
+        return;
+    }
+    if (number == 0) report(finding_at(Kind::remark, *current, code, detail_of("zero", number)));
+    arrive_at(number, count, waits != 0, code);
 }

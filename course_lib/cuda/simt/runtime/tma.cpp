@@ -22,6 +22,12 @@ bool may_touch(const Piece16& piece) {
            (!piece.count || is_inside_global(reinterpret_cast<uintptr_t>(piece.global), piece.count));
 }
 
+// Of a load's event: the copy's number in its block, the thread that issued it, its first byte in shared memory.
+uint64_t load_number(const Bulk& bulk, uint64_t copy) {
+    uint64_t offset = reinterpret_cast<uintptr_t>(bulk.shared) - reinterpret_cast<uintptr_t>(worker->shared_low);
+    return copy << 32 | uint64_t(bulk.thread) << 20 | (offset & 0xfffff);
+}
+
 void land_load(Block& block, size_t index) {
     BulkLoad load = block.async->loads[index];
     block.async->loads.erase(block.async->loads.begin() + static_cast<long>(index));
@@ -36,7 +42,8 @@ void land_load(Block& block, size_t index) {
     barrier.bytes_in_flight -= bulk.bytes;
     uint64_t landed = bulk.issue_time + load_time(bulk.bytes);
     barrier.time = std::max(barrier.time, landed);
-    add_event(EventKind::tma_load, block.fibers[bulk.thread], bulk.issue_time, landed, bulk.code, ++block.async->events);
+    add_event(EventKind::tma_load, block.fibers[bulk.thread], bulk.issue_time, landed, bulk.code,
+              load_number(bulk, ++block.async->events));
     complete_bytes(block, barrier, bulk.bytes, bulk.code, bulk.thread);
 }
 

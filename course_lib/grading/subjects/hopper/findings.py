@@ -121,8 +121,9 @@ def said(row, fault, case):
     return Diagnosis(row.code, " ".join(part for part in parts if part), fault.line)
 
 
-# Rows [block, warp, kind, start, end] of ledger["timeline"], in logical time (Report.timeline).
-BLOCK, WARP, KIND, START, END = range(5)
+# Rows [block, warp, kind, start, end, thread, offset] of ledger["timeline"], in logical time (Report.timeline).
+# thread and offset: of a load, the thread of the block that issued it and its first byte in shared memory; else None.
+BLOCK, WARP, KIND, START, END, THREAD, OFFSET = range(7)
 
 
 def events(ledger, kind):
