@@ -4,6 +4,7 @@ Times are basic blocks that a thread has executed. A row of a wait comes before 
 """
 
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.hopper.findings import BLOCK, END, KIND, START, WARP
 
 SHARE = 1 / 3  # of a step: the softmax of 128 keys takes 0.6, rescaling and packing together 0.3, waits 0.1
 
@@ -13,11 +14,11 @@ def overlap_rule(case, ledger):
     if not case.options.get("timeline"):
         return None
     num_tiles = -(-case.sizes["seq_len_kv"] // case.options["block_n"])
-    rows = [row for row in ledger["timeline"] if row[2].startswith("wgmma")]
+    rows = [row for row in ledger["timeline"] if row[KIND].startswith("wgmma")]
     if not rows:
         return Diagnosis("nothing_overlaps", f"In the case {case.name!r} no product was issued: nothing overlaps.")
-    for block, warp in sorted({(row[0], row[1]) for row in rows}):
-        waits = _waits([row for row in rows if (row[0], row[1]) == (block, warp)])
+    for block, warp in sorted({(row[BLOCK], row[WARP]) for row in rows}):
+        waits = _waits([row for row in rows if (row[BLOCK], row[WARP]) == (block, warp)])
         found = _overlap(waits, num_tiles)
         if found["hidden"] < num_tiles - 1:
             return _say(case.name, warp, num_tiles, found)
@@ -27,11 +28,11 @@ def overlap_rule(case, ledger):
 def _waits(rows):
     """[(arrival at a wait, its end, first issue among the products that it covers or None, their number)], by time."""
     waits = []
-    for _, _, kind, start, end in rows:
-        if kind == "wgmma_wait":
-            waits.append([start, end, None, 0])
+    for row in rows:
+        if row[KIND] == "wgmma_wait":
+            waits.append([row[START], row[END], None, 0])
         elif waits:
-            wait = waits[-1]
+            wait, start = waits[-1], row[START]
             wait[2], wait[3] = start if wait[2] is None else min(wait[2], start), wait[3] + 1
     return waits
 
