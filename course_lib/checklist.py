@@ -5,6 +5,7 @@ Starter: NOT STARTED. Solution and right answers: PASS. Every wrong answer: FAIL
 May import: everything of the course but cli; used by cli, benchmarks and tests.
 """
 
+import re
 from dataclasses import dataclass
 
 from .book.regions import included, solved, starter
@@ -13,6 +14,7 @@ from .grading.judge.judge import judge, not_started
 from .grading.judge.prepare import prepare
 
 MIN_WRONG, MIN_RIGHT = 3, 1
+MAX_WORDS = 90  # of a paragraph or a point of a list
 TRITON_HEAD = "import triton\nimport triton.language as tl\n\n\n"
 
 
@@ -100,6 +102,7 @@ def incomplete(exercise):
     text = included(exercise.solution, registry.ROOT)
     require(len(set(hints)) == 3 and all(len(hint) > 30 for hint in hints), "three different hints of a sentence each")
     require(len(exercise.contract) > 80, "a contract that says shapes, dtypes and what is guaranteed")
+    require(_longest(exercise.contract) <= MAX_WORDS, f"a contract in paragraphs of at most {MAX_WORDS} words each")
     require(len(exercise.explanation) > 80, "an explanation of what the learner has built")
     require(exercise.size_lines > 0 and exercise.minutes > 0, "size_lines and minutes above 0")
     require(names and len(set(names)) == len(names), "cases, each with a name of its own")
@@ -111,3 +114,9 @@ def incomplete(exercise):
         require(len(shipped) >= least, f"at least {least} {kind} answers; {file} has {len(shipped)}")
         require(len(set(shipped)) == len(shipped), f"two answers of {file} have one name")
     return sentences
+
+
+def _longest(text):
+    """Words of the longest paragraph or point of a list, as Markdown divides the text; a table is none."""
+    parts = re.split(r"\n\s*\n|\n\s*(?=[-|] ?)", text)
+    return max(len(part.split()) for part in parts)
