@@ -11,7 +11,7 @@ def finish_kernel(
     lse_ptr,  # (num_rows,) float, natural log
     num_rows,
     HEAD_DIM: tl.constexpr,
-    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two
+    BLOCK_D: tl.constexpr,  # HEAD_DIM rounded up to a power of two, at least 16
     BLOCK_M: tl.constexpr,  # rows of a tile
 ):
     """The end of a loop in base 2: (m_log2, l, acc) -> (out, lse). Grid (ceil(num_rows / BLOCK_M),)."""
