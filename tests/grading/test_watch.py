@@ -57,6 +57,13 @@ def test_arrays_and_lists_count(line):
     assert ledger["tensor_bytes"] == 0 and ledger["object_bytes"] >= BYTES
 
 
+def test_tensors_and_lists_count_together_while_both_live():
+    ledger = watched("kept = x.tolist()", "more = x + 1.0")
+    assert ledger["held_bytes"] >= BYTES + ledger["object_bytes"] // 2
+    apart = watched("more = x + 1.0", "del more", "kept = x.tolist()", "del kept", "x[:1] + 1.0")
+    assert apart["held_bytes"] < BYTES + BYTES // 4
+
+
 def test_what_operators_leave_in_pythons_caches_does_not_count():
     ledger = watched("x[0, 0].item()", "for _ in range(2000): x[:1, :4] + 1.0")
     assert ledger["object_bytes"] < 24 * 1024

@@ -41,6 +41,7 @@ class Watch(TorchDispatchMode):
     tensor_bytes : most bytes that tensors made by operators held at one time
     object_bytes : the same of Python objects and numpy arrays, from the first number on that left torch: counting them
         makes every operator three times as slow
+    held_bytes : most of both together, looked at after each operator
     look_first : function (operator, arguments) that is called before each operator, or None
     """
 
@@ -51,7 +52,7 @@ class Watch(TorchDispatchMode):
         self.added, self.doubles = 0, 0
         self.multiplied, self.left = 0, 0
         self.overwritten = {}
-        self.tensor_bytes, self.object_bytes = 0, 0
+        self.tensor_bytes, self.object_bytes, self.held_bytes = 0, 0, 0
         self._alive = 0
         self._storages = {}  # id -> (weak reference, bytes of it that count)
         self._written = {}  # id -> numbers written in place
@@ -87,6 +88,7 @@ class Watch(TorchDispatchMode):
             # them: not the answer's memory
             sys._clear_type_cache()
         self._know_all((made,), counts=True)
+        self.held_bytes = max(self.held_bytes, self._alive + tracemalloc.get_traced_memory()[0])
         if name in _EXPONENTIALS and isinstance(made, Tensor):
             self.exponentials = max(self.exponentials, math.prod(made.shape))
             self.longest = max(self.longest, *made.shape, 1)
@@ -152,5 +154,5 @@ class Watch(TorchDispatchMode):
     def ledger(self):
         """The counts, as a dict for RunResult.ledger."""
         counts = ("exponentials", "longest", "terms", "multiply_adds", "multiplied", "left", "added", "doubles")
-        found = {name: getattr(self, name) for name in (*counts, "tensor_bytes", "object_bytes")}
+        found = {name: getattr(self, name) for name in (*counts, "tensor_bytes", "object_bytes", "held_bytes")}
         return found | {"overwritten": {str(size): written for size, written in self.overwritten.items()}}
