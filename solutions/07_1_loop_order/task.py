@@ -8,7 +8,7 @@ from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
-from course_lib.grading.subjects.flash_attention_2.cases import largest_score
+from course_lib.grading.subjects.flash_attention_2.cases import largest_score, with_scores
 from course_lib.grading.subjects.flash_attention_2.diagnostics import diagnose_forward
 from course_lib.grading.subjects.limits import by_limit
 from course_lib.grading.subjects.softmax.diagnostics import by_height
@@ -18,7 +18,7 @@ FAR = 2.0**60  # q = FAR and k = -FAR: all scores are below -1e30
 
 
 def _inputs(case, gen):
-    tensors = cases.head_inputs(case, gen)
+    tensors = with_scores(case, cases.head_inputs(case, gen))
     if case.values == "below_1e9":
         tensors["q"].fill_(FAR)
         tensors["k"].fill_(-FAR)
@@ -157,6 +157,7 @@ EXERCISE = exercise(
         ),
         cases.head_case("rows of different height", 10, 33, values="mixed_rows"),
         cases.head_case("scores below -1e30", 5, 33, 4, values="below_1e9"),  # 4 columns: the scores are exact
+        cases.head_case("weights below 1e-6", 3, 20, 4, 2, 1, "zeros", light=-14.2, v_shift=1000.0),
     ),
     make_inputs=_inputs,
     make_run=_run,

@@ -37,27 +37,35 @@ def case_of(name, num_q, num_kv, values="normal", heads=(1, 1, 1), head_dim=case
 
 
 def forward_inputs(case, gen):
-    """{"q", "k", "v"} of flash_attention.cases.heads_inputs.
+    """{"q", "k", "v"} of flash_attention.cases.heads_inputs, changed by `with_scores`."""
+    return with_scores(case, cases.heads_inputs(case, gen))
+
+
+def with_scores(case, tensors):
+    """{"q", "k", "v"}, as the case's options change them.
 
     With options["v_shift"] that much is added to v; with "rise" all scores of a tile of keys are equal, and that much
-    higher than in the tile before; with "light" the first key has the score 0 and v = 0, all others about "light".
+    higher than in the tile before; with "light" the first key has the score 0 and v = 0, all others about "light", or
+    exactly "exponent".
     """
-    tensors = cases.heads_inputs(case, gen)
     tensors["v"] += case.options.get("v_shift", 0.0)
-    if "rise" in case.options or "light" in case.options:
+    if {"rise", "light", "exponent"} & case.options.keys():
         _set_scores(case, tensors)
     return tensors
 
 
 def _set_scores(case, tensors):
-    """Writes the scores of options "rise" or "light" into q and k."""
+    """Writes the scores of options "rise", "light" or "exponent" into q and k."""
     q, k, v = tensors["q"], tensors["k"], tensors["v"]
     q.zero_()
     q[..., -1] = 1.0 / scale_of(case, q.shape[-1])
     if "rise" in case.options:
         k[..., -1] = case.options["rise"] * (torch.arange(k.shape[-2]) // block_n_of(case))
         return
-    k[..., -1] = case.options["light"] + 0.1 * k[..., -1].clamp(-1.0, 1.0)
+    if "exponent" in case.options:
+        k[..., -1] = case.options["exponent"]
+    else:
+        k[..., -1] = case.options["light"] + 0.1 * k[..., -1].clamp(-1.0, 1.0)
     k[..., 0, -1], v[..., 0, :] = 0.0, 0.0
 
 
