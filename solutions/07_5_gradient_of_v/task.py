@@ -64,6 +64,7 @@ EXERCISE = exercise(
         gradients.backward_case("one query, one key", 1, 1),
         *gradients.COMMON,
         gradients.made_case("weights below 1e-6", 1, 3, causal=False, options={"light": True}, lse=14.15, d_out=1e6),
+        gradients.exponent_case(),
         late(gradients.fading_case("half, group of five", 1, 1, ("d_out", "heads"), (1, 5, 1))),
         late(gradients.fading_case("half, 80 queries", 80, 1, ("d_out", "rows"))),
     ),

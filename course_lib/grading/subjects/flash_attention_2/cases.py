@@ -15,6 +15,7 @@ from ..attention.cases import scale_of
 from ..flash_attention import cases as cases
 from ..flash_attention.cases import BLOCK_M, BLOCK_N, itemsize
 
+EXPONENT = -8.33203125  # midway between two halves, and its exponential is within 4e-6 of one
 FARTHER = 2.0**80  # as softmax_scale: with it scores of "below_1e9" are below -1e30
 HEADS = cases.case("heads", 1, 3, "zeros", heads=(2, 6, 2), v_of_head=True)  # for masks.head_probe: groups of 3
 
@@ -62,11 +63,17 @@ def _set_scores(case, tensors):
     if "rise" in case.options:
         k[..., -1] = case.options["rise"] * (torch.arange(k.shape[-2]) // block_n_of(case))
         return
-    if "exponent" in case.options:
-        k[..., -1] = case.options["exponent"]
+    if "exponent" in case.options:  # in two columns that half holds
+        q[..., -2], rounded = q[..., -1], round_to_half(case.options["exponent"])
+        k[..., -1], k[..., -2] = rounded, case.options["exponent"] - rounded
     else:
         k[..., -1] = case.options["light"] + 0.1 * k[..., -1].clamp(-1.0, 1.0)
-    k[..., 0, -1], v[..., 0, :] = 0.0, 0.0
+    k[..., 0, :], v[..., 0, :] = 0.0, 0.0
+
+
+def round_to_half(number):
+    """The half nearest to a number, as a float."""
+    return torch.tensor(number).half().item()
 
 
 def forward_run(case, tensors, *, flags=(), block_m=BLOCK_M, block_n=BLOCK_N, **extra):

@@ -10,7 +10,7 @@ from ...report.verdict import Diagnosis
 from ..attention.diagnostics import near
 from ..flash_attention.cases import BLOCK_N, FIRST, LATER
 from ..flash_attention.diagnostics import by_rows_left, diagnose_tiles
-from .cases import FARTHER
+from .cases import FARTHER, round_to_half
 
 _BELOW = {"minus_12000": "-1e4", "below_1e9": "-1e9"}  # distribution -> a number that people take for -inf
 _HALF_HOLDS = 65_504.0
@@ -23,6 +23,7 @@ def diagnose_forward(evidence):
         _by_undefined,
         _by_fading,
         by_threshold,
+        by_rounded_exponent,
         _by_range_of_half,
         by_rounding,
         by_length,
@@ -116,6 +117,25 @@ def by_threshold(evidence):
         f"In the case {light[0].case.name!r} weights far below 1 make {name}: it is 0 in place of "
         f"{wrong.expected:.4g}, and {elsewhere}. Weights below a threshold were left out, or tiles of them, or they are "
         "0 after a rounding.",
+    )
+
+
+def by_rounded_exponent(evidence):
+    """Wrong in nothing but weights whose exponent lies midway between two halves, and by what its rounding makes."""
+    failing = evidence.failing()
+    if not failing or not all("exponent" in case.case.options and case.ran for case in failing):
+        return None
+    name, wrong = failing[0].first_wrong
+    exponent = failing[0].case.options["exponent"]
+    moved = round_to_half(exponent) - exponent
+    if not wrong.got * wrong.expected > 0.0 or not near(math.log(wrong.got / wrong.expected), moved, 0.2):
+        return None
+    return Diagnosis(
+        "rounded_to_half",
+        f"Right everywhere but in the case {failing[0].case.name!r}, where the exponent of each weight, the score minus "
+        f"what is subtracted from it, is {exponent}: {name} is {wrong.got:.6g} in place of {wrong.expected:.6g}, "
+        f"exp({moved:.4f}) times as large. The exponent was rounded to half, to {exponent + moved:g}. Round the weight, "
+        "after exp.",
     )
 
 

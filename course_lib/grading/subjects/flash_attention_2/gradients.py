@@ -15,7 +15,7 @@ from ...processes.protocol import Ref, Run
 from ..attention.cases import scale_of
 from ..flash_attention import cases as cases
 from ..flash_attention.cases import BLOCK_M, BLOCK_N
-from .cases import FARTHER, constexprs
+from .cases import EXPONENT, FARTHER, constexprs
 
 HEAD_DIM, BLOCK_D = 20, 32
 ROOT = HEAD_DIM**0.5
@@ -33,6 +33,12 @@ def backward_case(name, num_q, num_kv, values="normal", schedules=("forward",), 
 def made_case(name, num_q, num_kv, heads=(1, 1, 1), causal=True, options=None, **made):
     """A case whose tensors are made for one question; see `_made`. `options` are those of backward_case."""
     return backward_case(name, num_q, num_kv, "zeros", heads=heads, causal=causal, made=made, **(options or {}))
+
+
+def exponent_case():
+    """A case in half precision whose score minus lse half precision cannot hold; d_out makes d_v about 1."""
+    options = {**HALF, "exponent": EXPONENT}
+    return made_case("half, weights of 1/4,000", 1, 3, causal=False, options=options, lse=-EXPONENT, d_out=2.0**12)
 
 
 def fading_case(name, num_q, num_kv, fades, heads=(1, 1, 1), **made):

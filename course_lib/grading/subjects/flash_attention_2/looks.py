@@ -14,6 +14,7 @@ def first_looks(evidence, rounded):
         lambda: by_fading(evidence),
         lambda: by_groups(evidence),
         lambda: diagnostics.by_threshold(evidence),
+        lambda: diagnostics.by_rounded_exponent(evidence),
         lambda: diagnostics.by_rounding(evidence, rounded),
         lambda: diagnostics.by_length(evidence),
         lambda: diagnostics.by_finite_infinity(evidence),
