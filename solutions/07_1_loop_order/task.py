@@ -157,7 +157,7 @@ EXERCISE = exercise(
         ),
         cases.head_case("rows of different height", 10, 33, values="mixed_rows"),
         cases.head_case("scores below -1e30", 5, 33, 4, values="below_1e9"),  # 4 columns: the scores are exact
-        cases.head_case("weights below 1e-6", 3, 20, 4, 2, 1, "zeros", light=-14.2, v_shift=1000.0),
+        cases.head_case("weights below 1e-6", 3, 20, 4, 3, 1, "zeros", light=-14.2, v_shift=1000.0),
     ),
     make_inputs=_inputs,
     make_run=_run,

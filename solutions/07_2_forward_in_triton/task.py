@@ -38,6 +38,7 @@ EXERCISE = exercise(
         flash2.case_of("scores below -1e30", 3, 21, "below_1e9", scale=flash2.FARTHER),
         flash2.case_of("weights below 1e-6", 3, 37, "zeros", light=-14.2, v_shift=1e6),
         flash2.case_of("half, scores below -1e9", 1, 21, "below_1e9", **HALF),
+        flash2.case_of("half, weights of 1/4,000", 1, 18, "zeros", exponent=flash2.EXPONENT, v_shift=1000.0, **HALF),
         late(flash2.case_of("half, v near 4000", 1, 21, "zeros", v_shift=4000.0, **HALF)),
         flash2.case_of("one score of 120", 9, 50, "spikes"),
         late(flash2.case_of("several batches", 35, 21, heads=(3, 2, 1))),
