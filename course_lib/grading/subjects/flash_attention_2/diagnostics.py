@@ -115,8 +115,8 @@ def by_threshold(evidence):
     return Diagnosis(
         "weights_left_out",
         f"In the case {light[0].case.name!r} weights far below 1 make {name}: it is 0 in place of "
-        f"{wrong.expected:.4g}, and {elsewhere}. Weights below a threshold were left out, or tiles of them, or they are "
-        "0 after a rounding.",
+        f"{wrong.expected:.4g}, and {elsewhere}. Weights below a threshold were left out, or tiles of them, or they "
+        "are 0 after a rounding.",
     )
 
 
@@ -132,10 +132,10 @@ def by_rounded_exponent(evidence):
         return None
     return Diagnosis(
         "rounded_to_half",
-        f"Right everywhere but in the case {failing[0].case.name!r}, where the exponent of each weight, the score minus "
-        f"what is subtracted from it, is {exponent}: {name} is {wrong.got:.6g} in place of {wrong.expected:.6g}, "
-        f"exp({moved:.4f}) times as large. The exponent was rounded to half, to {exponent + moved:g}. Round the weight, "
-        "after exp.",
+        f"Right everywhere but in the case {failing[0].case.name!r}, where the exponent of each weight, the score "
+        f"minus what is subtracted from it, is {exponent}: {name} is {wrong.got:.6g} in place of {wrong.expected:.6g}, "
+        f"exp({moved:.4f}) times as large. The exponent was rounded to half, to {exponent + moved:g}. Round the "
+        "weight, after exp.",
     )
 
 
