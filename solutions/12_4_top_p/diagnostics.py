@@ -229,7 +229,7 @@ def little_memory(case, ledger):
             "too_much_memory",
             f"Every token is right (case {case.name!r}), but {held:,} bytes are held at one time, of tensors "
             f"({ledger['tensor_bytes']:,} at most), Python objects and numpy arrays ({ledger['object_bytes']:,}), "
-            f"where the contract allows {limit:,}: {MOST} times the logits, and 65,536. A comparison of each token with "
-            "every other one, or a list of all of them, is not needed: halve an interval of thresholds.",
+            f"where the contract allows {limit:,}: {MOST} times the logits, and 65,536. A comparison of each token "
+            "with every other one, or a list of all of them, is not needed: halve an interval of thresholds.",
         )
     return None
