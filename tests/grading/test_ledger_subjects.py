@@ -6,6 +6,7 @@ import pytest
 
 from course_lib.grading.exercise.spec import Case
 from course_lib.grading.subjects.ledger.dots import dots
+from course_lib.grading.subjects.ledger.held import too_much_held
 from course_lib.grading.subjects.ledger.moved import moved
 from course_lib.grading.subjects.ledger.share import share
 
@@ -89,3 +90,10 @@ def test_more_than_its_share_is_refused(unit):
     assert refused.code == "work_not_shared"
     assert f"one {unit} reads 64 bytes, and its share of the case 'two tiles' is 63 (a number each)" in refused.sentence
     assert "writes 8 bytes" in share(CASE, most, stored=4).sentence
+
+
+@pytest.mark.parametrize("most, refused", [((400, 100, 450), 0), ((404, 0, 404), 101), ((300, 300, 504), 101)])
+def test_tensors_and_python_objects_share_one_limit(most, refused):
+    counted = dict(zip(("tensor_bytes", "object_bytes", "held_bytes"), most, strict=True))
+    found = too_much_held(counted, 100, str, python_bytes=100)
+    assert (found is not None) == bool(refused) and (found is None or found.sentence == str(refused))

@@ -11,10 +11,11 @@ def too_much_held(ledger, limit, say, *, python_bytes):
 
     Parameters
     ----------
-    ledger : dict with "tensor_bytes" and "object_bytes"
+    ledger : dict with "tensor_bytes", "object_bytes" and "held_bytes", of both together
     limit : int, numbers of 4 bytes
     say : callable, (held) -> the sentence of the Diagnosis; held : int, the numbers alive at one time
-    python_bytes : int, object_bytes that the frames, views and names of a right answer may take
+    python_bytes : int, bytes that the frames, views and names of a right answer may take
     """
-    held = max(ledger["tensor_bytes"], ledger["object_bytes"] - python_bytes) // 4
+    of_python = max(ledger["object_bytes"], ledger["held_bytes"]) - python_bytes
+    held = max(ledger["tensor_bytes"], of_python) // 4
     return Diagnosis("too_much_held", say(held)) if held > limit else None
