@@ -12,11 +12,13 @@ _THRESHOLD = 50_000  # containers between two collections: at the usual 700 they
 @contextlib.contextmanager
 def no_collections():
     """Run no collection inside: with them torch needs a sixth longer to load."""
+    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_on:
+            gc.enable()
 
 
 @contextlib.contextmanager
