@@ -6,6 +6,7 @@ from course_lib.grading.exercise.inputs import HEIGHTS
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.attention.cases import unread_lse
 from course_lib.grading.subjects.flash_attention import cases as cases
 from course_lib.grading.subjects.flash_attention import diagnostics as diagnostics
 from course_lib.grading.subjects.flash_attention_2.cases import largest_score, with_scores
@@ -26,11 +27,6 @@ def _inputs(case, gen):
         q, k = tensors["q"], tensors["k"]
         q[:, 0], k[:, 0] = torch.tensor(HEIGHTS)[torch.arange(len(q)) % len(HEIGHTS)] * q.shape[1] ** 0.5, 1.0
     return tensors
-
-
-def _unread(case, tensors):
-    """lse of scores that far below is the score itself."""
-    return {"lse": torch.ones(len(tensors["q"]), dtype=torch.bool)} if case.values == "below_1e9" else {}
 
 
 def _run(case, tensors):
@@ -160,7 +156,7 @@ EXERCISE = exercise(
     baseline=_with_moved(cases.baseline(), torch.float32),
     rules={"out": "weights", "lse": "lse", "moved": "exact"},
     largest_score=largest_score(),
-    unread=_unread,
+    unread=lambda case, tensors: unread_lse(case, len(tensors["q"])),
     probes=diagnostics.tile_probes(cases.one_torch_head),
     diagnose=_diagnose,
     ledger_rule=_way,

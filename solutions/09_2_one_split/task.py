@@ -4,6 +4,7 @@ import torch
 
 from course_lib.grading.exercise.spec import exercise
 from course_lib.grading.processes.protocol import Ref, Run
+from course_lib.grading.subjects.attention.cases import unread_lse
 from course_lib.grading.subjects.decode import cases, diagnostics, windows
 from course_lib.grading.subjects.decode.probes import split_probes
 from course_lib.grading.subjects.ledger.moved import moved
@@ -115,7 +116,7 @@ EXERCISE = exercise(
     make_run=_run,
     oracle=lambda case, tensors: cases.attention_over(case, tensors, _windows(case), torch.float64),
     baseline=lambda case, tensors: cases.attention_over(case, tensors, _windows(case), torch.float32),
-    unread=lambda case, _: cases.unread_lse(case, "partial_lse", (_num_splits(case), *_rows(case))),
+    unread=lambda case, _: unread_lse(case, (_num_splits(case), *_rows(case)), "partial_lse"),
     rules={"partial_out": "weights", "partial_lse": "lse"},
     largest_score=cases.largest_score,
     probes=split_probes(_probe_case, _COUNTED_CASE),

@@ -7,6 +7,7 @@ import torch
 from course_lib.grading.exercise.spec import exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.attention.cases import unread_lse
 from course_lib.grading.subjects.decode import cases, diagnostics, windows
 from course_lib.grading.subjects.decode.probes import split_probes
 from course_lib.grading.subjects.ledger.moved import moved
@@ -67,7 +68,7 @@ def _unread(case, tensors):
     """Masks of what is not compared: partial_out of splits without keys, lse of scores below -1e9."""
     empty = torch.tensor([[end <= first for first, end in row] for row in _windows(case)]).T  # (S, B)
     shape = cases.partial_outputs(case, case.sizes["num_splits"])["partial_out"][0]
-    return {"partial_out": empty[:, :, None, None].expand(shape)} | cases.unread_lse(case, "partial_lse", shape[:3])
+    return {"partial_out": empty[:, :, None, None].expand(shape)} | unread_lse(case, shape[:3], "partial_lse")
 
 
 _COUNTED_CASE = _case(

@@ -7,6 +7,7 @@ import torch
 from course_lib.grading.exercise.spec import exercise, late
 from course_lib.grading.processes.protocol import Ref, Run
 from course_lib.grading.report.verdict import Diagnosis
+from course_lib.grading.subjects.attention.cases import unread_lse
 from course_lib.grading.subjects.decode import cases, diagnostics
 from course_lib.grading.subjects.decode.limits import LOW_SCORES
 from course_lib.grading.subjects.decode.probes import split_probes
@@ -254,7 +255,7 @@ EXERCISE = exercise(
     make_run=_run,
     oracle=_oracle,
     baseline=_baseline,
-    unread=lambda case, _: cases.unread_lse(case, "lse", (case.sizes["batch_size"], case.sizes["num_heads"])),
+    unread=lambda case, _: unread_lse(case, (case.sizes["batch_size"], case.sizes["num_heads"])),
     rules={"out": "weights", "lse": "lse"},
     largest_score=cases.largest_score,
     probes=split_probes(_probe_case, _COUNTED_CASE, out="out", lse="lse"),

@@ -84,11 +84,6 @@ def _faint(capacity, fainter):
     return torch.where(second, FAINTER, FAINT) * (key > 0), torch.where(second, FAINTER_OUT, FAINT_OUT) * (key > 0)
 
 
-def unread_lse(case, name, shape):
-    """{name: mask} of an lse that is not compared: equal scores below -1e9 may be rounded as numbers of that size."""
-    return {name: torch.ones(shape, dtype=torch.bool)} if case.values == "below_1e9" else {}
-
-
 def largest_score(case, tensors):
     """Largest score over valid keys; 0 where all are equal: no rounding of them moves a weight."""
     if case.values == "below_1e9":

@@ -11,7 +11,7 @@ from ....reference import attention as reference
 from ...exercise import magnitude
 from ...exercise.spec import Case
 from ...processes.protocol import Ref, Run
-from ..attention.cases import scale_of
+from ..attention.cases import scale_of, unread_lse
 from ..flash_attention import cases as cases
 from ..flash_attention.cases import BLOCK_M, BLOCK_N, itemsize
 
@@ -158,6 +158,5 @@ def judged(causal=False):
 
 
 def unread(case, _tensors):
-    """lse of scores that far below is the score itself, and may be rounded as a number of that size."""
-    shape = tuple(case.sizes[name] for name in ("batch_size", "num_heads", "seq_len_q"))
-    return {"lse": torch.ones(shape, dtype=torch.bool)} if case.values == "below_1e9" else {}
+    """{output: mask} of what is not compared."""
+    return unread_lse(case, tuple(case.sizes[name] for name in ("batch_size", "num_heads", "seq_len_q")))

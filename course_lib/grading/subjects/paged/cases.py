@@ -15,7 +15,7 @@ from ....reference import attention, paged
 from ...exercise import magnitude
 from ...exercise.spec import Case
 from ...processes.protocol import Ref
-from ..attention.cases import FAR, qkv, scale_of
+from ..attention.cases import FAR, qkv, scale_of, unread_lse
 from ..ledger.dots import dots
 from ..ledger.moved import moved
 from ..ledger.share import share
@@ -82,9 +82,8 @@ def lowest(case):
 
 
 def unread(case, tensors):
-    """{output: mask} of what is not compared: equal scores below -1e9 may be rounded as numbers of that size."""
-    rows = tensors["q"].shape[:2]
-    return {"lse": torch.ones(rows, dtype=torch.bool)} if case.values == "below_1e9" else {}
+    """{output: mask} of what is not compared."""
+    return unread_lse(case, tensors["q"].shape[:2])
 
 
 def ends(head_dim=HEAD_DIM):
